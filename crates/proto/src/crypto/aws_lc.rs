@@ -1,0 +1,131 @@
+//! AWS-LC behind the seam, through `aws-lc-rs`.
+
+use alloc::boxed::Box;
+use core::any::Any;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::agreement::{self, ECDH_P256, ParsedPublicKey, PrivateKey, UnparsedPublicKey};
+use aws_lc_rs::{digest, hkdf, rand};
+use zeroize::Zeroizing;
+
+use super::{AeadKey, EphemeralKey, PeerKey, Provider};
+use crate::error::Error;
+use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
+
+/// The AWS-LC provider.
+#[derive(Debug, Clone, Copy)]
+pub struct AwsLc;
+
+struct Ephemeral {
+    private: PrivateKey,
+    public: [u8; P256_PUBLIC_LEN],
+}
+
+impl Ephemeral {
+    fn new(private: PrivateKey) -> Result<Box<dyn EphemeralKey>, Error> {
+        let public = private.compute_public_key().map_err(|_| Error::Provider)?;
+        let public = public.as_ref().try_into().map_err(|_| Error::Provider)?;
+        Ok(Box::new(Ephemeral { private, public }))
+    }
+}
+
+struct Peer(Option<ParsedPublicKey>);
+
+struct Aead(LessSafeKey);
+
+impl Provider for AwsLc {
+    fn name(&self) -> &'static str {
+        concat!("AWS-LC (aws-lc-rs ", "1.19", ")")
+    }
+
+    fn fill_random(&self, out: &mut [u8]) -> Result<(), Error> {
+        rand::fill(out).map_err(|_| Error::Provider)
+    }
+
+    fn p256_generate(&self) -> Result<Box<dyn EphemeralKey>, Error> {
+        Ephemeral::new(PrivateKey::generate(&ECDH_P256).map_err(|_| Error::Provider)?)
+    }
+
+    fn p256_from_scalar(&self, scalar: &[u8; KEY_LEN]) -> Result<Box<dyn EphemeralKey>, Error> {
+        Ephemeral::new(PrivateKey::from_private_key(&ECDH_P256, scalar).map_err(|_| Error::Provider)?)
+    }
+
+    fn p256_public(&self, point: &[u8]) -> Result<Box<dyn PeerKey>, Error> {
+        // The library also reads compressed, hybrid and DER forms; the wires know one.
+        if point.len() != P256_PUBLIC_LEN || point.first() != Some(&0x04) {
+            return Err(Error::PublicKeyInvalid);
+        }
+        let parsed = ParsedPublicKey::try_from(&UnparsedPublicKey::new(&ECDH_P256, point))
+            .map_err(|_| Error::PublicKeyInvalid)?;
+        Ok(Box::new(Peer(Some(parsed))))
+    }
+
+    fn hkdf_sha256(&self, ikm: &[u8], salt: &[u8], info: &[&[u8]]) -> Result<Zeroizing<[u8; KEY_LEN]>, Error> {
+        let mut out = Zeroizing::new([0_u8; KEY_LEN]);
+        hkdf::Salt::new(hkdf::HKDF_SHA256, salt)
+            .extract(ikm)
+            .expand(info, hkdf::HKDF_SHA256)
+            .and_then(|okm| okm.fill(out.as_mut_slice()))
+            .map_err(|_| Error::Provider)?;
+        Ok(out)
+    }
+
+    fn sha256(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut context = digest::Context::new(&digest::SHA256);
+        for part in parts {
+            context.update(part);
+        }
+        let mut out = [0_u8; 32];
+        for (to, from) in out.iter_mut().zip(context.finish().as_ref()) {
+            *to = *from;
+        }
+        out
+    }
+
+    fn aes256_gcm(&self, key: &[u8; KEY_LEN]) -> Result<Box<dyn AeadKey>, Error> {
+        let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| Error::Provider)?;
+        Ok(Box::new(Aead(LessSafeKey::new(key))))
+    }
+}
+
+impl PeerKey for Peer {
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl EphemeralKey for Ephemeral {
+    fn public(&self) -> &[u8; P256_PUBLIC_LEN] {
+        &self.public
+    }
+
+    fn agree(self: Box<Self>, mut peer: Box<dyn PeerKey>) -> Result<Zeroizing<[u8; KEY_LEN]>, Error> {
+        let peer = peer.as_any().downcast_mut::<Peer>().and_then(|peer| peer.0.take());
+        let peer = peer.ok_or(Error::PublicKeyInvalid)?;
+        agreement::agree(&self.private, peer, Error::PublicKeyInvalid, |z| {
+            let mut out = Zeroizing::new([0_u8; KEY_LEN]);
+            if z.len() != KEY_LEN {
+                return Err(Error::Provider);
+            }
+            out.copy_from_slice(z);
+            Ok(out)
+        })
+    }
+}
+
+impl AeadKey for Aead {
+    fn seal_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN], Error> {
+        let tag = self
+            .0
+            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(*iv), Aad::from(aad), data)
+            .map_err(|_| Error::Provider)?;
+        tag.as_ref().try_into().map_err(|_| Error::Provider)
+    }
+
+    fn open_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], ciphertext_and_tag: &mut [u8]) -> Result<(), Error> {
+        self.0
+            .open_in_place(Nonce::assume_unique_for_key(*iv), Aad::from(aad), ciphertext_and_tag)
+            .map(|_| ())
+            .map_err(|_| Error::Unsealable)
+    }
+}

@@ -1,0 +1,168 @@
+//! Every way in which the session wires refuse, in one place.
+//!
+//! [`Error::code`] is stable, listed in `spec/registry.toml`, and meant for logs and metrics. What the peer is told is
+//! coarser (each server maps it in one place): all opening failures look alike from outside.
+
+/// Who is to blame for an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The other side sent something wrong.
+    Peer,
+    /// The program that calls this crate used it wrongly.
+    Caller,
+    /// A bound was reached.
+    Limit,
+    /// Something was valid once and is no more.
+    Expiry,
+    /// A key, a tag or the crypto module.
+    Crypto,
+}
+
+/// A refusal. It carries no secret and nothing that was decrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A header that the wire needs is absent or empty.
+    #[error("header {0} is absent or empty")]
+    HeaderMissing(&'static str),
+    /// A header is there more than once, is not visible ASCII, or breaks its own form.
+    #[error("header {0} is malformed or repeated")]
+    HeaderInvalid(&'static str),
+    /// `X-Idempotency-Key` is not `timestamp.nonce`.
+    #[error("X-Idempotency-Key is not timestamp.nonce")]
+    IdempotencyKeyShape,
+    /// A nonce has a wrong length or alphabet.
+    #[error("nonce has a wrong length or alphabet")]
+    NonceInvalid,
+    /// A request carries a nonce of the kind that only answers carry: somebody sends an answer back as a request.
+    #[error("nonce is reserved for answers")]
+    NonceReserved,
+    /// A timestamp is not a bounded run of decimal digits.
+    #[error("timestamp is not decimal digits")]
+    TimestampInvalid,
+    /// A timestamp is outside the window around the server's clock.
+    #[error("timestamp is outside the window")]
+    TimestampOutsideWindow,
+    /// `X-Kid` does not begin with `session:`.
+    #[error("X-Kid has no session: prefix")]
+    KidPrefix,
+    /// `X-Kid` names no session id of the right form, or one that no store knows.
+    #[error("session is unknown")]
+    SessionUnknown,
+    /// The session's time is over.
+    #[error("session has expired")]
+    SessionExpired,
+    /// The session belongs to another client id.
+    #[error("session belongs to another client")]
+    ClientMismatch,
+    /// The session was agreed on another wire.
+    #[error("session belongs to another wire")]
+    WireMismatch,
+    /// A sealed body is shorter than an empty message.
+    #[error("sealed body is too short")]
+    BodyTooShort,
+    /// A body is longer than its bound.
+    #[error("body is over its bound")]
+    BodyTooLarge,
+    /// A sealed body or header is not the base64 that the wire asks for.
+    #[error("not canonical base64")]
+    Base64Invalid,
+    /// Wire 1: `X-AAD` is not what the request itself gives.
+    #[error("X-AAD does not match the request")]
+    AadMismatch,
+    /// The tag does not verify: wrong key, changed bytes, or changed context.
+    #[error("message does not open")]
+    Unsealable,
+    /// The nonce was seen before.
+    #[error("nonce was seen before")]
+    Replayed,
+    /// A body is not JSON.
+    #[error("body is not JSON")]
+    JsonInvalid,
+    /// A member of a JSON body is absent or of a wrong type.
+    #[error("member {0} is absent or of a wrong type")]
+    FieldInvalid(&'static str),
+    /// A public key is no uncompressed point of P-256.
+    #[error("public key is not an uncompressed P-256 point")]
+    PublicKeyInvalid,
+    /// An answer does not belong to the request that it came back for.
+    #[error("answer does not belong to this request")]
+    AnswerMismatch,
+    /// A reservation was presented for another nonce than the one it was made for.
+    #[error("reservation belongs to another nonce")]
+    ReservationMismatch,
+    /// The crypto module refused to work.
+    #[error("crypto module failure")]
+    Provider,
+}
+
+impl Error {
+    /// Every code that [`Error::code`] can return, for the test that compares them with `spec/registry.toml`.
+    pub const CODES: &'static [&'static str] = &[
+        "header_missing",
+        "header_invalid",
+        "idempotency_key_shape",
+        "nonce_invalid",
+        "nonce_reserved",
+        "timestamp_invalid",
+        "timestamp_outside_window",
+        "kid_prefix",
+        "session_unknown",
+        "session_expired",
+        "client_mismatch",
+        "wire_mismatch",
+        "body_too_short",
+        "body_too_large",
+        "base64_invalid",
+        "aad_mismatch",
+        "unsealable",
+        "replayed",
+        "json_invalid",
+        "field_invalid",
+        "public_key_invalid",
+        "answer_mismatch",
+        "reservation_mismatch",
+        "provider",
+    ];
+
+    /// The stable code, for logs and metrics.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::HeaderMissing(_) => "header_missing",
+            Error::HeaderInvalid(_) => "header_invalid",
+            Error::IdempotencyKeyShape => "idempotency_key_shape",
+            Error::NonceInvalid => "nonce_invalid",
+            Error::NonceReserved => "nonce_reserved",
+            Error::TimestampInvalid => "timestamp_invalid",
+            Error::TimestampOutsideWindow => "timestamp_outside_window",
+            Error::KidPrefix => "kid_prefix",
+            Error::SessionUnknown => "session_unknown",
+            Error::SessionExpired => "session_expired",
+            Error::ClientMismatch => "client_mismatch",
+            Error::WireMismatch => "wire_mismatch",
+            Error::BodyTooShort => "body_too_short",
+            Error::BodyTooLarge => "body_too_large",
+            Error::Base64Invalid => "base64_invalid",
+            Error::AadMismatch => "aad_mismatch",
+            Error::Unsealable => "unsealable",
+            Error::Replayed => "replayed",
+            Error::JsonInvalid => "json_invalid",
+            Error::FieldInvalid(_) => "field_invalid",
+            Error::PublicKeyInvalid => "public_key_invalid",
+            Error::AnswerMismatch => "answer_mismatch",
+            Error::ReservationMismatch => "reservation_mismatch",
+            Error::Provider => "provider",
+        }
+    }
+
+    /// Who is to blame.
+    pub fn blame(&self) -> Blame {
+        match self {
+            Error::BodyTooLarge => Blame::Limit,
+            Error::SessionExpired | Error::TimestampOutsideWindow => Blame::Expiry,
+            Error::Unsealable | Error::PublicKeyInvalid | Error::Provider => Blame::Crypto,
+            Error::ReservationMismatch => Blame::Caller,
+            _ => Blame::Peer,
+        }
+    }
+}

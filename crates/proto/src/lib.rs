@@ -1,0 +1,22 @@
+//! The protocol cores of Sealway, without I/O: bytes, time and randomness come in as arguments, bytes and decisions
+//! go out. This is the only crate that knows a byte of a wire; `spec/session.md` is its contract.
+//!
+//! It may not know: sockets, clocks, files, HTTP libraries, stores, or any other crate of the workspace.
+//!
+//! * [`crypto`] — the seam behind which a crypto library stands.
+//! * [`wire`] — header names, identifiers, stamps and bodies as they stand on the wire.
+//! * [`session`] — key agreement, sealing and opening, for wires 1 and 2, client and server.
+//! * [`limits`], [`error`] — every bound and every error, in one place each.
+#![no_std]
+#![warn(missing_docs)]
+#![cfg_attr(not(test), deny(clippy::panic, clippy::indexing_slicing, clippy::expect_used))]
+
+extern crate alloc;
+
+pub mod crypto;
+pub mod error;
+pub mod limits;
+pub mod session;
+pub mod wire;
+
+pub use error::{Blame, Error};

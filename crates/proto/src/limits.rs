@@ -1,0 +1,50 @@
+//! Every bound of the session wires. Lengths are in bytes, times in the unit of the name.
+
+/// Shortest nonce on `/session/init` and on sealed calls.
+pub const NONCE_LEN_MIN: usize = 1;
+/// Shortest nonce on `/v1/session/init`.
+pub const NONCE_LEN_MIN_V1: usize = 16;
+/// Longest nonce anywhere.
+pub const NONCE_LEN_MAX: usize = 128;
+/// Longest timestamp, in digits; 15 digits reach the year 33658.
+pub const TIMESTAMP_DIGITS_MAX: usize = 15;
+/// Longest client id.
+pub const CLIENT_ID_LEN_MAX: usize = 256;
+/// Longest path that wire 1 authenticates.
+pub const PATH_LEN_MAX: usize = 8 * 1024;
+/// An uncompressed P-256 point: `0x04 || X || Y`.
+pub const P256_PUBLIC_LEN: usize = 65;
+/// AES-256-GCM initialisation vector.
+pub const IV_LEN: usize = 12;
+/// AES-256-GCM tag.
+pub const TAG_LEN: usize = 16;
+/// A session key.
+pub const KEY_LEN: usize = 32;
+/// A session id in text: `S-` or `A-` and 32 hexadecimal digits.
+pub const SESSION_ID_LEN: usize = 34;
+
+/// Largest body of `/session/init`.
+pub const INIT_BODY_MAX: usize = 64 * 1024;
+/// Largest body of `/v1/session/init`.
+pub const INIT_V1_BODY_MAX: usize = 1024 * 1024;
+/// Largest body of `/session/init/anon`, and of a sealed call of an anonymous session.
+pub const ANON_BODY_MAX: usize = 4 * 1024;
+/// Largest body of a sealed call unless a route says otherwise.
+pub const SEALED_BODY_MAX_DEFAULT: usize = 1024 * 1024;
+
+/// How far a timestamp may be from the server's clock, either way, unless configured.
+pub const WINDOW_MS_DEFAULT: u64 = 300_000;
+/// Widest window that may be configured: one day.
+pub const WINDOW_MS_MAX: u64 = 86_400_000;
+/// Shortest session that `/session/init` grants, unless configured.
+pub const TTL_MIN_SEC_DEFAULT: u32 = 300;
+/// Longest session that `/session/init` grants, unless configured.
+pub const TTL_MAX_SEC_DEFAULT: u32 = 3600;
+/// What `/session/init` grants when the client names no ttl, and `/v1` without `Authorization`.
+pub const TTL_DEFAULT_SEC_DEFAULT: u32 = 1800;
+/// What `/v1/session/init` grants with an accepted `Authorization`.
+pub const TTL_AUTHENTICATED_SEC_DEFAULT: u32 = 3600;
+/// What `/session/init/anon` grants.
+pub const TTL_WIRE1_ANON_SEC_DEFAULT: u32 = 120;
+/// Longest ttl that may be configured: thirty days.
+pub const TTL_SEC_CONFIG_MAX: u32 = 2_592_000;

@@ -1,0 +1,52 @@
+//! The session key and its derivation. `spec/session.md#keys`.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::crypto::Provider;
+use crate::error::Error;
+use crate::limits::KEY_LEN;
+use crate::wire::{SessionId, Wire};
+
+/// A session's AES-256-GCM key. Wiped when dropped, never printed.
+#[derive(Clone)]
+pub struct SessionKey(Zeroizing<[u8; KEY_LEN]>);
+
+impl SessionKey {
+    /// Wraps key bytes that come from a store or a vector.
+    pub fn from_bytes(bytes: [u8; KEY_LEN]) -> Self {
+        SessionKey(Zeroizing::new(bytes))
+    }
+
+    /// `HKDF-SHA256(ikm = Z, salt = sessionId, info, 32)`.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    // SPEC session.md#keys
+    pub fn derive(provider: &dyn Provider, z: &[u8; KEY_LEN], id: &SessionId, info: &[&[u8]]) -> Result<Self, Error> {
+        Ok(SessionKey(provider.hkdf_sha256(z, id.as_str().as_bytes(), info)?))
+    }
+
+    /// The bytes, for wrapping at rest and for the guarded key endpoint alone.
+    pub fn expose(&self) -> &[u8; KEY_LEN] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionKey(redacted)")
+    }
+}
+
+/// The `info` of a session's key. Wire 1 tells anonymous sessions apart, wire 2 binds the client id.
+pub(crate) fn info<'a>(wire: Wire, anonymous: bool, client_id: &'a str) -> Vec<&'a [u8]> {
+    let tail = match wire {
+        Wire::One if anonymous => "ANON",
+        Wire::One => "AUTH",
+        Wire::Two => client_id,
+    };
+    [b"SESSION|A256GCM|".as_slice(), tail.as_bytes()].into()
+}

@@ -1,0 +1,141 @@
+//! Replay protection in types: what was opened cannot be used before its nonce was reserved.
+//!
+//! [`Unreplayed`] holds a value that nobody may see yet and shows only a [`Claim`]. A store reserves the claim, once
+//! among all who try, and turns it into a [`Fresh`]; that releases the value. On sealed calls an `Unreplayed` exists
+//! only after the tag has verified, so a stranger without the key can burn no nonce and fill no store.
+
+use core::fmt;
+
+use crate::crypto::Provider;
+use crate::error::Error;
+use crate::wire::{Nonce, ReplayPolicy, SessionId, Timestamp};
+
+/// What a store remembers of a nonce: SHA-256 over its scope and itself, cut to 128 bits. A collision would refuse a
+/// fresh nonce; it can never admit a seen one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClaimKey(pub [u8; 16]);
+
+impl fmt::Debug for ClaimKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClaimKey({:032x})", u128::from_be_bytes(self.0))
+    }
+}
+
+/// Within what a nonce must be unique.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// Wire 2 init: the client id, in both families together.
+    Client(&'a str),
+    /// Wire 1 init: all of them.
+    Wire1Init,
+    /// Sealed calls: the session.
+    Session(&'a SessionId),
+}
+
+/// A nonce that wants to be reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    key: ClaimKey,
+    sealed: bool,
+    stamp_ms: u64,
+    now_ms: u64,
+    expires_ms: u64,
+}
+
+impl Claim {
+    pub(crate) fn new(
+        provider: &dyn Provider,
+        scope: Scope<'_>,
+        nonce: Nonce<'_>,
+        stamp: &Timestamp<'_>,
+        now_ms: u64,
+        policy: &ReplayPolicy,
+    ) -> Self {
+        let (tag, name) = match scope {
+            Scope::Client(id) => (1_u8, id),
+            Scope::Wire1Init => (2, ""),
+            Scope::Session(id) => (3, id.as_str()),
+        };
+        // The length makes (scope, nonce) unambiguous; client ids are at most 256 bytes long.
+        let [hi, lo] = (name.len() as u16).to_be_bytes();
+        let hash = provider.sha256(&[&[tag, hi, lo], name.as_bytes(), nonce.as_str().as_bytes()]);
+        let key = ClaimKey(hash.first_chunk().copied().unwrap_or_default());
+        // Inclusive: at now + ttl the record still stands, as the request's own stamp then just may.
+        let expires_ms = now_ms.saturating_add(policy.nonce_ttl_ms()).saturating_add(1);
+        Claim { key, sealed: matches!(scope, Scope::Session(_)), stamp_ms: stamp.ms(), now_ms, expires_ms }
+    }
+
+    /// What to remember.
+    pub fn key(&self) -> ClaimKey {
+        self.key
+    }
+
+    /// Whether the claim comes from a message whose tag verified. Inits have none: a store bounds them apart, so that
+    /// strangers cannot crowd out those who hold a key.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// The request's own stamp, in milliseconds since the epoch.
+    pub fn stamp_ms(&self) -> u64 {
+        self.stamp_ms
+    }
+
+    /// The clock that the stamp was checked against.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// The first millisecond at which the nonce may be forgotten.
+    pub fn expires_ms(&self) -> u64 {
+        self.expires_ms
+    }
+
+    /// Whether the stamp is ahead of the clock: then a restart's "nothing stamped before me" does not cover it, and the
+    /// claim must be durable before it is granted.
+    pub fn is_stamped_ahead(&self) -> bool {
+        self.stamp_ms > self.now_ms
+    }
+}
+
+/// Proof that a claim was reserved just now and by nobody before.
+#[derive(Debug)]
+pub struct Fresh(ClaimKey);
+
+impl Fresh {
+    /// For stores alone: states that `claim` was not yet reserved, and now is.
+    pub fn reserved(claim: &Claim) -> Self {
+        Fresh(claim.key)
+    }
+}
+
+/// A value that stays shut until its nonce is reserved.
+pub struct Unreplayed<T> {
+    value: T,
+    claim: Claim,
+}
+
+impl<T> Unreplayed<T> {
+    pub(crate) fn new(value: T, claim: Claim) -> Self {
+        Unreplayed { value, claim }
+    }
+
+    /// What a store has to reserve.
+    pub fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Opens the value.
+    ///
+    /// # Errors
+    /// [`Error::ReservationMismatch`] when `fresh` was made for another claim.
+    pub fn release(self, fresh: Fresh) -> Result<T, Error> {
+        if fresh.0 == self.claim.key { Ok(self.value) } else { Err(Error::ReservationMismatch) }
+    }
+}
+
+impl<T> fmt::Debug for Unreplayed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unreplayed").field("claim", &self.claim).finish_non_exhaustive()
+    }
+}

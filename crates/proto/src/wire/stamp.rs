@@ -1,0 +1,75 @@
+//! Timestamps, the window around the server's clock, and how long a nonce is remembered.
+
+use crate::error::Error;
+use crate::limits::{TIMESTAMP_DIGITS_MAX, WINDOW_MS_DEFAULT};
+
+/// A timestamp as sent: decimal digits, milliseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timestamp<'a> {
+    text: &'a str,
+    ms: u64,
+}
+
+impl<'a> Timestamp<'a> {
+    /// Checks the form: 1 to 15 decimal digits.
+    ///
+    /// # Errors
+    /// [`Error::TimestampInvalid`].
+    pub fn parse(text: &'a str) -> Result<Self, Error> {
+        if text.is_empty() || text.len() > TIMESTAMP_DIGITS_MAX || !text.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(Error::TimestampInvalid);
+        }
+        let ms = text.parse().map_err(|_| Error::TimestampInvalid)?;
+        Ok(Timestamp { text, ms })
+    }
+
+    /// As sent; this text is what the AAD holds.
+    pub fn as_str(&self) -> &'a str {
+        self.text
+    }
+
+    /// Milliseconds since the epoch.
+    pub fn ms(&self) -> u64 {
+        self.ms
+    }
+}
+
+/// How far stamps may be off, and how long nonces are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayPolicy {
+    window_ms: u64,
+    nonce_ttl_ms: u64,
+}
+
+impl ReplayPolicy {
+    /// A stamp is accepted up to and including `window_ms` from the clock, either way. A nonce is kept for
+    /// `nonce_ttl_ms`, raised to twice the window: one stamped at the future edge stays acceptable that long.
+    // SPEC session.md#nonce-lifetime
+    pub fn new(window_ms: u64, nonce_ttl_ms: u64) -> Self {
+        ReplayPolicy { window_ms, nonce_ttl_ms: nonce_ttl_ms.max(window_ms.saturating_mul(2)) }
+    }
+
+    /// The window, in milliseconds either way.
+    pub fn window_ms(&self) -> u64 {
+        self.window_ms
+    }
+
+    /// How long a nonce is kept, in milliseconds.
+    pub fn nonce_ttl_ms(&self) -> u64 {
+        self.nonce_ttl_ms
+    }
+
+    /// Checks a stamp against the clock.
+    ///
+    /// # Errors
+    /// [`Error::TimestampOutsideWindow`].
+    pub fn check(&self, stamp: &Timestamp<'_>, now_ms: u64) -> Result<(), Error> {
+        if stamp.ms.abs_diff(now_ms) <= self.window_ms { Ok(()) } else { Err(Error::TimestampOutsideWindow) }
+    }
+}
+
+impl Default for ReplayPolicy {
+    fn default() -> Self {
+        ReplayPolicy::new(WINDOW_MS_DEFAULT, 2 * WINDOW_MS_DEFAULT)
+    }
+}
