@@ -42,7 +42,7 @@ impl fmt::Debug for SessionKey {
 }
 
 /// The `info` of a session's key. Wire 1 tells anonymous sessions apart, wire 2 binds the client id.
-pub(crate) fn info<'a>(wire: Wire, anonymous: bool, client_id: &'a str) -> Vec<&'a [u8]> {
+pub(crate) fn info(wire: Wire, anonymous: bool, client_id: &str) -> Vec<&[u8]> {
     let tail = match wire {
         Wire::One if anonymous => "ANON",
         Wire::One => "AUTH",

@@ -44,8 +44,11 @@ pub(crate) struct RequestHeaders<'a> {
     aad: Vec<u8>,
 }
 
-/// Detached parts of a wire 1 message, whichever way it goes.
-fn parse_detached(headers: &impl Headers) -> Result<([u8; IV_LEN], [u8; TAG_LEN], Vec<u8>), Error> {
+/// IV, tag and AAD, which wire 1 carries in headers.
+type Detached = ([u8; IV_LEN], [u8; TAG_LEN], Vec<u8>);
+
+/// The detached parts of a message, whichever way it goes.
+fn parse_detached(headers: &impl Headers) -> Result<Detached, Error> {
     if headers.field(X_ENC_ALG).required(X_ENC_ALG)? != A256GCM {
         return Err(Error::HeaderInvalid(X_ENC_ALG));
     }
@@ -108,7 +111,6 @@ impl<'a> RequestHeaders<'a> {
 }
 
 /// Seals a request or an answer.
-#[expect(clippy::too_many_arguments, reason = "each is one part of the AAD or a named random input")]
 pub(crate) fn seal(
     aead: &dyn AeadKey,
     subject: Subject,
