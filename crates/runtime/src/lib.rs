@@ -1,1 +1,13 @@
-//! x
+//! The shell that every Sealway service shares: where configuration comes from, listeners and the HTTP connections on
+//! them, logs, metrics and traces, shutdown, and the one door to the clock.
+//!
+//! It may not know what a session, a profile or a channel is.
+#![warn(missing_docs)]
+
+pub mod clock;
+pub mod config;
+pub mod http;
+pub mod listener;
+pub mod shutdown;
+pub mod telemetry;
+pub mod timing;

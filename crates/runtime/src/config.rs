@@ -1,0 +1,169 @@
+//! Where configuration comes from: a YAML file, then the environment, then flags; later wins.
+//!
+//! Types are the caller's: `raw` ones with `deny_unknown_fields`, whose resolution collects [`Problems`].
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use figment::providers::{Env, Serialized};
+use figment::value::{Dict, Value};
+use figment::{Figment, Profile};
+use serde::de::DeserializeOwned;
+
+/// Largest configuration file.
+const FILE_LEN_MAX: u64 = 1024 * 1024;
+
+/// Why there is no configuration. The text is for a person: it names the file and line, the variable, or each setting.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+/// One `load_yaml` for everything that reads YAML: strict, one document, budgets against bombs, and errors with line
+/// and column but without the text around them, which may hold a secret.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn load_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
+    let mut options = serde_saphyr::Options::default();
+    options.with_snippet = false;
+    serde_saphyr::from_str_with_options(text, options).map_err(|err| ConfigError(err.to_string()))
+}
+
+/// Layers of settings, the later over the earlier.
+#[derive(Debug, Default)]
+pub struct Layers {
+    figment: Figment,
+}
+
+impl Layers {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A YAML file, checked against `T` on its own so that what is wrong is named with its line.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file.
+    pub fn file<T: DeserializeOwned>(self, path: &Path) -> Result<Self, ConfigError> {
+        let text = read_bounded(path, FILE_LEN_MAX)?;
+        let within = |err: ConfigError| ConfigError(format!("{}: {}", path.display(), err.0));
+        if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+            return Err(ConfigError(format!("{}: the file holds no settings", path.display())));
+        }
+        load_yaml::<T>(&text).map_err(within)?;
+        let values: Dict = load_yaml(&text).map_err(within)?;
+        Ok(Layers { figment: self.figment.merge(Serialized::from(values, Profile::Default)) })
+    }
+
+    /// Values by dotted path, from somewhere that is named in errors (old environment names, flags).
+    pub fn values(mut self, values: Vec<(String, Value)>) -> Self {
+        for (path, value) in values {
+            self.figment = self.figment.merge(Serialized::default(&path, value));
+        }
+        self
+    }
+
+    /// `SEALWAY_SECTION__KEY` variables. Names without `__` are not settings.
+    pub fn env(self, prefix: &str) -> Self {
+        let env = Env::prefixed(prefix).filter(|name| name.as_str().contains("__")).split("__");
+        Layers { figment: self.figment.merge(env) }
+    }
+
+    /// The settings together.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the setting and where it came from.
+    pub fn extract<T: DeserializeOwned>(self) -> Result<T, ConfigError> {
+        self.figment.extract().map_err(|err| {
+            let mut text = String::new();
+            for err in err {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                let source = err.metadata.as_ref().map_or("settings", |meta| meta.name.as_ref());
+                text.push_str(&format!("{}: {} (from {source})", err.path.join("."), err.kind));
+            }
+            ConfigError(text)
+        })
+    }
+}
+
+/// Reads a text file of at most `len_max` bytes.
+///
+/// # Errors
+/// [`ConfigError`], naming the file.
+pub fn read_bounded(path: &Path, len_max: u64) -> Result<String, ConfigError> {
+    use std::io::Read;
+    let fail = |err: std::io::Error| ConfigError(format!("cannot read {}: {err}", path.display()));
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(fail)?;
+    file.take(len_max + 1).read_to_string(&mut text).map_err(fail)?;
+    if text.len() as u64 > len_max {
+        return Err(ConfigError(format!("{}: the file is longer than {len_max} bytes", path.display())));
+    }
+    Ok(text)
+}
+
+/// Reads a secret of one line from a file, without its line end.
+///
+/// # Errors
+/// [`ConfigError`], naming the file and never what is in it.
+pub fn read_secret(path: &Path) -> Result<String, ConfigError> {
+    let text = read_bounded(path, 4096)?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.is_empty() || secret.contains(['\r', '\n']) {
+        return Err(ConfigError(format!("{}: expected one line with a secret", path.display())));
+    }
+    Ok(secret.to_owned())
+}
+
+/// Resolves a path of a configuration file against that file's folder.
+pub fn relative_to(base: Option<&Path>, path: &str) -> PathBuf {
+    match base.and_then(Path::parent) {
+        Some(folder) => folder.join(path),
+        None => PathBuf::from(path),
+    }
+}
+
+/// Everything that is wrong with a configuration, each with its path in it, so that one run names all.
+#[derive(Debug, Default)]
+pub struct Problems(Vec<String>);
+
+impl Problems {
+    /// Adds one.
+    pub fn add(&mut self, path: impl fmt::Display, message: impl fmt::Display) {
+        self.0.push(format!("{path}: {message}"));
+    }
+
+    /// Takes the value out of a result, or notes the problem.
+    pub fn take<T, E: fmt::Display>(&mut self, path: impl fmt::Display, result: Result<T, E>) -> Option<T> {
+        result.map_err(|err| self.add(path, err)).ok()
+    }
+
+    /// A number within bounds, or a problem and the default.
+    pub fn bounded<N: PartialOrd + fmt::Display + Copy>(
+        &mut self,
+        path: &str,
+        value: Option<N>,
+        default: N,
+        bounds: std::ops::RangeInclusive<N>,
+    ) -> N {
+        match value {
+            None => default,
+            Some(value) if bounds.contains(&value) => value,
+            Some(value) => {
+                self.add(path, format!("{value} is not from {} to {}", bounds.start(), bounds.end()));
+                default
+            }
+        }
+    }
+
+    /// `Ok` when there is none.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with one line a problem.
+    pub fn into_result(self) -> Result<(), ConfigError> {
+        if self.0.is_empty() { Ok(()) } else { Err(ConfigError(self.0.join("\n"))) }
+    }
+}

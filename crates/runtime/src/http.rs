@@ -1,0 +1,181 @@
+//! HTTP/1.1 and HTTP/2 with prior knowledge (h2c) on one listener, with a bound on everything, and a graceful end.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::listener::accept;
+use crate::shutdown::Shutdown;
+
+/// Why a body broke off.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of every answer.
+pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// A body that is all there.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// How a client begins HTTP/2 without being asked to (RFC 9113 section 3.3).
+const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Enough to tell the preface from any HTTP/1 request: no method begins like this.
+const H2_PREFACE_MARK: usize = 14;
+const OVERLOADED: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// Bounds on connections.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpLimits {
+    /// Connections at once on a listener; over that a 503 is sent and the connection closed.
+    pub connections_max: usize,
+    /// The request line and headers together, in bytes.
+    pub header_bytes_max: usize,
+    /// How long a connection may take for the head of a request, and how long it may stay idle between two.
+    pub header_timeout: Duration,
+    /// HTTP/2 streams at once on a connection.
+    pub streams_max: u32,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        HttpLimits {
+            connections_max: 10_000,
+            header_bytes_max: 32 * 1024,
+            header_timeout: Duration::from_secs(30),
+            streams_max: 256,
+        }
+    }
+}
+
+/// Where a request came in, as a request extension.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The listener's name in the configuration.
+    pub listener: Arc<str>,
+    /// The other end.
+    pub peer: SocketAddr,
+}
+
+/// Serves one listener until stopping begins. Each connection is a task that draining waits for.
+pub async fn serve<S>(listener: TcpListener, name: Arc<str>, service: S, limits: HttpLimits, shutdown: Shutdown)
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    let permits = Arc::new(Semaphore::new(limits.connections_max));
+    loop {
+        let (stream, peer) = tokio::select! {
+            accepted = accept(&listener) => accepted,
+            () = shutdown.begun() => return,
+        };
+        let Ok(permit) = permits.clone().try_acquire_owned() else {
+            metrics::counter!("sealway_connections_refused_total", "listener" => name.to_string()).increment(1);
+            shutdown.spawn(refuse(stream));
+            continue;
+        };
+        let origin = Origin { listener: name.clone(), peer };
+        let (service, stop) = (service.clone(), shutdown.clone());
+        shutdown.spawn(async move {
+            tokio::select! {
+                served = connection(stream, origin, service, limits, &stop) => if let Err(err) = served {
+                    tracing::debug!(%peer, err, "connection ended early");
+                },
+                () = stop.aborted() => {}
+            }
+            drop(permit);
+        });
+    }
+}
+
+async fn refuse(mut stream: TcpStream) {
+    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(OVERLOADED)).await;
+}
+
+async fn connection<S>(
+    stream: TcpStream,
+    origin: Origin,
+    service: S,
+    limits: HttpLimits,
+    shutdown: &Shutdown,
+) -> Result<(), BodyError>
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    let is_h2 = tokio::select! {
+        sniffed = tokio::time::timeout(limits.header_timeout, sniff_h2(&stream)) => sniffed??,
+        // Nothing was sent yet: there is nothing to answer.
+        () = shutdown.begun() => return Ok(()),
+    };
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(origin.clone());
+        service.call(request)
+    });
+    let io = TokioIo::new(stream);
+    // Either protocol: serve, and when stopping begins tell the peer and finish what is in flight.
+    macro_rules! drive {
+        ($builder:expr) => {{
+            let mut connection = pin!($builder.serve_connection(io, service));
+            tokio::select! {
+                served = connection.as_mut() => served?,
+                () = shutdown.begun() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await?;
+                }
+            }
+        }};
+    }
+    if is_h2 {
+        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .keep_alive_interval(Some(limits.header_timeout))
+            .keep_alive_timeout(limits.header_timeout)
+            .max_concurrent_streams(limits.streams_max)
+            .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX));
+        drive!(builder);
+    } else {
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_timeout)
+            .max_header_size(limits.header_bytes_max)
+            .max_buf_size(limits.header_bytes_max.max(64 * 1024));
+        drive!(builder);
+    }
+    Ok(())
+}
+
+/// Whether the connection begins with HTTP/2's preface. Looks without taking.
+async fn sniff_h2(stream: &TcpStream) -> io::Result<bool> {
+    let mut seen = [0_u8; H2_PREFACE_MARK];
+    let mut pause = Duration::from_millis(1);
+    loop {
+        let len = stream.peek(&mut seen).await?;
+        if len == 0 || seen[..len] != H2_PREFACE[..len] {
+            return Ok(false);
+        }
+        if len == H2_PREFACE_MARK {
+            return Ok(true);
+        }
+        // A part of the preface: peek would return it at once again, and again.
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
+}

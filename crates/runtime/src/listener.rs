@@ -1,0 +1,126 @@
+//! Binding addresses, with errors that name the address and the setting at fault, and accepting without dying.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+
+const BACKLOG: i32 = 4096;
+/// How long to wait when the process is out of descriptors or buffers.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// An address could not be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("{setting}: cannot listen on {address}: {reason}")]
+pub struct BindError {
+    setting: String,
+    address: String,
+    reason: String,
+}
+
+/// Parses an address: `127.0.0.1:3000`, `[::1]:3000`, or `localhost:3000` for both loopbacks.
+///
+/// # Errors
+/// A sentence that says what is expected.
+pub fn parse_address(text: &str) -> Result<Vec<SocketAddr>, String> {
+    if let Some(port) = text.strip_prefix("localhost:") {
+        let port = port.parse().map_err(|_| format!("\"{text}\" has no port from 0 to 65535"))?;
+        return Ok(vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]);
+    }
+    text.parse()
+        .map(|address| vec![address])
+        .map_err(|_| format!("\"{text}\" is no address and port, such as 127.0.0.1:3000, [::1]:3000 or localhost:3000"))
+}
+
+/// Binds every address of `addresses`, which belong to one setting. Where there are two loopbacks, the second may be
+/// missing (a machine without IPv6): a warning is logged. Port 0 gives the second address the port of the first.
+///
+/// # Errors
+/// [`BindError`], naming `setting` (a flag or a path in the configuration).
+pub fn bind(addresses: &[SocketAddr], setting: &str) -> Result<Vec<TcpListener>, BindError> {
+    let mut bound: Vec<TcpListener> = Vec::with_capacity(addresses.len());
+    for (index, address) in addresses.iter().enumerate() {
+        let mut address = *address;
+        if let (0, Some(first)) = (address.port(), bound.first()) {
+            address.set_port(first.local_addr().map(|addr| addr.port()).unwrap_or_default());
+        }
+        match bind_one(address) {
+            Ok(listener) => bound.push(listener),
+            Err(err)
+                if index > 0 && matches!(err.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported) =>
+            {
+                tracing::warn!(%address, "no such address on this machine; listening without it");
+            }
+            Err(err) => return Err(explain(&err, address, setting)),
+        }
+    }
+    Ok(bound)
+}
+
+fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(|err| {
+        // EAFNOSUPPORT: the kernel has no IPv6.
+        if err.raw_os_error() == Some(97) { io::Error::from(io::ErrorKind::AddrNotAvailable) } else { err }
+    })?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+fn explain(err: &io::Error, address: SocketAddr, setting: &str) -> BindError {
+    let port = address.port();
+    let reason = match err.kind() {
+        io::ErrorKind::AddrInUse => format!("port {port} is in use by another program; stop it or choose another port"),
+        io::ErrorKind::PermissionDenied => format!("port {port} needs privileges; choose one from 1024 up"),
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".into(),
+        _ => err.to_string(),
+    };
+    BindError { setting: setting.into(), address: address.to_string(), reason }
+}
+
+/// Accepts the next connection. An error of one connection, or of a process out of descriptors, ends nothing: it is
+/// logged, and accepting goes on.
+pub async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                // A failure here shows on the first read.
+                let _ = stream.set_nodelay(true);
+                return (stream, peer);
+            }
+            Err(err) if matches!(err.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {}
+            Err(err) => {
+                tracing::warn!(%err, "cannot accept; trying again");
+                tokio::time::sleep(EXHAUSTED_PAUSE).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_in_use_is_named_with_its_setting() {
+        let taken = bind(&parse_address("127.0.0.1:0").unwrap(), "x").unwrap();
+        let address = taken[0].local_addr().unwrap();
+        let err = bind(&[address], "--port").unwrap_err().to_string();
+        assert!(err.contains("--port") && err.contains(&format!("port {} is in use", address.port())), "{err}");
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_explained() {
+        for bad in ["3000", "localhost", "localhost:99999", "127.0.0.1", "host:80", ""] {
+            assert!(parse_address(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_address("localhost:3000").unwrap().len(), 2);
+    }
+}
