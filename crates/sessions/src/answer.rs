@@ -1,0 +1,167 @@
+//! The one place that says what a refusal looks like over HTTP: coarse to the peer, precise to the log and metrics.
+
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use sealway_proto::Error;
+use sealway_runtime::http::{Body, BodyRefusal, full};
+
+use crate::store::{ReserveError, StoreError};
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The wire's own rules.
+    #[error(transparent)]
+    Wire(#[from] Error),
+    /// A store that cannot be reached, or holds as many sessions as it may.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The nonce store holds as many as it may.
+    #[error("nonce store is full")]
+    NoncesFull,
+    /// A body that could not be read.
+    #[error(transparent)]
+    Body(#[from] BodyRefusal),
+    /// An anonymous session outside its allow-list.
+    #[error("anonymous sessions may not use this path")]
+    Forbidden,
+    /// Too many inits; try again after so many seconds.
+    #[error("too many requests")]
+    RateLimited(u64),
+    /// A token that does not verify.
+    #[error("token does not verify: {0}")]
+    Token(&'static str),
+    /// `/v1`: a body that is not declared as JSON.
+    #[error("content type is not JSON")]
+    ContentType,
+}
+
+impl From<ReserveError> for Refusal {
+    fn from(err: ReserveError) -> Self {
+        match err {
+            ReserveError::Replayed => Error::Replayed.into(),
+            ReserveError::Full => Refusal::NoncesFull,
+            ReserveError::Unavailable(reason) => StoreError::Unavailable(reason).into(),
+        }
+    }
+}
+
+impl Refusal {
+    /// The stable class, for logs and metrics.
+    pub fn class(&self) -> &'static str {
+        match self {
+            Refusal::Wire(err) => err.code(),
+            Refusal::Store(StoreError::Unavailable(_)) => "store_unavailable",
+            Refusal::Store(StoreError::Full) => "store_full",
+            Refusal::NoncesFull => "nonces_full",
+            Refusal::Body(BodyRefusal::TooLarge) => "body_too_large",
+            Refusal::Body(BodyRefusal::TooSlow) => "body_too_slow",
+            Refusal::Body(BodyRefusal::Broken) => "body_broken",
+            Refusal::Forbidden => "anonymous_path",
+            Refusal::RateLimited(_) => "rate_limited",
+            Refusal::Token(_) => "token",
+            Refusal::ContentType => "content_type",
+        }
+    }
+
+    /// Counts the refusal and logs its class. `what` is `init` or `call`.
+    pub fn report(&self, what: &'static str) {
+        metrics::counter!("sealway_refusals_total", "on" => what, "class" => self.class()).increment(1);
+        tracing::info!(on = what, class = self.class(), "refused: {self}");
+    }
+
+    /// What `/session/init`, `/session/init/anon` and sealed calls answer: `{"error": CODE}`.
+    pub fn plain(&self) -> Response<Body> {
+        match self {
+            Refusal::Wire(Error::SessionUnknown | Error::SessionExpired) => {
+                plain_error(StatusCode::UNAUTHORIZED, "SESSION_EXPIRED")
+            }
+            Refusal::Wire(Error::BodyTooLarge) | Refusal::Body(BodyRefusal::TooLarge) => {
+                plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE")
+            }
+            Refusal::Wire(Error::Provider) | Refusal::Store(_) => retry_soon(unavailable()),
+            Refusal::Forbidden => plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"),
+            Refusal::RateLimited(sec) => retry_after(plain_error(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED"), *sec),
+            Refusal::Wire(_) | Refusal::NoncesFull | Refusal::Body(_) | Refusal::Token(_) | Refusal::ContentType => {
+                plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR")
+            }
+        }
+    }
+
+    /// What `/v1` answers: `{"error": reason phrase, "message": text}`.
+    pub fn v1(&self) -> Response<Body> {
+        let bad = |message: &str| v1_error(StatusCode::BAD_REQUEST, message);
+        match self {
+            Refusal::Wire(err) => match err {
+                Error::HeaderMissing("x-idempotency-key") => bad("X-Idempotency-Key header is required"),
+                Error::HeaderMissing(_) => bad("X-ClientId header is required"),
+                Error::HeaderInvalid(_) => bad("Invalid X-ClientId header"),
+                Error::IdempotencyKeyShape => bad("Invalid X-Idempotency-Key format (expected: timestamp.nonce)"),
+                Error::NonceInvalid | Error::NonceReserved => bad("Invalid nonce format"),
+                Error::TimestampInvalid | Error::TimestampOutsideWindow => bad("Invalid or expired timestamp"),
+                Error::PublicKeyInvalid => bad("Invalid client public key"),
+                Error::FieldInvalid(_) => bad("clientPublicKey is required"),
+                Error::Replayed => v1_error(StatusCode::CONFLICT, "Request already processed (replay detected)"),
+                Error::Provider => {
+                    retry_soon(v1_error(StatusCode::SERVICE_UNAVAILABLE, "Service temporarily unavailable"))
+                }
+                _ => bad("Request body is not valid JSON"),
+            },
+            Refusal::NoncesFull => retry_soon(v1_error(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Replay protection service temporarily unavailable",
+            )),
+            Refusal::Store(_) => {
+                retry_soon(v1_error(StatusCode::SERVICE_UNAVAILABLE, "Session store temporarily unavailable"))
+            }
+            Refusal::Body(BodyRefusal::TooLarge) => {
+                v1_error(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large")
+            }
+            Refusal::Body(BodyRefusal::TooSlow) => {
+                v1_error(StatusCode::REQUEST_TIMEOUT, "Request body came too slowly")
+            }
+            Refusal::Body(BodyRefusal::Broken) => bad("Request body broke off"),
+            Refusal::ContentType => {
+                v1_error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json")
+            }
+            Refusal::Token(_) => v1_error(StatusCode::UNAUTHORIZED, "Invalid or expired token"),
+            Refusal::Forbidden => v1_error(StatusCode::FORBIDDEN, "Not authorized"),
+            Refusal::RateLimited(sec) => {
+                retry_after(v1_error(StatusCode::TOO_MANY_REQUESTS, "Too many requests"), *sec)
+            }
+        }
+    }
+}
+
+/// An answer of JSON text.
+pub fn json(status: StatusCode, text: impl Into<bytes::Bytes>) -> Response<Body> {
+    let mut response = Response::new(full(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// `{"error": code}`.
+pub fn plain_error(status: StatusCode, code: &'static str) -> Response<Body> {
+    json(status, format!(r#"{{"error":"{code}"}}"#))
+}
+
+/// `503 {"error":"SERVICE_UNAVAILABLE"}`.
+pub fn unavailable() -> Response<Body> {
+    plain_error(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE")
+}
+
+/// `{"error": reason phrase, "message": message}`.
+pub fn v1_error(status: StatusCode, message: &str) -> Response<Body> {
+    let error = status.canonical_reason().unwrap_or("Error");
+    json(status, serde_json::json!({"error": error, "message": message}).to_string())
+}
+
+fn retry_soon(response: Response<Body>) -> Response<Body> {
+    retry_after(response, 1)
+}
+
+fn retry_after(mut response: Response<Body>, sec: u64) -> Response<Body> {
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(sec));
+    response
+}

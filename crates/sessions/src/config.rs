@@ -1,0 +1,301 @@
+//! `sessions:`, `replay:` and `compat:` of the configuration: as written (`Raw…`), then checked.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealway_proto::crypto::Provider;
+use sealway_proto::limits::{TTL_SEC_CONFIG_MAX, WINDOW_MS_DEFAULT, WINDOW_MS_MAX};
+use sealway_proto::session::TtlPolicy;
+use sealway_proto::wire::ReplayPolicy;
+use sealway_runtime::clock::Clock;
+use sealway_runtime::config::{ConfigError, Problems, read_secret, relative_to};
+use serde::{Deserialize, Serialize};
+
+use crate::authority::{Authority, KeyEndpoint, Policy};
+use crate::kek::KeyRing;
+use crate::store::{Embedded, Memory, MemoryLimits, Store};
+use crate::token::{TokenPolicy, TokenVerifier};
+
+/// `sessions:` as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawSessions {
+    store: Option<String>,
+    kek_file: Option<String>,
+    allow_generated_kek: Option<bool>,
+    sessions_max: Option<usize>,
+    ttl: Option<RawTtl>,
+    anonymous_paths: Option<Vec<String>>,
+    anonymous_inits_per_minute: Option<u32>,
+    authenticated_inits_per_minute: Option<u32>,
+    tokens: Option<RawTokens>,
+    key_endpoint_secret_file: Option<String>,
+    store_deadline_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawTtl {
+    min_sec: Option<u32>,
+    max_sec: Option<u32>,
+    default_sec: Option<u32>,
+    v1_anonymous_sec: Option<u32>,
+    v1_authenticated_sec: Option<u32>,
+    wire1_anonymous_sec: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawTokens {
+    jwks_file: String,
+    issuer: Option<String>,
+    audience: Option<String>,
+    leeway_sec: Option<u64>,
+}
+
+/// `replay:` as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawReplay {
+    window_ms: Option<u64>,
+    nonce_ttl_ms: Option<u64>,
+    nonces_max: Option<usize>,
+    nonces_cleanup_from: Option<usize>,
+}
+
+/// `compat:` as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawCompat {
+    open_key_endpoint: Option<bool>,
+}
+
+/// Where sessions are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum StoreUrl {
+    /// `memory:`
+    Memory,
+    /// `file:PATH`
+    File(PathBuf),
+}
+
+/// Checked. Holds no secret: those are read from their files when the authority starts.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionsConfig {
+    /// Where sessions are kept.
+    pub store: StoreUrl,
+    /// The key-encryption keys; beside the store unless set.
+    pub kek_file: Option<PathBuf>,
+    /// Whether a missing key file is made.
+    pub allow_generated_kek: bool,
+    limits: MemoryLimits,
+    ttl: [u32; 6],
+    anonymous_paths: Vec<String>,
+    anonymous_inits_per_minute: u32,
+    authenticated_inits_per_minute: u32,
+    tokens: Option<TokenPolicy>,
+    key_endpoint_secret_file: Option<PathBuf>,
+    open_key_endpoint: bool,
+    window_ms: u64,
+    nonce_ttl_ms: u64,
+    store_deadline_ms: u64,
+    #[serde(skip)]
+    warnings: Vec<String>,
+}
+
+/// Checks the three sections. Paths are resolved against `file`, the configuration's own.
+pub fn resolve(
+    sessions: &RawSessions,
+    replay: &RawReplay,
+    compat: &RawCompat,
+    file: Option<&Path>,
+    problems: &mut Problems,
+) -> SessionsConfig {
+    let mut warnings = Vec::new();
+    let store = match sessions.store.as_deref().unwrap_or("memory:") {
+        "memory:" => StoreUrl::Memory,
+        url => match url.strip_prefix("file:") {
+            Some(path) if !path.is_empty() => StoreUrl::File(relative_to(file, path)),
+            _ => {
+                let scheme = url.split(':').next().unwrap_or_default();
+                problems.add("sessions.store", format!("no such store \"{scheme}:\"; expected memory: or file:PATH"));
+                StoreUrl::Memory
+            }
+        },
+    };
+    let window_ms = problems.bounded("replay.window_ms", replay.window_ms, WINDOW_MS_DEFAULT, 1..=WINDOW_MS_MAX);
+    let nonce_ttl_ms =
+        problems.bounded("replay.nonce_ttl_ms", replay.nonce_ttl_ms, 2 * window_ms, 1..=10 * WINDOW_MS_MAX);
+    if nonce_ttl_ms < 2 * window_ms {
+        warnings.push(format!(
+            "replay.nonce_ttl_ms: {nonce_ttl_ms} is raised to {}, twice the window: a request stamped at the future \
+             edge must not outlive its own record",
+            2 * window_ms
+        ));
+    }
+    let defaults = MemoryLimits::default();
+    let nonces_max =
+        problems.bounded("replay.nonces_max", replay.nonces_max, defaults.nonces_max, 1000..=1_000_000_000);
+    let cleanup_default = nonces_max / 5 * 4;
+    let nonces_cleanup_from = problems.bounded(
+        "replay.nonces_cleanup_from",
+        replay.nonces_cleanup_from,
+        cleanup_default,
+        100..=nonces_max.saturating_sub(1),
+    );
+    let limits = MemoryLimits {
+        sessions_max: problems.bounded(
+            "sessions.sessions_max",
+            sessions.sessions_max,
+            defaults.sessions_max,
+            1..=1_000_000_000,
+        ),
+        nonces_max,
+        nonces_cleanup_from,
+    };
+    let anonymous_paths = sessions.anonymous_paths.clone().unwrap_or_default();
+    for (index, path) in anonymous_paths.iter().enumerate() {
+        if !path.starts_with('/') || path.contains(['?', '*', '#']) {
+            problems.add(format!("sessions.anonymous_paths[{index}]"), "expected an exact path such as /public/quote");
+        }
+    }
+    let tokens = sessions.tokens.as_ref().map(|tokens| TokenPolicy {
+        jwks_file: relative_to(file, &tokens.jwks_file),
+        issuer: tokens.issuer.clone(),
+        audience: tokens.audience.clone(),
+        leeway_sec: problems.bounded("sessions.tokens.leeway_sec", tokens.leeway_sec, 60, 0..=600),
+    });
+    let open_key_endpoint = compat.open_key_endpoint.unwrap_or(false);
+    if open_key_endpoint {
+        warnings.push(
+            "compat.open_key_endpoint is on: whoever knows a session id and its client id can read the session's key"
+                .into(),
+        );
+    }
+    if open_key_endpoint && sessions.key_endpoint_secret_file.is_some() {
+        problems.add("sessions.key_endpoint_secret_file", "has no effect beside compat.open_key_endpoint; choose one");
+    }
+    SessionsConfig {
+        store,
+        kek_file: sessions.kek_file.as_deref().map(|path| relative_to(file, path)),
+        allow_generated_kek: sessions.allow_generated_kek.unwrap_or(false),
+        limits,
+        ttl: resolve_ttl(&sessions.ttl.clone().unwrap_or_default(), problems),
+        anonymous_paths,
+        anonymous_inits_per_minute: sessions.anonymous_inits_per_minute.unwrap_or(10),
+        authenticated_inits_per_minute: sessions.authenticated_inits_per_minute.unwrap_or(30),
+        tokens,
+        key_endpoint_secret_file: sessions.key_endpoint_secret_file.as_deref().map(|path| relative_to(file, path)),
+        open_key_endpoint,
+        window_ms,
+        nonce_ttl_ms: nonce_ttl_ms.max(2 * window_ms),
+        store_deadline_ms: problems.bounded(
+            "sessions.store_deadline_ms",
+            sessions.store_deadline_ms,
+            2000,
+            10..=60_000,
+        ),
+        warnings,
+    }
+}
+
+/// In the order of [`TtlPolicy`]'s fields.
+fn resolve_ttl(raw: &RawTtl, problems: &mut Problems) -> [u32; 6] {
+    let defaults = TtlPolicy::default();
+    let mut sec = |name: &str, value, default| {
+        problems.bounded(&format!("sessions.ttl.{name}"), value, default, 1..=TTL_SEC_CONFIG_MAX)
+    };
+    let ttl = [
+        sec("min_sec", raw.min_sec, defaults.min_sec),
+        sec("max_sec", raw.max_sec, defaults.max_sec),
+        sec("default_sec", raw.default_sec, defaults.default_sec),
+        sec("v1_anonymous_sec", raw.v1_anonymous_sec, defaults.v1_anonymous_sec),
+        sec("v1_authenticated_sec", raw.v1_authenticated_sec, defaults.v1_authenticated_sec),
+        sec("wire1_anonymous_sec", raw.wire1_anonymous_sec, defaults.wire1_anonymous_sec),
+    ];
+    let [min, max, default, ..] = ttl;
+    if !(min <= default && default <= max) {
+        problems.add(
+            "sessions.ttl",
+            format!("min_sec {min}, default_sec {default} and max_sec {max} must be in this order"),
+        );
+        return resolve_ttl(&RawTtl::default(), problems);
+    }
+    ttl
+}
+
+impl SessionsConfig {
+    /// What an operator should know, once, at start.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Opens the store, reads the secrets and puts the authority together.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file at fault.
+    pub fn start(&self, provider: &'static dyn Provider, clock: Arc<dyn Clock>) -> Result<Authority, ConfigError> {
+        let store: Arc<dyn Store> = match &self.store {
+            StoreUrl::Memory => Arc::new(Memory::new(self.limits)),
+            StoreUrl::File(path) => {
+                let keys = self.key_ring(provider, path)?;
+                let opened = Embedded::open(provider, path, keys, self.limits, clock.now_ms());
+                Arc::new(opened.map_err(|err| ConfigError(err.to_string()))?)
+            }
+        };
+        let [min_sec, max_sec, default_sec, v1_anonymous_sec, v1_authenticated_sec, wire1_anonymous_sec] = self.ttl;
+        let key_endpoint = match &self.key_endpoint_secret_file {
+            _ if self.open_key_endpoint => KeyEndpoint::Open,
+            Some(file) => KeyEndpoint::Secret(strong_secret(file)?),
+            None => KeyEndpoint::Closed,
+        };
+        let policy = Policy {
+            replay: ReplayPolicy::new(self.window_ms, self.nonce_ttl_ms),
+            ttl: TtlPolicy {
+                min_sec,
+                max_sec,
+                default_sec,
+                v1_anonymous_sec,
+                v1_authenticated_sec,
+                wire1_anonymous_sec,
+            },
+            anonymous_paths: self.anonymous_paths.clone(),
+            anonymous_inits_per_minute: self.anonymous_inits_per_minute,
+            authenticated_inits_per_minute: self.authenticated_inits_per_minute,
+            key_endpoint,
+            tokens: self.tokens.clone().map(TokenVerifier::load).transpose()?,
+            store_deadline: Duration::from_millis(self.store_deadline_ms),
+            ..Policy::default()
+        };
+        Ok(Authority::new(provider, store, clock, policy))
+    }
+
+    fn key_ring(&self, provider: &'static dyn Provider, store: &Path) -> Result<KeyRing, ConfigError> {
+        let file = self.kek_file.clone().unwrap_or_else(|| store.with_extension("kek"));
+        if !file.exists() {
+            if !self.allow_generated_kek {
+                return Err(ConfigError(format!(
+                    "sessions.kek_file: there is no key file {}; make one (a line with an id and 32 random bytes in \
+                     base64, mode 0600), or set sessions.allow_generated_kek: true",
+                    file.display()
+                )));
+            }
+            KeyRing::generate(provider, &file)?;
+            tracing::warn!(file = %file.display(), "a key file was made; keep it apart from the store's backups");
+        }
+        KeyRing::load(provider, &file)
+    }
+}
+
+/// Reads a bearer secret that is worth the name.
+///
+/// # Errors
+/// [`ConfigError`], naming the file.
+pub fn strong_secret(file: &Path) -> Result<zeroize::Zeroizing<String>, ConfigError> {
+    let secret = zeroize::Zeroizing::new(read_secret(file)?);
+    if secret.len() < 16 || !secret.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(ConfigError(format!("{}: expected at least 16 visible ASCII characters", file.display())));
+    }
+    Ok(secret)
+}

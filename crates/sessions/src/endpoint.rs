@@ -1,0 +1,200 @@
+//! The authority's HTTP endpoints: both init families, the key endpoint, health and readiness.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::header::{ALLOW, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::body::Body as HttpBody;
+use sealway_proto::limits::{ANON_BODY_MAX, INIT_BODY_MAX, INIT_V1_BODY_MAX};
+use sealway_proto::session::Family;
+use sealway_proto::wire::header::X_CLIENT_ID;
+use sealway_proto::wire::{Field, Headers, SessionId, base64};
+use sealway_runtime::clock::iso8601;
+use sealway_runtime::http::{Body, Origin, discard, read_body};
+use sealway_runtime::timing::ServerTiming;
+use subtle::ConstantTimeEq;
+
+use crate::answer::{Refusal, json, plain_error, v1_error};
+use crate::authority::{Authority, HttpHeaders, KeyEndpoint};
+
+const KEY_PREFIX: &str = "/v1/session/";
+
+/// Answers a request to one of the authority's paths; any other is 404.
+pub async fn handle<B>(authority: &Authority, request: Request<B>, timing: &mut ServerTiming) -> Response<Body>
+where
+    B: HttpBody + Unpin,
+{
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let peer = parts.extensions.get::<Origin>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |origin| origin.peer.ip());
+    let family = match path {
+        "/session/init" => Some(Family::Session),
+        "/session/init/anon" => Some(Family::Anonymous),
+        "/v1/session/init" => Some(Family::V1),
+        _ => None,
+    };
+    if let Some(family) = family {
+        if parts.method != Method::POST {
+            discard(body).await;
+            return method_not_allowed("POST, OPTIONS");
+        }
+        return init(authority, family, &parts.headers, body, peer, timing).await;
+    }
+    discard(body).await;
+    let key_id = path.strip_prefix(KEY_PREFIX);
+    match (path, key_id) {
+        ("/health" | "/ready", _) | (_, Some(_)) if parts.method != Method::GET && parts.method != Method::HEAD => {
+            method_not_allowed("GET, HEAD, OPTIONS")
+        }
+        ("/health", _) => health(authority),
+        ("/ready", _) => ready(authority),
+        (_, Some(id)) => match guard(&authority.policy.key_endpoint, &parts.headers) {
+            Ok(()) => key(authority, id, &parts.headers).await,
+            Err(refused) => refused,
+        },
+        _ => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
+    }
+}
+
+fn method_not_allowed(allow: &'static str) -> Response<Body> {
+    let mut response = plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+async fn init<B>(
+    authority: &Authority,
+    family: Family,
+    headers: &HeaderMap,
+    body: B,
+    peer: IpAddr,
+    timing: &mut ServerTiming,
+) -> Response<Body>
+where
+    B: HttpBody + Unpin,
+{
+    let len_max = match family {
+        Family::Session => INIT_BODY_MAX,
+        Family::Anonymous => ANON_BODY_MAX,
+        Family::V1 => INIT_V1_BODY_MAX,
+    };
+    let answer = async {
+        if family == Family::V1 && !is_json(headers) {
+            discard(body).await;
+            return Err(Refusal::ContentType);
+        }
+        let body = read_body(body, len_max, authority.policy.body_deadline).await?;
+        timing.skip();
+        authority.init(family, headers, &body, peer, timing).await
+    };
+    match answer.await {
+        Ok(answer) => {
+            let mut response = json(StatusCode::OK, answer.encode());
+            if family == Family::V1
+                && let Ok(id) = HeaderValue::from_str(answer.session_id.as_str())
+            {
+                response.headers_mut().insert(HeaderName::from_static("x-kid"), id);
+            }
+            response
+        }
+        Err(refusal) => {
+            refusal.report("init");
+            if family == Family::V1 { refusal.v1() } else { refusal.plain() }
+        }
+    }
+}
+
+/// `application/json` or `…+json`, whatever its parameters.
+fn is_json(headers: &HeaderMap) -> bool {
+    let headers = HttpHeaders(headers);
+    let Field::Value(value) = headers.field("content-type") else { return false };
+    let media = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
+}
+
+/// Whether this caller may use the key endpoint here at all.
+fn guard(endpoint: &KeyEndpoint, headers: &HeaderMap) -> Result<(), Response<Body>> {
+    match endpoint {
+        KeyEndpoint::Open => Ok(()),
+        KeyEndpoint::Closed => Err(plain_error(StatusCode::NOT_FOUND, "NOT_FOUND")),
+        KeyEndpoint::Secret(secret) if bearer_is(headers, secret) => Ok(()),
+        KeyEndpoint::Secret(_) => Err(v1_error(StatusCode::UNAUTHORIZED, "A valid bearer secret is required")),
+    }
+}
+
+/// Whether the `Authorization` header is `Bearer` and this secret; compared in constant time.
+pub(crate) fn bearer_is(headers: &HeaderMap, secret: &str) -> bool {
+    let headers = HttpHeaders(headers);
+    match headers.field("authorization") {
+        Field::Value(value) => match value.split_once(' ') {
+            Some((scheme, given)) if scheme.eq_ignore_ascii_case("bearer") => {
+                given.trim().as_bytes().ct_eq(secret.as_bytes()).into()
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// `GET /v1/session/:id` for a caller who may.
+// SPEC session.md#key-endpoint
+pub(crate) async fn key(authority: &Authority, id: &str, headers: &HeaderMap) -> Response<Body> {
+    let headers = HttpHeaders(headers);
+    let Ok(client_id) = headers.field(X_CLIENT_ID).required(X_CLIENT_ID) else {
+        return v1_error(StatusCode::BAD_REQUEST, "X-ClientId header is required");
+    };
+    let id = match SessionId::parse(id) {
+        Ok(id) if !id.is_anonymous() => id,
+        _ => return v1_error(StatusCode::BAD_REQUEST, "Invalid session ID format"),
+    };
+    let session = match authority.find(&id).await {
+        Ok(Some(session)) => session,
+        Ok(None) => return v1_error(StatusCode::NOT_FOUND, "Session not found"),
+        Err(refusal) => return refusal.v1(),
+    };
+    let record = session.record();
+    if record.client_id.as_deref() != Some(client_id) {
+        return v1_error(StatusCode::FORBIDDEN, "Not authorized to access this session");
+    }
+    if session.is_expired(authority.now_ms()) {
+        return v1_error(StatusCode::GONE, "Session has expired");
+    }
+    let key = zeroize::Zeroizing::new(base64::encode(record.key.expose()));
+    let body = format!(r#"{{"sessionId":"{id}","sessionKey":"{}","expiresAt":{}}}"#, *key, record.expires_ms);
+    let mut response = json(StatusCode::OK, body);
+    response.headers_mut().insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Always 200: the process is alive, and says what is behind it.
+pub(crate) fn health(authority: &Authority) -> Response<Body> {
+    let status = authority.store().status();
+    let mut body = serde_json::json!({
+        "status": if status.up { "ok" } else { "degraded" },
+        "timestamp": iso8601(authority.now_ms()),
+        "redis": "unused",
+        "postgres": "unused",
+        "store": status.kind,
+    });
+    if matches!(authority.policy.key_endpoint, KeyEndpoint::Open) {
+        body["warnings"] = serde_json::json!([
+            "compat.open_key_endpoint is on: whoever knows a session id and its client id can read the session's key"
+        ]);
+    }
+    json(StatusCode::OK, body.to_string())
+}
+
+/// Whether new sessions can be agreed.
+pub(crate) fn ready(authority: &Authority) -> Response<Body> {
+    let status = authority.store().status();
+    let timestamp = iso8601(authority.now_ms());
+    if status.up {
+        let pool = serde_json::json!({"totalCount": 1, "idleCount": usize::from(status.waiting == 0), "waitingCount": status.waiting});
+        let body = serde_json::json!({"status": "ready", "database": "up", "cache": "up", "pool": pool, "timestamp": timestamp});
+        json(StatusCode::OK, body.to_string())
+    } else {
+        let body =
+            serde_json::json!({"status": "unhealthy", "database": "down", "cache": "up", "timestamp": timestamp});
+        json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
+    }
+}

@@ -1,0 +1,179 @@
+//! Sessions that survive a restart, in one file of this machine, with nothing else installed. The memory store serves
+//! every read; `redb` holds what a restart needs.
+//!
+//! A session is on the disk before its client hears of it. A nonce need not be, if its stamp is not ahead of the clock:
+//! after a restart every stamp up to the restart is refused. One that is stamped ahead is written before it is granted.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use redb::{Database, ReadableDatabase, ReadableTable};
+use sealway_proto::crypto::Provider;
+use sealway_proto::session::{Claim, ClaimKey, Fresh, Session};
+use sealway_proto::wire::SessionId;
+
+use super::memory::{Memory, MemoryLimits};
+use super::row;
+use super::writer::{Change, META, META_CLOCK_MS, META_FORMAT, NONCES, SESSIONS, Writer};
+use super::{ReserveError, Status, Store, StoreError};
+use crate::kek::{KeyRing, UnwrapError};
+
+const FORMAT: u64 = 1;
+/// The page cache: reads come from memory, so it need not be large.
+const CACHE_LEN: usize = 32 * 1024 * 1024;
+
+/// The file cannot be used. The text names it.
+#[derive(Debug, thiserror::Error)]
+#[error("session store {file}: {reason}")]
+pub struct OpenError {
+    file: String,
+    reason: String,
+}
+
+/// The store.
+#[derive(Debug)]
+pub struct Embedded {
+    memory: Memory,
+    keys: KeyRing,
+    /// Stamps up to this one may have been used in an earlier life.
+    floor_ms: u64,
+    writer: Writer,
+}
+
+impl Embedded {
+    /// Opens or makes the file at `path`, and brings back every session that is not over at `now_ms`.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the file is in use, damaged, of another format, or wrapped under a key that `keys` lacks.
+    pub fn open(
+        provider: &'static dyn Provider,
+        path: &Path,
+        keys: KeyRing,
+        limits: MemoryLimits,
+        now_ms: u64,
+    ) -> Result<Self, OpenError> {
+        let fail = |reason: String| OpenError { file: path.display().to_string(), reason };
+        let database = Database::builder().set_cache_size(CACHE_LEN).create(path).map_err(|err| {
+            fail(match err {
+                redb::DatabaseError::DatabaseAlreadyOpen => {
+                    "another process uses it; a store belongs to one process".into()
+                }
+                err => err.to_string(),
+            })
+        })?;
+        let memory = Memory::new(limits);
+        let floor_ms = restore(provider, &database, &keys, &memory, now_ms).map_err(fail)?;
+        let writer = Writer::start(database).map_err(|err| fail(err.to_string()))?;
+        Ok(Embedded { memory, keys, floor_ms, writer })
+    }
+}
+
+/// Brings the tables up to date, fills `memory`, and returns the floor.
+fn restore(
+    provider: &'static dyn Provider,
+    database: &Database,
+    keys: &KeyRing,
+    memory: &Memory,
+    now_ms: u64,
+) -> Result<u64, String> {
+    let text = |err: &dyn std::fmt::Display| err.to_string();
+    let transaction = database.begin_write().map_err(|err| text(&err))?;
+    let floor_ms = {
+        let mut meta = transaction.open_table(META).map_err(|err| text(&err))?;
+        let format = meta.get(META_FORMAT).map_err(|err| text(&err))?.map(|value| value.value());
+        let clock_ms = meta.get(META_CLOCK_MS).map_err(|err| text(&err))?.map_or(0, |value| value.value());
+        let floor_ms = match format {
+            // New: no earlier life, nothing to refuse.
+            None => 0,
+            Some(FORMAT) => now_ms.max(clock_ms),
+            Some(other) => return Err(format!("its format is {other}, this program knows {FORMAT}")),
+        };
+        meta.insert(META_FORMAT, FORMAT).map_err(|err| text(&err))?;
+        meta.insert(META_CLOCK_MS, now_ms.max(clock_ms)).map_err(|err| text(&err))?;
+        transaction.open_table(SESSIONS).map_err(|err| text(&err))?;
+        transaction.open_table(NONCES).map_err(|err| text(&err))?;
+        floor_ms
+    };
+    transaction.commit().map_err(|err| text(&err))?;
+
+    let transaction = database.begin_read().map_err(|err| text(&err))?;
+    let start = now_ms.to_be_bytes();
+    let sessions = transaction.open_table(SESSIONS).map_err(|err| text(&err))?;
+    let mut restored = 0_usize;
+    for entry in sessions.range(start.as_slice()..).map_err(|err| text(&err))? {
+        let (key, value) = entry.map_err(|err| text(&err))?;
+        match row::decode(key.value(), value.value(), keys) {
+            Ok(record) => {
+                let session = Session::new(provider, record).map_err(|err| text(&err))?;
+                memory.insert(Arc::new(session)).map_err(|err| text(&err))?;
+                restored += 1;
+            }
+            Err(row::RowError::Key(err @ UnwrapError::UnknownKek(_))) => {
+                return Err(format!("a session is {err}; put that key back, or remove the store to begin anew"));
+            }
+            Err(err) => tracing::error!(%err, "a stored session is damaged; it is left out"),
+        }
+    }
+    let nonces = transaction.open_table(NONCES).map_err(|err| text(&err))?;
+    for entry in nonces.range(start.as_slice()..).map_err(|err| text(&err))? {
+        let (key, sealed) = entry.map_err(|err| text(&err))?;
+        let Some((expires, claim)) = key.value().split_first_chunk::<8>() else { continue };
+        let Ok(claim) = <[u8; 16]>::try_from(claim) else { continue };
+        memory.restore_nonce(sealed.value() == 1, ClaimKey(claim), now_ms, u64::from_be_bytes(*expires));
+    }
+    if floor_ms > 0 {
+        tracing::info!(sessions = restored, "sessions restored; requests stamped before this start are refused");
+    }
+    Ok(floor_ms)
+}
+
+#[async_trait]
+impl Store for Embedded {
+    async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
+        if !self.memory.has_room() {
+            return Err(StoreError::Full);
+        }
+        let record = session.record();
+        let unavailable = |err: sealway_proto::Error| StoreError::Unavailable(err.to_string());
+        let wrapped = self.keys.wrap(&record.id, &record.key).map_err(unavailable)?;
+        let key = row::session_key(record.expires_ms, &record.id);
+        self.writer.commit(Change::PutSession { key, row: row::encode(record, &wrapped) }).await?;
+        self.memory.insert(session)
+    }
+
+    async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        Ok(self.memory.find(id))
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let Some(session) = self.memory.remove(id) else { return Ok(false) };
+        let key = row::session_key(session.record().expires_ms, id);
+        self.writer.commit(Change::DeleteSession { key }).await.map(|()| true)
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
+        if claim.stamp_ms() <= self.floor_ms {
+            return Err(ReserveError::Replayed);
+        }
+        let fresh = self.memory.reserve_claim(claim)?;
+        if claim.is_stamped_ahead() {
+            let mut key = claim.expires_ms().to_be_bytes().to_vec();
+            key.extend_from_slice(&claim.key().0);
+            let change = Change::PutNonce { key, sealed: claim.is_sealed() };
+            self.writer.commit(change).await.map_err(|err| ReserveError::Unavailable(err.to_string()))?;
+        }
+        Ok(fresh)
+    }
+
+    async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
+        let gone = self.memory.sweep_all(now_ms);
+        self.writer.commit(Change::Sweep { now_ms }).await?;
+        Ok(gone)
+    }
+
+    fn status(&self) -> Status {
+        let memory = self.memory.status();
+        Status { kind: "embedded", up: self.writer.is_up(), waiting: self.writer.waiting(), ..memory }
+    }
+}

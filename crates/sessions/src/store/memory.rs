@@ -1,0 +1,142 @@
+//! Sessions and nonces in this process's memory alone. Nothing survives a restart, so nothing can be replayed into it:
+//! a sealed call finds no session, and an init gives its sender nothing without the private key behind it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use dashmap::DashMap;
+use sealway_proto::session::{Claim, Fresh, Session};
+use sealway_proto::wire::SessionId;
+
+use super::nonces::Nonces;
+use super::{ReserveError, Status, Store, StoreError};
+
+/// Bounds of what is held in memory.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct MemoryLimits {
+    /// Sessions; about 1 KiB each.
+    pub sessions_max: usize,
+    /// Nonces of sealed calls, and as many of inits; about 60 bytes each.
+    pub nonces_max: usize,
+    /// From how many nonces on all expired ones are looked for before a new one is taken.
+    pub nonces_cleanup_from: usize,
+}
+
+impl Default for MemoryLimits {
+    fn default() -> Self {
+        MemoryLimits { sessions_max: 1_000_000, nonces_max: 4_000_000, nonces_cleanup_from: 3_200_000 }
+    }
+}
+
+/// The store.
+#[derive(Debug)]
+pub struct Memory {
+    sessions: DashMap<SessionId, Arc<Session>>,
+    len: AtomicUsize,
+    sealed: Nonces,
+    inits: Nonces,
+    limits: MemoryLimits,
+}
+
+impl Memory {
+    /// An empty one.
+    pub fn new(limits: MemoryLimits) -> Self {
+        let nonces = || Nonces::new(limits.nonces_max, limits.nonces_cleanup_from);
+        Memory { sessions: DashMap::new(), len: AtomicUsize::new(0), sealed: nonces(), inits: nonces(), limits }
+    }
+
+    /// Keeps a session, within the bound.
+    pub(crate) fn insert(&self, session: Arc<Session>) -> Result<(), StoreError> {
+        if self.len.fetch_add(1, Ordering::Relaxed) >= self.limits.sessions_max {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+            return Err(StoreError::Full);
+        }
+        if self.sessions.insert(*session.id(), session).is_some() {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether one more session fits.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len.load(Ordering::Relaxed) < self.limits.sessions_max
+    }
+
+    pub(crate) fn find(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.sessions.get(id).map(|session| session.clone())
+    }
+
+    pub(crate) fn remove(&self, id: &SessionId) -> Option<Arc<Session>> {
+        let (_, session) = self.sessions.remove(id)?;
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        Some(session)
+    }
+
+    pub(crate) fn reserve_claim(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
+        let nonces = if claim.is_sealed() { &self.sealed } else { &self.inits };
+        nonces.reserve(claim.key(), claim.now_ms(), claim.expires_ms())?;
+        Ok(Fresh::reserved(claim))
+    }
+
+    /// Puts a nonce of an earlier life back.
+    pub(crate) fn restore_nonce(
+        &self,
+        sealed: bool,
+        key: sealway_proto::session::ClaimKey,
+        now_ms: u64,
+        expires_ms: u64,
+    ) {
+        let nonces = if sealed { &self.sealed } else { &self.inits };
+        // It can only be there already or not fit; neither readmits it before it was refused here.
+        if let Err(err) = nonces.reserve(key, now_ms, expires_ms) {
+            tracing::warn!(%err, "a nonce of the journal was not restored");
+        }
+    }
+
+    pub(crate) fn sweep_all(&self, now_ms: u64) -> usize {
+        let mut gone = 0;
+        self.sessions.retain(|_, session| {
+            let keep = !session.is_expired(now_ms);
+            gone += usize::from(!keep);
+            keep
+        });
+        self.len.fetch_sub(gone, Ordering::Relaxed);
+        self.sealed.sweep(now_ms);
+        self.inits.sweep(now_ms);
+        gone
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
+        self.insert(session)
+    }
+
+    async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        Ok(self.find(id))
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
+        Ok(self.remove(id).is_some())
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
+        self.reserve_claim(claim)
+    }
+
+    async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
+        Ok(self.sweep_all(now_ms))
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            kind: "memory",
+            up: true,
+            sessions: self.len.load(Ordering::Relaxed),
+            nonces: (self.sealed.len(), self.inits.len()),
+            waiting: 0,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A bounded set of nonces with an expiry each. Nothing is evicted before its time: when full it refuses.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use sealway_proto::session::ClaimKey;
+
+use super::ReserveError;
+
+const SHARDS: usize = 64;
+
+/// The set.
+#[derive(Debug)]
+pub(crate) struct Nonces {
+    shards: Vec<Mutex<Shard>>,
+    len: AtomicUsize,
+    len_max: usize,
+    cleanup_from: usize,
+    swept_ms: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    seen: HashSet<ClaimKey>,
+    /// Keys by the second in which they expire, in order; about 16 bytes a key beside the set's.
+    by_second: VecDeque<(u64, Vec<ClaimKey>)>,
+}
+
+impl Shard {
+    /// Forgets every second that is wholly over; returns how many keys went.
+    fn sweep(&mut self, now_ms: u64) -> usize {
+        let mut gone = 0;
+        while self.by_second.front().is_some_and(|(second, _)| (second + 1).saturating_mul(1000) <= now_ms) {
+            if let Some((_, keys)) = self.by_second.pop_front() {
+                gone += keys.len();
+                for key in keys {
+                    self.seen.remove(&key);
+                }
+            }
+        }
+        gone
+    }
+
+    fn insert(&mut self, key: ClaimKey, expires_ms: u64) {
+        self.seen.insert(key);
+        let second = expires_ms / 1000;
+        match self.by_second.back_mut() {
+            // A clock that stepped back only makes a key live longer.
+            Some((last, keys)) if *last >= second => keys.push(key),
+            _ => self.by_second.push_back((second, vec![key])),
+        }
+    }
+}
+
+impl Nonces {
+    /// At most `len_max` keys; from `cleanup_from` on, all shards are swept before more are taken.
+    pub(crate) fn new(len_max: usize, cleanup_from: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Nonces { shards, len: AtomicUsize::new(0), len_max, cleanup_from, swept_ms: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Takes `key` unless it is there.
+    pub(crate) fn reserve(&self, key: ClaimKey, now_ms: u64, expires_ms: u64) -> Result<(), ReserveError> {
+        let len = self.len();
+        // At most once a second below the bound; at the bound each newcomer tries.
+        if len >= self.len_max || (len >= self.cleanup_from && self.swept_ms.load(Ordering::Relaxed) + 1000 <= now_ms) {
+            self.sweep(now_ms);
+        }
+        let shard = usize::from(key.0[0]) % SHARDS;
+        let mut shard = self.shards[shard].lock();
+        let gone = shard.sweep(now_ms);
+        self.len.fetch_sub(gone, Ordering::Relaxed);
+        if shard.seen.contains(&key) {
+            return Err(ReserveError::Replayed);
+        }
+        // Reserve a place before taking it, so that shards cannot together pass the bound.
+        if self.len.fetch_add(1, Ordering::Relaxed) >= self.len_max {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+            return Err(ReserveError::Full);
+        }
+        shard.insert(key, expires_ms);
+        Ok(())
+    }
+
+    pub(crate) fn sweep(&self, now_ms: u64) {
+        self.swept_ms.store(now_ms, Ordering::Relaxed);
+        for shard in &self.shards {
+            let gone = shard.lock().sweep(now_ms);
+            self.len.fetch_sub(gone, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: u32) -> ClaimKey {
+        let mut key = [0; 16];
+        key[..4].copy_from_slice(&n.to_le_bytes());
+        ClaimKey(key)
+    }
+
+    #[test]
+    fn a_full_set_refuses_and_evicts_nothing_until_time_has_passed() {
+        let nonces = Nonces::new(1000, 800);
+        for n in 0..1000 {
+            nonces.reserve(key(n), 5_000, 605_001).unwrap();
+        }
+        assert_eq!(nonces.reserve(key(1000), 6_000, 606_001), Err(ReserveError::Full));
+        for n in 0..1000 {
+            assert_eq!(nonces.reserve(key(n), 605_000, 999_999), Err(ReserveError::Replayed), "{n}");
+        }
+        // The second that 605,001 ms falls into is over.
+        nonces.reserve(key(1000), 606_000, 1_206_001).unwrap();
+        assert_eq!(nonces.len(), 1);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_forgets_nothing_early() {
+        let nonces = Nonces::new(1000, 800);
+        nonces.reserve(key(1), 100_000, 700_001).unwrap();
+        nonces.reserve(key(2), 50_000, 650_001).unwrap();
+        assert_eq!(nonces.reserve(key(2), 650_001, 1_250_002), Err(ReserveError::Replayed));
+        assert_eq!(nonces.reserve(key(1), 700_000, 1_300_001), Err(ReserveError::Replayed));
+    }
+}
