@@ -1,1 +1,18 @@
-//! x
+//! The HTTP data plane: it takes requests on its listeners, finds their route, opens sealed ones, forwards them to the
+//! service behind, and seals the answers.
+//!
+//! It may not know: the broker and the relay, or a byte of a sealed message (that is `sealway_proto`'s).
+#![warn(missing_docs)]
+
+pub mod body;
+pub mod config;
+pub mod cors;
+pub mod demo;
+pub mod gateway;
+mod headers;
+pub mod route;
+mod sealed;
+pub mod upstream;
+
+pub use config::GatewayConfig;
+pub use gateway::{Gateway, GatewayService};

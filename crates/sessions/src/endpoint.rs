@@ -48,9 +48,12 @@ where
         }
         ("/health", _) => health(authority),
         ("/ready", _) => ready(authority),
-        (_, Some(id)) => match guard(&authority.policy.key_endpoint, &parts.headers) {
-            Ok(()) => key(authority, id, &parts.headers).await,
-            Err(refused) => refused,
+        (_, Some(id)) => match &authority.policy.key_endpoint {
+            KeyEndpoint::Closed => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
+            KeyEndpoint::Secret(secret) if !bearer_is(&parts.headers, secret) => {
+                v1_error(StatusCode::UNAUTHORIZED, "A valid bearer secret is required")
+            }
+            KeyEndpoint::Secret(_) | KeyEndpoint::Open => key(authority, id, &parts.headers).await,
         },
         _ => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
     }
@@ -110,16 +113,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     let Field::Value(value) = headers.field("content-type") else { return false };
     let media = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
-}
-
-/// Whether this caller may use the key endpoint here at all.
-fn guard(endpoint: &KeyEndpoint, headers: &HeaderMap) -> Result<(), Response<Body>> {
-    match endpoint {
-        KeyEndpoint::Open => Ok(()),
-        KeyEndpoint::Closed => Err(plain_error(StatusCode::NOT_FOUND, "NOT_FOUND")),
-        KeyEndpoint::Secret(secret) if bearer_is(headers, secret) => Ok(()),
-        KeyEndpoint::Secret(_) => Err(v1_error(StatusCode::UNAUTHORIZED, "A valid bearer secret is required")),
-    }
 }
 
 /// Whether the `Authorization` header is `Bearer` and this secret; compared in constant time.

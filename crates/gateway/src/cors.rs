@@ -1,0 +1,119 @@
+//! Cross-origin requests (the Fetch standard's CORS protocol) to session endpoints and sealed routes, errors included.
+
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Response, StatusCode};
+use sealway_runtime::http::{Body, full};
+
+/// What a browser may send: the headers of every wire.
+const ALLOW_HEADERS: &str = "Content-Type, X-Idempotency-Key, X-ClientId, X-Kid, Authorization, X-Nonce, X-Timestamp, \
+                             X-Enc-Alg, X-IV, X-Tag, X-AAD, X-Seal, X-Sealed";
+/// What a page may read.
+const EXPOSE_HEADERS: &str = "Server-Timing, X-Kid, X-Idempotency-Key, X-Nonce, X-Timestamp, X-Enc-Alg, X-IV, X-Tag, \
+                              X-AAD, X-Seal, X-Sealed, Retry-After";
+const ALLOW_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+/// Which origins may call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cors {
+    any: bool,
+    origins: Vec<HeaderValue>,
+    max_age: Option<HeaderValue>,
+}
+
+impl Cors {
+    /// `*`, or origins such as `http://localhost:4200`.
+    ///
+    /// # Errors
+    /// The index of an origin that is none, and why.
+    pub fn new(origins: &[String], max_age_sec: u32) -> Result<Self, (usize, String)> {
+        let mut cors = Cors { max_age: Some(HeaderValue::from(max_age_sec)), ..Cors::default() };
+        for (index, origin) in origins.iter().map(|origin| origin.trim()).enumerate() {
+            if origin == "*" {
+                cors.any = true;
+                continue;
+            }
+            let parsed = origin.parse::<http::Uri>().ok();
+            let is_origin = parsed.is_some_and(|uri| {
+                matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some() && !origin.ends_with('/')
+            }) && origin.splitn(4, '/').count() == 3;
+            match HeaderValue::from_str(origin) {
+                Ok(value) if is_origin => cors.origins.push(value),
+                _ => return Err((index, format!("\"{origin}\" is no origin, such as https://shop.example or *"))),
+            }
+        }
+        Ok(cors)
+    }
+
+    fn allowed(&self, request: &HeaderMap) -> Option<HeaderValue> {
+        let origin = request.get(header::ORIGIN)?;
+        if self.any {
+            return Some(HeaderValue::from_static("*"));
+        }
+        self.origins.iter().find(|allowed| *allowed == origin).cloned()
+    }
+
+    /// Answers `OPTIONS`, whether a browser asks before a request or a person is curious.
+    pub fn preflight(&self, request: &HeaderMap) -> Response<Body> {
+        let mut response = Response::new(full(""));
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        let headers = response.headers_mut();
+        headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW_METHODS));
+        if self.allowed(request).is_some() {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ALLOW_METHODS));
+            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(ALLOW_HEADERS));
+            if let Some(max_age) = &self.max_age {
+                headers.insert(header::ACCESS_CONTROL_MAX_AGE, max_age.clone());
+            }
+        }
+        response
+    }
+
+    /// Lets the page at an allowed origin read an answer. One that carries a service's own permission is left alone.
+    pub fn apply(&self, origin: Option<HeaderValue>, response: &mut HeaderMap) {
+        let Some(origin) = origin else { return };
+        if response.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
+            return;
+        }
+        if !self.any {
+            response.append(header::VARY, HeaderValue::from_static("Origin"));
+        }
+        response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        response.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSE_HEADERS));
+    }
+
+    /// What [`Cors::apply`] needs of a request, before the request goes on.
+    pub fn origin_of(&self, request: &HeaderMap) -> Option<HeaderValue> {
+        self.allowed(request)
+    }
+}
+
+/// Whether this is the question a browser asks before a cross-origin request.
+pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
+    method == Method::OPTIONS
+        && headers.contains_key(header::ORIGIN)
+        && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_origins_are_taken() {
+        for bad in ["localhost:4200", "http://a/", "http://a/b", "ftp://a", "", "http://"] {
+            assert!(Cors::new(&[bad.into()], 600).is_err(), "{bad}");
+        }
+        assert!(Cors::new(&["http://localhost:4200".into(), "*".into()], 600).is_ok());
+    }
+
+    #[test]
+    fn another_origin_gets_no_permission() {
+        let cors = Cors::new(&["http://localhost:4200".into()], 600).unwrap();
+        let mut request = HeaderMap::new();
+        request.insert(header::ORIGIN, HeaderValue::from_static("http://localhost:4201"));
+        assert!(cors.preflight(&request).headers().get(header::ACCESS_CONTROL_ALLOW_HEADERS).is_none());
+        let mut response = HeaderMap::new();
+        cors.apply(cors.origin_of(&request), &mut response);
+        assert!(response.is_empty());
+    }
+}

@@ -1,0 +1,73 @@
+//! The demo service: an ordinary upstream that is built into the binary, reached as a real one is. It knows nothing of
+//! sealing. `spec/session.md#demo-service`.
+
+use http::{Method, Request, Response, StatusCode};
+use sealway_proto::crypto::Provider;
+use sealway_runtime::clock::{Clock, iso8601};
+use sealway_runtime::http::{Body, full, read_body};
+
+const BODY_MAX: usize = 1024 * 1024;
+const BODY_TIME: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// `POST /transaction/purchase` with `{"schemeCode": string, "amount": number}`.
+#[derive(Debug)]
+pub struct DemoService {
+    provider: &'static dyn Provider,
+    clock: std::sync::Arc<dyn Clock>,
+}
+
+#[derive(serde::Deserialize)]
+struct Purchase {
+    #[serde(rename = "schemeCode")]
+    scheme_code: String,
+    amount: serde_json::Number,
+}
+
+impl DemoService {
+    /// A service that draws its transaction ids from `provider`.
+    pub fn new(provider: &'static dyn Provider, clock: std::sync::Arc<dyn Clock>) -> Self {
+        DemoService { provider, clock }
+    }
+
+    /// Answers a request.
+    pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        let is_purchase = request.uri().path() == "/transaction/purchase";
+        if !is_purchase {
+            return answer(StatusCode::NOT_FOUND, r#"{"error":"NOT_FOUND"}"#);
+        }
+        if request.method() != Method::POST {
+            return answer(StatusCode::METHOD_NOT_ALLOWED, r#"{"error":"METHOD_NOT_ALLOWED"}"#);
+        }
+        let purchase = match read_body(request.into_body(), BODY_MAX, BODY_TIME).await {
+            Ok(body) => serde_json::from_slice::<Purchase>(&body).ok(),
+            Err(_) => None,
+        };
+        let mut id = [0_u8; 8];
+        match purchase {
+            None => answer(StatusCode::BAD_REQUEST, r#"{"error":"INVALID_REQUEST"}"#),
+            Some(_) if self.provider.fill_random(&mut id).is_err() => {
+                answer(StatusCode::INTERNAL_SERVER_ERROR, r#"{"error":"INTERNAL"}"#)
+            }
+            Some(Purchase { scheme_code, amount }) => {
+                let message = format!("Purchase of {amount} in scheme {scheme_code} completed successfully");
+                let body = serde_json::json!({
+                    "status": "SUCCESS",
+                    "transactionId": format!("TXN-{:016X}", u64::from_be_bytes(id)),
+                    "schemeCode": scheme_code,
+                    "amount": amount,
+                    "timestamp": iso8601(self.clock.now_ms()),
+                    "message": message,
+                });
+                answer(StatusCode::OK, body.to_string())
+            }
+        }
+    }
+}
+
+fn answer(status: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
+    let mut response = Response::new(full(body));
+    *response.status_mut() = status;
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    response
+}

@@ -1,0 +1,173 @@
+//! One request, from its route to its answer.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::{Body as HttpBody, Incoming};
+use metrics::{Counter, Histogram, counter, histogram};
+use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
+use sealway_runtime::http::{Body, Origin, discard};
+use sealway_runtime::timing::ServerTiming;
+use sealway_sessions::answer::plain_error;
+use sealway_sessions::{Authority, endpoint};
+use tracing::Instrument;
+
+use crate::body::{StreamLimits, bounded};
+use crate::cors::{Cors, is_preflight};
+use crate::headers;
+use crate::route::{Action, Forward, Found, Route, Sealed, find};
+use crate::sealed;
+
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+struct RouteMetrics {
+    /// By the status' first digit.
+    requests: [Counter; 5],
+    seconds: Histogram,
+}
+
+impl RouteMetrics {
+    fn new(route: &str) -> Self {
+        let requests = ["1xx", "2xx", "3xx", "4xx", "5xx"]
+            .map(|status| counter!("sealway_requests_total", "route" => route.to_owned(), "status" => status));
+        RouteMetrics { requests, seconds: histogram!("sealway_request_seconds", "route" => route.to_owned()) }
+    }
+
+    fn record(&self, status: StatusCode, took: Duration) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(1).min(4);
+        self.requests[class].increment(1);
+        self.seconds.record(took.as_secs_f64());
+    }
+}
+
+/// The data plane.
+pub struct Gateway {
+    authority: Arc<Authority>,
+    routes: Vec<Route>,
+    cors: Cors,
+    body_idle: Duration,
+    metrics: Vec<RouteMetrics>,
+    unrouted: RouteMetrics,
+}
+
+impl Gateway {
+    /// Puts the parts together. `body_idle` is how long the next chunk of a request's body may take.
+    pub fn new(authority: Arc<Authority>, routes: Vec<Route>, cors: Cors, body_idle: Duration) -> Self {
+        let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
+        Gateway { authority, routes, cors, body_idle, metrics, unrouted: RouteMetrics::new("none") }
+    }
+
+    /// Answers a request, whatever it is.
+    pub async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
+        let mut timing = ServerTiming::start();
+        let (parts, body) = request.into_parts();
+        let listener = parts.extensions.get::<Origin>().map(|origin| origin.listener.clone());
+        let found = find(&self.routes, listener.as_deref().unwrap_or_default(), parts.uri.path());
+        let origin = self.cors.origin_of(&parts.headers);
+        let (mut response, metrics) = match found {
+            Found::Route(index, route) => {
+                let span = tracing::debug_span!("request", route = %route.name, method = %parts.method, path = parts.uri.path());
+                (self.answer(route, parts, body, &mut timing).instrument(span).await, &self.metrics[index])
+            }
+            Found::None | Found::Disguised if is_preflight(&parts.method, &parts.headers) => {
+                (self.cors.preflight(&parts.headers), &self.unrouted)
+            }
+            Found::None => {
+                discard(body).await;
+                (plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"), &self.unrouted)
+            }
+            Found::Disguised => {
+                tracing::warn!("refused: the path is another spelling of a sealed one");
+                discard(body).await;
+                (plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR"), &self.unrouted)
+            }
+        };
+        self.cors.apply(origin, response.headers_mut());
+        if let Ok(value) = HeaderValue::try_from(timing.header()) {
+            response.headers_mut().append(SERVER_TIMING, value);
+        }
+        metrics.record(response.status(), timing.elapsed());
+        response
+    }
+
+    async fn answer(&self, route: &Route, parts: Parts, body: Incoming, timing: &mut ServerTiming) -> Response<Body> {
+        let forward = match &route.action {
+            Action::Forward(forward) if forward.sealed == Sealed::Off => {
+                return self.pass_through(forward, parts, body, timing).await;
+            }
+            Action::Forward(forward) => Some(forward),
+            Action::Sessions => None,
+        };
+        if parts.method == Method::OPTIONS {
+            discard(body).await;
+            return self.cors.preflight(&parts.headers);
+        }
+        match forward {
+            None => endpoint::handle(&self.authority, Request::from_parts(parts, body), timing).await,
+            Some(forward) if forward.sealed == Sealed::Optional && !looks_sealed(&parts) => {
+                self.pass_through(forward, parts, body, timing).await
+            }
+            Some(forward) => sealed::call(&self.authority, forward, parts, body, timing).await,
+        }
+    }
+
+    /// Forwards as sent: a chunk in is a chunk out, both ways.
+    async fn pass_through(
+        &self,
+        forward: &Forward,
+        mut parts: Parts,
+        body: Incoming,
+        timing: &mut ServerTiming,
+    ) -> Response<Body> {
+        if body.size_hint().lower() > forward.body_max {
+            discard(body).await;
+            return plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE");
+        }
+        if parts.method == Method::CONNECT {
+            return plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
+        }
+        let origin = parts.extensions.remove::<Origin>();
+        let host = parts.uri.authority().map(|host| host.as_str().to_owned());
+        headers::to_upstream(&mut parts.headers, origin.as_ref(), host.as_deref());
+        let limits = StreamLimits { len_max: forward.body_max, idle: self.body_idle };
+        let answer = forward.upstream.call(Request::from_parts(parts, bounded(body, limits))).await;
+        timing.lap("upstream");
+        match answer {
+            Ok(mut response) => {
+                headers::remove_hop_by_hop(response.headers_mut());
+                response
+            }
+            Err(err) => sealed::upstream_failure(&err),
+        }
+    }
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("routes", &self.routes).finish_non_exhaustive()
+    }
+}
+
+fn looks_sealed(parts: &Parts) -> bool {
+    [X_KID, X_IDEMPOTENCY_KEY, X_SEAL].iter().any(|name| parts.headers.contains_key(*name))
+}
+
+/// The gateway as connections see it.
+#[derive(Clone, Debug)]
+pub struct GatewayService(pub Arc<Gateway>);
+
+impl hyper::service::Service<Request<Incoming>> for GatewayService {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let gateway = self.0.clone();
+        Box::pin(async move { Ok(gateway.handle(request).await) })
+    }
+}

@@ -1,0 +1,158 @@
+//! A sealed call, wires 1 and 2: open it, ask the service, seal what it answers. `spec/session.md#open`.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Incoming};
+use sealway_proto::session::{Reply, SealBuffer};
+use sealway_runtime::http::{Body, Origin, discard, full, read_body};
+use sealway_runtime::timing::ServerTiming;
+use sealway_sessions::Authority;
+use sealway_sessions::Refusal;
+use sealway_sessions::answer::plain_error;
+use sealway_sessions::authority::HttpHeaders;
+
+use crate::headers;
+use crate::route::Forward;
+use crate::upstream::UpstreamError;
+
+const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Answers a sealed call.
+pub(crate) async fn call(
+    authority: &Authority,
+    forward: &Forward,
+    mut parts: Parts,
+    body: Incoming,
+    timing: &mut ServerTiming,
+) -> Response<Body> {
+    if parts.method != Method::POST {
+        discard(body).await;
+        let mut response = plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
+        response.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static("POST, OPTIONS"));
+        return response;
+    }
+    let opened = match open(authority, forward, &parts, body, timing).await {
+        Ok(opened) => opened,
+        Err(refusal) => {
+            refusal.report("call");
+            return refusal.plain();
+        }
+    };
+    headers::unseal_request(&mut parts.headers, &forward.content_type);
+    let origin = parts.extensions.get::<Origin>().cloned();
+    let host = parts.uri.authority().map(|host| host.as_str().to_owned());
+    headers::to_upstream(&mut parts.headers, origin.as_ref(), host.as_deref());
+    let (buffer, range) = opened.plaintext.into_parts();
+    let request = Request::from_parts(parts, full(Bytes::from(buffer).slice(range)));
+    let answer = async {
+        let (head, body) = forward.upstream.call(request).await?.into_parts();
+        let body = collect(body, forward).await?;
+        Ok((head, body))
+    };
+    let answer = answer.await;
+    timing.lap("upstream");
+    match answer {
+        Ok((head, body)) => sealed_answer(authority, &opened.reply, head, body, timing),
+        Err(err) => upstream_failure(&err),
+    }
+}
+
+async fn open(
+    authority: &Authority,
+    forward: &Forward,
+    parts: &Parts,
+    body: Incoming,
+    timing: &mut ServerTiming,
+) -> Result<sealway_proto::session::Opened, Refusal> {
+    let wire_headers = HttpHeaders(&parts.headers);
+    let pending = match authority.begin(&wire_headers, parts.uri.path(), timing).await {
+        Ok(pending) => pending,
+        Err(refusal) => {
+            // The client may still be sending; let it come to read the answer.
+            discard(body).await;
+            return Err(refusal);
+        }
+    };
+    let body = read_body(body, pending.body_max(forward.sealed_body_max), authority.body_deadline()).await?;
+    authority.open(pending, body, timing).await
+}
+
+/// The whole answer, which becomes one sealed message.
+async fn collect(mut body: Body, forward: &Forward) -> Result<SealBuffer, UpstreamError> {
+    let len = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let too_long = || UpstreamError::Unreachable("its answer is longer than a sealed body may be".into());
+    if len > forward.sealed_body_max {
+        return Err(too_long());
+    }
+    let mut buffer = SealBuffer::with_capacity(len);
+    let read = async {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|err| UpstreamError::Unreachable(format!("its answer broke off: {err}")))?;
+            let Some(data) = frame.data_ref() else { continue };
+            if buffer.len() + data.len() > forward.sealed_body_max {
+                return Err(too_long());
+            }
+            buffer.extend(data);
+        }
+        Ok(())
+    };
+    tokio::time::timeout(forward.upstream.response_time(), read).await.map_err(|_| UpstreamError::TooSlow)??;
+    Ok(buffer)
+}
+
+// SPEC session.md#service-answers
+fn sealed_answer(
+    authority: &Authority,
+    reply: &Reply,
+    mut head: http::response::Parts,
+    body: SealBuffer,
+    timing: &mut ServerTiming,
+) -> Response<Body> {
+    let status = match head.status {
+        status if status.is_success() => StatusCode::OK,
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
+            return plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR");
+        }
+        // Without a body there is nothing to seal, and an unsealed answer proves nothing.
+        StatusCode::NOT_MODIFIED => {
+            return upstream_failure(&UpstreamError::Unreachable("it answered 304 to a POST".into()));
+        }
+        status => status,
+    };
+    let message = match authority.seal(reply, status.as_u16(), body, timing) {
+        Ok(message) => message,
+        Err(refusal) => {
+            refusal.report("seal");
+            return refusal.plain();
+        }
+    };
+    headers::seal_answer(&mut head.headers);
+    let content_type = if message.content_type == "application/octet-stream" { OCTETS } else { TEXT };
+    head.headers.insert(CONTENT_TYPE, content_type);
+    for (name, value) in message.headers {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            head.headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    let mut response = Response::new(full(message.body));
+    *response.status_mut() = status;
+    *response.headers_mut() = head.headers;
+    response
+}
+
+/// What a client is told when the service gives no answer.
+pub(crate) fn upstream_failure(err: &UpstreamError) -> Response<Body> {
+    let status = err.status();
+    metrics::counter!("sealway_upstream_failures_total", "status" => status.as_str().to_owned()).increment(1);
+    tracing::warn!(status = status.as_u16(), %err, "no answer from upstream");
+    let code = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "PAYLOAD_TOO_LARGE",
+        StatusCode::BAD_REQUEST | StatusCode::REQUEST_TIMEOUT => "BAD_REQUEST",
+        _ => "SERVICE_UNAVAILABLE",
+    };
+    plain_error(status, code)
+}
