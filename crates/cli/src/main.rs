@@ -1,1 +1,45 @@
-fn main() {}
+//! The `sealway` binary: arguments to configuration to one of the services.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
+
+mod args;
+mod call;
+mod config;
+mod demo;
+mod serve;
+mod summary;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("sealway: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: args::Args) -> anyhow::Result<()> {
+    use args::Command;
+    match args.command {
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut args::Args::command(), "sealway", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Config { action } => config::command(action),
+        Command::Demo(demo) => block_on(demo::run(demo)),
+        Command::Serve(serve) => block_on(serve::run(serve)),
+        Command::Call(call) => block_on(call::run(call)),
+    }
+}
+
+fn block_on(service: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(service)
+}

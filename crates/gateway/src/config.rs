@@ -48,6 +48,22 @@ impl OneOrMany {
 pub struct RawListener {
     name: Option<String>,
     address: String,
+    /// What errors name instead of the path in the configuration: a flag.
+    #[serde(skip)]
+    setting: Option<String>,
+}
+
+impl RawListener {
+    /// Listens on another port.
+    pub fn set_port(&mut self, port: u16) {
+        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
+        self.address = format!("{host}:{port}");
+    }
+
+    /// Names the flag that the address came from.
+    pub fn set_setting(&mut self, setting: &str) {
+        self.setting = Some(setting.to_owned());
+    }
 }
 
 /// An entry of `routes:` as written.
@@ -241,10 +257,10 @@ fn resolve_listeners(raw: &[RawListener], problems: &mut Problems) -> Vec<Listen
                 problems.add(format!("{setting}.name"), format!("\"{name}\" stands twice"));
             }
             if addresses.iter().any(|address| address.port() != 0 && other.addresses.contains(address)) {
-                problems.add(&path, format!("{} is also {}.address", listener.address, other.setting));
+                problems.add(&path, format!("{} is also {}", listener.address, other.setting));
             }
         }
-        listeners.push(Listener { name, setting: path, addresses });
+        listeners.push(Listener { name, setting: listener.setting.clone().unwrap_or(path), addresses });
     }
     listeners
 }

@@ -9,6 +9,8 @@ use sealway_runtime::http::{Body, full, read_body};
 const BODY_MAX: usize = 1024 * 1024;
 const BODY_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 
+const INTERNAL: &str = r#"{"error":"INTERNAL"}"#;
+
 /// `POST /transaction/purchase` with `{"schemeCode": string, "amount": number}`.
 #[derive(Debug)]
 pub struct DemoService {
@@ -17,10 +19,21 @@ pub struct DemoService {
 }
 
 #[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Purchase {
-    #[serde(rename = "schemeCode")]
     scheme_code: String,
     amount: serde_json::Number,
+}
+
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Receipt {
+    status: &'static str,
+    transaction_id: String,
+    scheme_code: String,
+    amount: serde_json::Number,
+    timestamp: String,
+    message: String,
 }
 
 impl DemoService {
@@ -46,19 +59,22 @@ impl DemoService {
         match purchase {
             None => answer(StatusCode::BAD_REQUEST, r#"{"error":"INVALID_REQUEST"}"#),
             Some(_) if self.provider.fill_random(&mut id).is_err() => {
-                answer(StatusCode::INTERNAL_SERVER_ERROR, r#"{"error":"INTERNAL"}"#)
+                answer(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL)
             }
             Some(Purchase { scheme_code, amount }) => {
                 let message = format!("Purchase of {amount} in scheme {scheme_code} completed successfully");
-                let body = serde_json::json!({
-                    "status": "SUCCESS",
-                    "transactionId": format!("TXN-{:016X}", u64::from_be_bytes(id)),
-                    "schemeCode": scheme_code,
-                    "amount": amount,
-                    "timestamp": iso8601(self.clock.now_ms()),
-                    "message": message,
-                });
-                answer(StatusCode::OK, body.to_string())
+                let receipt = Receipt {
+                    status: "SUCCESS",
+                    transaction_id: format!("TXN-{:016X}", u64::from_be_bytes(id)),
+                    scheme_code,
+                    amount,
+                    timestamp: iso8601(self.clock.now_ms()),
+                    message,
+                };
+                match serde_json::to_vec(&receipt) {
+                    Ok(body) => answer(StatusCode::OK, body),
+                    Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL),
+                }
             }
         }
     }

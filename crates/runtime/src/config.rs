@@ -6,7 +6,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use figment::providers::{Env, Serialized};
-use figment::value::{Dict, Value};
+use figment::value::Dict;
+pub use figment::value::Value;
 use figment::{Figment, Profile};
 use serde::de::DeserializeOwned;
 
@@ -47,12 +48,20 @@ impl Layers {
     /// [`ConfigError`], naming the file.
     pub fn file<T: DeserializeOwned>(self, path: &Path) -> Result<Self, ConfigError> {
         let text = read_bounded(path, FILE_LEN_MAX)?;
-        let within = |err: ConfigError| ConfigError(format!("{}: {}", path.display(), err.0));
+        self.text::<T>(&path.display().to_string(), &text)
+    }
+
+    /// YAML text that is called `name` in errors, checked as a file is.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn text<T: DeserializeOwned>(self, name: &str, text: &str) -> Result<Self, ConfigError> {
+        let within = |err: ConfigError| ConfigError(format!("{name}: {}", err.0));
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-            return Err(ConfigError(format!("{}: the file holds no settings", path.display())));
+            return Err(ConfigError(format!("{name}: the file holds no settings")));
         }
-        load_yaml::<T>(&text).map_err(within)?;
-        let values: Dict = load_yaml(&text).map_err(within)?;
+        load_yaml::<T>(text).map_err(within)?;
+        let values: Dict = load_yaml(text).map_err(within)?;
         Ok(Layers { figment: self.figment.merge(Serialized::from(values, Profile::Default)) })
     }
 

@@ -34,6 +34,13 @@ pub struct RawSessions {
     store_deadline_ms: Option<u64>,
 }
 
+impl RawSessions {
+    /// Whether the configuration says where sessions are kept.
+    pub fn names_a_store(&self) -> bool {
+        self.store.is_some()
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawTtl {

@@ -153,6 +153,8 @@ impl SealRandoms {
 pub struct SealedMessage {
     /// Lower-case names and their values.
     pub headers: Vec<(&'static str, String)>,
+    /// The additional authenticated data, which is public: for those who look at what goes over the wire.
+    pub aad: Vec<u8>,
     /// The media type of the body.
     pub content_type: &'static str,
     /// The body.

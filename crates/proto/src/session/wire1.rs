@@ -135,7 +135,7 @@ pub(crate) fn seal(
         (X_NONCE, nonce),
         (X_TIMESTAMP, stamp),
     ];
-    Ok(SealedMessage { headers, content_type: CONTENT_TYPE, body })
+    Ok(SealedMessage { headers, aad, content_type: CONTENT_TYPE, body })
 }
 
 /// Opens an answer for a client that knows what it asked. Returns the answer's stamp and nonce beside the plaintext.

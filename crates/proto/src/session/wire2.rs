@@ -72,5 +72,5 @@ pub(crate) fn seal(
     let tag = aead.seal_in_place(iv, &aad, data)?;
     body.extend_from_slice(&tag);
     let headers = alloc::vec![(X_KID, kid), (X_IDEMPOTENCY_KEY, [stamp, nonce].join("."))];
-    Ok(SealedMessage { headers, content_type: CONTENT_TYPE, body })
+    Ok(SealedMessage { headers, aad, content_type: CONTENT_TYPE, body })
 }

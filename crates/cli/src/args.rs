@@ -1,0 +1,126 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use sealway_proto::wire::Wire;
+
+/// Seals requests and answers between a client and a service, over any path in between.
+#[derive(Debug, Parser)]
+#[command(name = "sealway", version = version(), propagate_version = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+fn version() -> &'static str {
+    use std::sync::OnceLock;
+    static VERSION: OnceLock<String> = OnceLock::new();
+    VERSION.get_or_init(|| {
+        format!("{}\ncrypto: {}", env!("CARGO_PKG_VERSION"), sealway_proto::crypto::default_provider().name())
+    })
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show a sealed request going through, then keep serving
+    Demo(Demo),
+    /// Serve sessions and routes as a configuration says
+    Serve(Serve),
+    /// Agree a session, seal a request, open its answer
+    Call(Call),
+    /// Check a configuration, or print it with all its sources applied
+    Config {
+        #[command(subcommand)]
+        action: ConfigAction,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Demo {
+    /// Port on 127.0.0.1 and [::1]; 0 takes a free one
+    #[arg(long, default_value_t = 3000)]
+    pub(crate) port: u16,
+    /// Exit after the demonstration
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Keep the session store in this folder instead of a temporary one
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// The configuration; without one, everything on port 3000 with the demo service behind
+    #[arg(long, short, value_name = "FILE", env = "SEALWAY_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Say everything that is wrong with it, or that nothing is
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Print it as it is in force: file, then environment
+    Print {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Family {
+    /// POST /session/init
+    Session,
+    /// POST /v1/session/init (wire 2)
+    V1,
+    /// POST /session/init/anon (wire 1)
+    Anon,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Call {
+    /// The method; wires 1 and 2 seal POST alone
+    pub(crate) method: String,
+    /// The URL, such as http://localhost:3000/transaction/purchase
+    pub(crate) url: String,
+    /// The body to seal, @FILE for a file's content, @- for standard input
+    #[arg(long, short, default_value = "")]
+    pub(crate) data: String,
+    /// The wire
+    #[arg(long, default_value = "2", value_parser = parse_wire)]
+    pub(crate) wire: Wire,
+    /// How to agree the session
+    #[arg(long, value_enum, default_value_t = Family::Session)]
+    pub(crate) init: Family,
+    /// The client id
+    #[arg(long, default_value = "sealway-cli")]
+    pub(crate) client_id: String,
+    /// How long the session should live, in seconds
+    #[arg(long)]
+    pub(crate) ttl: Option<u32>,
+    /// A file with a bearer token for the init
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// How long one exchange may take, in milliseconds
+    #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    pub(crate) timeout_ms: u64,
+    /// Show headers, additional authenticated data and timings; never keys
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+fn parse_wire(text: &str) -> Result<Wire, String> {
+    match text {
+        "1" => Ok(Wire::One),
+        "2" => Ok(Wire::Two),
+        _ => Err("expected 1 or 2".into()),
+    }
+}

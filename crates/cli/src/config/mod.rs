@@ -1,0 +1,237 @@
+//! The configuration of `serve`: its sections put together, from file, environment and flags.
+
+mod old_environment;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use sealway_gateway::GatewayConfig;
+use sealway_gateway::config::{RawCors, RawGateway, RawLimits, RawListener, RawRoute, RawUpstream};
+use sealway_runtime::config::{Layers, Problems, relative_to};
+use sealway_runtime::listener::parse_address;
+use sealway_runtime::telemetry::{RawTelemetry, Telemetry};
+use sealway_sessions::config::{RawCompat, RawReplay, RawSessions, SessionsConfig};
+use serde::{Deserialize, Serialize};
+
+use crate::args::ConfigAction;
+
+/// Prefix of the environment's own names: `SEALWAY_SESSIONS__STORE`.
+const PREFIX: &str = "SEALWAY_";
+/// What serves when no file is named.
+const ONE_PORT: &str = include_str!("../../../../deploy/config/one-port.yaml");
+
+/// As written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawServe {
+    pub(crate) listeners: Vec<RawListener>,
+    routes: Vec<RawRoute>,
+    upstreams: BTreeMap<String, RawUpstream>,
+    sessions: RawSessions,
+    replay: RawReplay,
+    compat: RawCompat,
+    cors: RawCors,
+    limits: RawLimits,
+    telemetry: RawTelemetry,
+    admin: Option<RawAdmin>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawAdmin {
+    address: String,
+    token_file: String,
+}
+
+/// The admin listener, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct AdminConfig {
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) token_file: PathBuf,
+}
+
+/// Checked.
+#[derive(Clone, Debug)]
+pub(crate) struct ServeConfig {
+    pub(crate) gateway: GatewayConfig,
+    pub(crate) sessions: SessionsConfig,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) admin: Option<AdminConfig>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Applies file, old servers' environment, and ours. Without a file, the one-port configuration.
+pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<(RawServe, Vec<String>)> {
+    let layers = match file {
+        Some(path) => Layers::new().file::<RawServe>(path)?,
+        None => Layers::new().text::<RawServe>("one-port.yaml (built in)", ONE_PORT)?,
+    };
+    let old = old_environment::read(|name| std::env::var(name).ok()).map_err(|err| anyhow!(err))?;
+    let mut raw: RawServe = layers.values(old.settings).env(PREFIX).extract()?;
+    let mut warnings = old.warnings;
+    if let Some(port) = old.port {
+        match raw.listeners.as_mut_slice() {
+            [one] => one.set_port(port),
+            _ => warnings.push("PORT is ignored: the configuration has several listeners".into()),
+        }
+    }
+    if !raw.sessions.names_a_store()
+        && let Some(name) = old.unserved_store
+    {
+        return Err(anyhow!(
+            "{name} is set, but this version keeps sessions in memory: or file:PATH alone; set sessions.store (or \
+             SEALWAY_SESSIONS__STORE) to say so"
+        ));
+    }
+    Ok((raw, warnings))
+}
+
+/// The demo's configuration: one port, embedded store in `folder`.
+pub(crate) fn demo(port: u16, folder: &Path) -> anyhow::Result<ServeConfig> {
+    let store = format!("file:{}", folder.join("sessions.redb").display());
+    let flags = vec![
+        ("sessions.store".into(), store.into()),
+        ("sessions.allow_generated_kek".into(), true.into()),
+        ("telemetry.log_level".into(), "warn,sealway_sessions::config=error".into()),
+    ];
+    let mut raw: RawServe = Layers::new().text::<RawServe>("demo", ONE_PORT)?.values(flags).extract()?;
+    for listener in &mut raw.listeners {
+        listener.set_port(port);
+        listener.set_setting("--port");
+    }
+    resolve(&raw, None)
+}
+
+/// Checks everything; paths are resolved against the file's folder.
+pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<ServeConfig> {
+    let mut problems = Problems::default();
+    let sections = RawGateway {
+        listeners: &raw.listeners,
+        routes: &raw.routes,
+        upstreams: &raw.upstreams,
+        cors: &raw.cors,
+        limits: &raw.limits,
+    };
+    let gateway = sealway_gateway::config::resolve(sections, &mut problems);
+    let sessions = sealway_sessions::config::resolve(&raw.sessions, &raw.replay, &raw.compat, file, &mut problems);
+    let telemetry = raw.telemetry.resolve(&mut problems);
+    let admin = raw.admin.as_ref().map(|admin| {
+        let addresses = problems.take("admin.address", parse_address(&admin.address)).unwrap_or_default();
+        if addresses.iter().any(|address| !address.ip().is_loopback()) {
+            problems.add("admin.address", "the admin listener stays on this machine: 127.0.0.1, [::1] or localhost");
+        }
+        AdminConfig { addresses, token_file: relative_to(file, &admin.token_file) }
+    });
+    let prefix = file.map_or_else(String::new, |file| format!("{}:\n", file.display()));
+    problems.into_result().map_err(|err| anyhow!("{prefix}{err}"))?;
+    let warnings = sessions.warnings().to_vec();
+    Ok(ServeConfig { gateway, sessions, telemetry, admin, warnings })
+}
+
+/// `sealway config`.
+pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
+    match action {
+        ConfigAction::Check { file } => {
+            let (raw, warnings) = load(Some(&file))?;
+            let config = resolve(&raw, Some(&file))?;
+            for warning in warnings.iter().chain(&config.warnings) {
+                eprintln!("warning: {warning}");
+            }
+            println!("{}: OK", file.display());
+        }
+        ConfigAction::Print { file } => {
+            let (raw, _) = load(Some(&file))?;
+            resolve(&raw, Some(&file))?;
+            // Secrets stand in files of their own, so what is printed holds none.
+            let mut value = serde_json::to_value(&raw).context("the configuration cannot be printed")?;
+            drop_nulls(&mut value);
+            println!("{}", serde_json::to_string_pretty(&value)?);
+        }
+    }
+    Ok(())
+}
+
+/// Leaves out what is not set.
+fn drop_nulls(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sample_configuration_is_valid() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config");
+        let mut checked = 0;
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let layers = Layers::new().file::<RawServe>(&path).unwrap_or_else(|err| panic!("{err}"));
+            let raw: RawServe = layers.extract().unwrap_or_else(|err| panic!("{err}"));
+            resolve(&raw, Some(&path)).unwrap_or_else(|err| panic!("{err}"));
+            checked += 1;
+        }
+        assert!(checked >= 3, "{checked}");
+    }
+
+    fn problems(text: &str) -> String {
+        let layers = Layers::new().text::<RawServe>("test.yaml", text);
+        match layers.and_then(|layers| layers.extract::<RawServe>()) {
+            Err(err) => err.to_string(),
+            Ok(raw) => resolve(&raw, None).unwrap_err().to_string(),
+        }
+    }
+
+    #[test]
+    fn all_problems_are_named_at_once_each_with_its_path() {
+        let text = "
+listeners: [{ address: '127.0.0.1:3000' }, { address: '127.0.0.1:3000' }, { address: nowhere }]
+routes:
+  - { match: { path_prefix: api }, upstream: shop }
+  - { match: { listener: none }, sessions: {}, sealed: required }
+  - { match: {} }
+upstreams: { store: { servers: ['ftp://x'] } }
+sessions: { store: 'mysql://x', ttl: { min_sec: 100, max_sec: 50 }, anonymous_paths: [relative] }
+replay: { window_ms: 0, nonces_max: 10 }
+cors: { origins: ['not an origin'] }
+admin: { address: '0.0.0.0:1', token_file: x }
+limits: { connections_max: 0 }
+";
+        let found = problems(text);
+        for path in [
+            "listeners[1].address",
+            "listeners[2].address",
+            "routes[0].match",
+            "routes[0].upstream",
+            "routes[1].match.listener",
+            "routes[1]: ",
+            "routes[2]: ",
+            "upstreams.store.servers[0]",
+            "sessions.store",
+            "sessions.ttl",
+            "sessions.anonymous_paths[0]",
+            "replay.window_ms",
+            "replay.nonces_max",
+            "cors.origins[0]",
+            "admin.address",
+            "limits.connections_max",
+        ] {
+            assert!(found.contains(path), "{path} is not named in:\n{found}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let found = problems("listeners:\n  - adress: x\n");
+        assert!(found.contains("adress") && found.contains("line 2"), "{found}");
+    }
+}

@@ -1,0 +1,137 @@
+//! The names that the old servers read from the environment, mapped onto ours.
+
+use sealway_runtime::config::{ConfigError, Value};
+
+/// A setting by its dotted path, as `Layers::values` takes it.
+type Setting = (String, Value);
+
+/// What the old names say.
+#[derive(Debug, Default)]
+pub(crate) struct OldEnvironment {
+    /// Settings by path.
+    pub(crate) settings: Vec<Setting>,
+    /// `PORT`, for a configuration with one listener.
+    pub(crate) port: Option<u16>,
+    /// A name that asks for a store that this version does not have.
+    pub(crate) unserved_store: Option<&'static str>,
+    /// What an operator should know.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Integer settings: the old name, ours, what one unit is in ours, and the least that is taken.
+const INTEGERS: &[(&str, &str, u64, u64)] = &[
+    ("SESSION_TTL_MIN_SEC", "sessions.ttl.min_sec", 1, 1),
+    ("SESSION_TTL_MAX_SEC", "sessions.ttl.max_sec", 1, 1),
+    ("SESSION_TTL_DEFAULT_SEC", "sessions.ttl.default_sec", 1, 1),
+    ("SESSION_TTL_ANONYMOUS_SEC", "sessions.ttl.v1_anonymous_sec", 1, 1),
+    ("SESSION_TTL_AUTHENTICATED_SEC", "sessions.ttl.v1_authenticated_sec", 1, 1),
+    ("TIMESTAMP_WINDOW_MS", "replay.window_ms", 1, 1),
+    ("REPLAY_TIMESTAMP_WINDOW_SEC", "replay.window_ms", 1000, 1),
+    ("NONCE_TTL_SEC", "replay.nonce_ttl_ms", 1000, 1),
+    ("REPLAY_NONCE_TTL_SEC", "replay.nonce_ttl_ms", 1000, 1),
+    ("MEMORY_NONCE_MAX_SIZE", "replay.nonces_max", 1, 1000),
+    ("MEMORY_NONCE_CLEANUP_THRESHOLD", "replay.nonces_cleanup_from", 1, 100),
+];
+
+/// Any of these asks for PostgreSQL or Redis.
+const STORES: &[&str] = &["POSTGRES_HOST", "DATABASE_HOST", "REDIS_URL", "REDIS_HOST"];
+
+/// Reads the old names. All that is wrong is named at once.
+pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<OldEnvironment, ConfigError> {
+    let mut old = OldEnvironment::default();
+    let mut wrong = Vec::new();
+    let mut integers: Vec<(&str, &str, u64)> = Vec::new();
+    let mut integer = |name: &'static str, least: u64, most: u64| {
+        let text = var(name).filter(|text| !text.is_empty())?;
+        match text.trim().parse::<u64>() {
+            Ok(value) if (least..=most).contains(&value) => Some(value),
+            _ => {
+                wrong.push(format!("{name}: \"{text}\" is no integer from {least} to {most}"));
+                None
+            }
+        }
+    };
+    old.port = integer("PORT", 1, 65_535).and_then(|port| u16::try_from(port).ok());
+    for (name, path, unit, least) in INTEGERS {
+        let Some(value) = integer(name, *least, 1_000_000_000_000 / unit) else { continue };
+        let value = value * unit;
+        match integers.iter_mut().find(|(_, known, _)| known == path) {
+            // Two servers had a name each for one thing. The larger breaks no client, and nonces follow it.
+            Some((other, _, known)) if *known != value => {
+                old.warnings.push(format!("{other} and {name} disagree; the larger is used for {path}"));
+                *known = value.max(*known);
+            }
+            Some(_) => {}
+            None => integers.push((name, path, value)),
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(ConfigError(wrong.join("\n")));
+    }
+    let find = |path| integers.iter().find(|(_, known, _)| *known == path).map(|(_, _, value)| *value);
+    if let (Some(max), Some(from)) = (find("replay.nonces_max"), find("replay.nonces_cleanup_from"))
+        && from >= max
+    {
+        return Err(ConfigError(format!(
+            "MEMORY_NONCE_CLEANUP_THRESHOLD: {from} is not below MEMORY_NONCE_MAX_SIZE, {max}"
+        )));
+    }
+    old.settings = integers.into_iter().map(|(_, path, value)| (path.to_owned(), value.into())).collect();
+    if let Some(origins) = var("CORS_ORIGIN").filter(|text| !text.trim().is_empty()) {
+        let origins: Vec<String> = origins.split(',').map(|origin| origin.trim().to_owned()).collect();
+        old.settings.push(("cors.origins".into(), origins.into()));
+    }
+    old.unserved_store = STORES.iter().copied().find(|name| var(name).is_some_and(|text| !text.is_empty()));
+    Ok(old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(vars: &[(&'static str, &str)]) -> Result<OldEnvironment, ConfigError> {
+        let vars: Vec<(&str, String)> = vars.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        read(move |name| vars.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone()))
+    }
+
+    #[test]
+    fn every_bad_integer_stops_the_start_and_is_named() {
+        for (name, bad) in [
+            ("PORT", "0"),
+            ("PORT", "70000"),
+            ("SESSION_TTL_MIN_SEC", "five"),
+            ("TIMESTAMP_WINDOW_MS", "-1"),
+            ("NONCE_TTL_SEC", "1.5"),
+            ("MEMORY_NONCE_MAX_SIZE", "999"),
+            ("MEMORY_NONCE_CLEANUP_THRESHOLD", "99"),
+        ] {
+            let err = with(&[(name, bad)]).unwrap_err().0;
+            assert!(err.contains(name) && err.contains(bad), "{err}");
+        }
+        let err = with(&[("PORT", "x"), ("NONCE_TTL_SEC", "y")]).unwrap_err().0;
+        assert!(err.contains("PORT") && err.contains("NONCE_TTL_SEC"), "{err}");
+    }
+
+    #[test]
+    fn seconds_become_milliseconds_and_of_two_names_the_larger_counts() {
+        let old = with(&[
+            ("TIMESTAMP_WINDOW_MS", "200000"),
+            ("REPLAY_TIMESTAMP_WINDOW_SEC", "300"),
+            ("NONCE_TTL_SEC", "300"),
+            ("PORT", "3100"),
+            ("CORS_ORIGIN", "http://a, http://b"),
+        ])
+        .unwrap();
+        let find = |path: &str| old.settings.iter().find(|(known, _)| known == path).map(|(_, value)| value.clone());
+        assert_eq!(find("replay.window_ms"), Some(300_000_u64.into()));
+        assert_eq!(find("replay.nonce_ttl_ms"), Some(300_000_u64.into()));
+        assert_eq!(find("cors.origins"), Some(vec!["http://a".to_owned(), "http://b".to_owned()].into()));
+        assert_eq!((old.port, old.warnings.len()), (Some(3100), 1));
+    }
+
+    #[test]
+    fn a_threshold_that_is_not_below_the_size_is_refused() {
+        let vars = [("MEMORY_NONCE_MAX_SIZE", "1000"), ("MEMORY_NONCE_CLEANUP_THRESHOLD", "1000")];
+        assert!(with(&vars).unwrap_err().0.contains("MEMORY_NONCE_CLEANUP_THRESHOLD"));
+    }
+}

@@ -1,0 +1,462 @@
+//! Sealed sessions over HTTP, wires 1 and 2. `spec/session.md`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::{ClientConfig, RootCertStore};
+use sealway_proto::crypto::{Provider, default_provider};
+use sealway_proto::session::{ClientInit, ClientSession, SealBuffer, SealRandoms, SealedMessage, Step};
+use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, Wire};
+use tokio::sync::RwLock;
+
+/// Largest answer that is read.
+const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;
+/// A session is replaced this long before it ends.
+const RENEW_BEFORE_MS: u64 = 5000;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The URL or an option cannot be used.
+    #[error("{0}")]
+    Usage(String),
+    /// No answer: no connection, TLS, or it broke off.
+    #[error("no answer from {url}: {reason}")]
+    Transport {
+        /// What was called.
+        url: String,
+        /// Why, in one line.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("no answer from {url} within {} ms", .after.as_millis())]
+    Timeout {
+        /// What was called.
+        url: String,
+        /// The bound.
+        after: Duration,
+    },
+    /// The service refused to agree a session.
+    #[error("session refused: {status} {body}")]
+    InitRefused {
+        /// The answer's status.
+        status: StatusCode,
+        /// The answer's body, cut at 300 characters.
+        body: String,
+    },
+    /// The service refused the call, in plain.
+    #[error("call refused: {status} {body}")]
+    Refused {
+        /// The answer's status.
+        status: StatusCode,
+        /// The answer's body, cut at 300 characters.
+        body: String,
+    },
+    /// The answer does not open, or is not an answer to this request.
+    #[error("the answer cannot be trusted: {0}")]
+    Untrusted(sealway_proto::Error),
+    /// The crypto module, or a value that the wire cannot carry.
+    #[error(transparent)]
+    Seal(sealway_proto::Error),
+}
+
+/// How to agree a session.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The wire.
+    pub wire: Wire,
+    /// The path of the init endpoint: `/session/init`, `/v1/session/init` or `/session/init/anon`.
+    pub init_path: String,
+    /// Who this client says it is. Wire 1 does not send it.
+    pub client_id: String,
+    /// How long a session should live; the service decides.
+    pub ttl_sec: Option<u32>,
+    /// A bearer token for the init.
+    pub token: Option<String>,
+    /// How long one exchange may take.
+    pub timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            wire: Wire::Two,
+            init_path: "/session/init".into(),
+            client_id: "sealway-client".into(),
+            ttl_sec: None,
+            token: None,
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Where the time of one exchange went.
+#[derive(Clone, Debug, Default)]
+pub struct Timings {
+    /// From the call to the opened answer.
+    pub round_trip: Duration,
+    /// From sending to the last byte of the answer.
+    pub http: Duration,
+    /// The client's own crypto, by step.
+    pub crypto: Vec<(&'static str, Duration)>,
+    /// What the service says: names of `Server-Timing` and milliseconds.
+    pub server: Vec<(String, f64)>,
+}
+
+/// What went over the wire, for those who want to look. It holds no key and no plaintext.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Headers of the request.
+    pub request_headers: Vec<(String, String)>,
+    /// The request's additional authenticated data.
+    pub request_aad: String,
+    /// Length of the sealed request body.
+    pub request_len: usize,
+    /// Headers of the answer.
+    pub answer_headers: Vec<(String, String)>,
+    /// Length of the sealed answer body.
+    pub answer_len: usize,
+}
+
+/// An opened answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers as received. On wires 1 and 2 anybody in between can change them.
+    pub headers: HeaderMap,
+    /// What the service said.
+    pub body: Bytes,
+    /// Where the time went.
+    pub timings: Timings,
+    /// What went over the wire.
+    pub seen: Seen,
+}
+
+struct Agreed {
+    session: ClientSession,
+    timings: Timings,
+    expires_in_sec: u64,
+}
+
+/// A client of one service. Clones share the session and its connections.
+#[derive(Clone)]
+pub struct Client {
+    http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    base: Uri,
+    options: Options,
+    provider: &'static dyn Provider,
+    policy: ReplayPolicy,
+    agreed: Arc<RwLock<Option<Arc<Agreed>>>>,
+}
+
+impl Client {
+    /// A client of the service at `base` (`http://` or `https://`; its path is not used).
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    pub fn new(base: Uri, options: Options) -> Result<Self, Error> {
+        let scheme = base.scheme_str();
+        if base.authority().is_none() || !matches!(scheme, Some("http" | "https")) {
+            return Err(Error::Usage(format!("\"{base}\" is no http:// or https:// URL")));
+        }
+        let crypto = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = HttpsConnectorBuilder::new();
+        let builder = if scheme == Some("https") {
+            builder
+                .with_provider_and_native_roots(crypto)
+                .map_err(|err| Error::Usage(format!("no certificate authorities on this machine: {err}")))?
+        } else {
+            let tls = ClientConfig::builder_with_provider(crypto)
+                .with_safe_default_protocol_versions()
+                .map_err(|err| Error::Usage(err.to_string()))?
+                .with_root_certificates(RootCertStore::empty())
+                .with_no_client_auth();
+            builder.with_tls_config(tls)
+        };
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
+        Ok(Client {
+            http: HttpClient::builder(TokioExecutor::new()).build(connector),
+            base,
+            options,
+            provider: default_provider(),
+            policy: ReplayPolicy::default(),
+            agreed: Arc::default(),
+        })
+    }
+
+    /// Agrees a session now, or returns the one there is: its id, its life in seconds, and what it cost.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn connect(&self) -> Result<(SessionId, u64, Timings), Error> {
+        let agreed = self.session(None).await?;
+        Ok((*agreed.session.id(), agreed.expires_in_sec, agreed.timings.clone()))
+    }
+
+    /// Seals a `POST` to `path_and_query`, and opens its answer. A session that the service no longer knows is agreed
+    /// anew, once.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn post(&self, path_and_query: &str, body: &[u8]) -> Result<Answer, Error> {
+        let agreed = self.session(None).await?;
+        match self.exchange(&agreed.session, path_and_query, body).await {
+            Err(Error::Refused { status: StatusCode::UNAUTHORIZED, .. }) => {
+                let anew = self.session(Some(agreed.session.id())).await?;
+                self.exchange(&anew.session, path_and_query, body).await
+            }
+            result => result,
+        }
+    }
+
+    /// Sends bytes that were sealed before, as somebody would who captured them. For demonstrations and tests.
+    ///
+    /// # Errors
+    /// [`Error::Transport`], [`Error::Timeout`].
+    pub async fn send_captured(
+        &self,
+        path_and_query: &str,
+        headers: &[(String, String)],
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), Error> {
+        let mut request = self.request(path_and_query, body)?;
+        for (name, value) in headers {
+            insert(request.headers_mut(), name, value)?;
+        }
+        let (status, _, body) = self.send(request).await?;
+        Ok((status, body))
+    }
+
+    /// Seals a `POST` without sending it.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn seal_only(&self, path: &str, body: &[u8]) -> Result<SealedMessage, Error> {
+        let agreed = self.session(None).await?;
+        let randoms = SealRandoms::draw(self.provider).map_err(Error::Seal)?;
+        let sealed = agreed.session.seal(path, SealBuffer::from(body), now_ms(), &randoms, &mut |_| ());
+        sealed.map(|(message, _)| message).map_err(Error::Seal)
+    }
+
+    /// The session in use; agreed anew when there is none, it is about to end, or it is `not` wanted any more.
+    async fn session(&self, not: Option<&SessionId>) -> Result<Arc<Agreed>, Error> {
+        let usable = |agreed: &Arc<Agreed>| {
+            not != Some(agreed.session.id()) && now_ms() + RENEW_BEFORE_MS < agreed.session.expires_ms()
+        };
+        if let Some(agreed) = self.agreed.read().await.as_ref().filter(|agreed| usable(agreed)) {
+            return Ok(agreed.clone());
+        }
+        let mut slot = self.agreed.write().await;
+        // Another task may have been faster.
+        if let Some(agreed) = slot.as_ref().filter(|agreed| usable(agreed)) {
+            return Ok(agreed.clone());
+        }
+        let agreed = Arc::new(self.init().await?);
+        *slot = Some(agreed.clone());
+        Ok(agreed)
+    }
+
+    async fn init(&self) -> Result<Agreed, Error> {
+        let start = Instant::now();
+        let mut laps = Laps::start();
+        let ephemeral = self.provider.p256_generate().map_err(Error::Seal)?;
+        laps.lap(Step::EcdhKeygen);
+        let mut nonce = [0; 16];
+        self.provider.fill_random(&mut nonce).map_err(Error::Seal)?;
+        let options = &self.options;
+        let (init, message) = ClientInit::new(
+            options.wire,
+            options.init_path.ends_with("/anon"),
+            &options.client_id,
+            options.ttl_sec,
+            ephemeral,
+            &nonce,
+            now_ms(),
+        )
+        .map_err(Error::Seal)?;
+        let mut request = self.request(&options.init_path, message.body)?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in &message.headers {
+            insert(request.headers_mut(), name, value)?;
+        }
+        if let Some(token) = &options.token {
+            insert(request.headers_mut(), AUTHORIZATION.as_str(), &format!("Bearer {token}"))?;
+        }
+        let sent = Instant::now();
+        let (status, headers, body) = self.send(request).await?;
+        let http = sent.elapsed();
+        if status != StatusCode::OK {
+            return Err(Error::InitRefused { status, body: excerpt(&body) });
+        }
+        laps.skip();
+        let session =
+            init.finish(self.provider, &body, now_ms(), &mut |step| laps.lap(step)).map_err(Error::Untrusted)?;
+        let timings =
+            Timings { round_trip: start.elapsed(), http, crypto: laps.steps, server: server_timing(&headers) };
+        let expires_in_sec = session.expires_ms().saturating_sub(now_ms()).div_ceil(1000);
+        Ok(Agreed { session, timings, expires_in_sec })
+    }
+
+    async fn exchange(&self, session: &ClientSession, path_and_query: &str, body: &[u8]) -> Result<Answer, Error> {
+        let start = Instant::now();
+        let mut laps = Laps::start();
+        let randoms = SealRandoms::draw(self.provider).map_err(Error::Seal)?;
+        let path = path_and_query.split('?').next().unwrap_or_default();
+        let (message, pending) = session
+            .seal(path, SealBuffer::from(body), now_ms(), &randoms, &mut |step| laps.lap(step))
+            .map_err(Error::Seal)?;
+        let mut seen = Seen {
+            request_headers: message.headers.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
+            request_aad: String::from_utf8_lossy(&message.aad).into_owned(),
+            request_len: message.body.len(),
+            ..Seen::default()
+        };
+        let mut request = self.request(path_and_query, message.body)?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(message.content_type));
+        for (name, value) in &message.headers {
+            insert(request.headers_mut(), name, value)?;
+        }
+        let sent = Instant::now();
+        let (status, headers, body) = self.send(request).await?;
+        let http = sent.elapsed();
+        if !headers.contains_key(sealway_proto::wire::header::X_KID) {
+            return Err(Error::Refused { status, body: excerpt(&body) });
+        }
+        seen.answer_len = body.len();
+        seen.answer_headers = headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect();
+        laps.skip();
+        let opened = pending
+            .open(&Received(&headers), status.as_u16(), body.into(), now_ms(), &self.policy, &mut |step| laps.lap(step))
+            .map_err(Error::Untrusted)?;
+        let (buffer, range) = opened.into_parts();
+        let timings =
+            Timings { round_trip: start.elapsed(), http, crypto: laps.steps, server: server_timing(&headers) };
+        Ok(Answer { status, headers, body: Bytes::from(buffer).slice(range), timings, seen })
+    }
+
+    fn request(&self, path_and_query: &str, body: impl Into<Bytes>) -> Result<Request<Full<Bytes>>, Error> {
+        let mut parts = self.base.clone().into_parts();
+        let path = path_and_query.parse().map_err(|_| Error::Usage(format!("\"{path_and_query}\" is no path")))?;
+        parts.path_and_query = Some(path);
+        let uri = Uri::from_parts(parts).map_err(|err| Error::Usage(err.to_string()))?;
+        let mut request = Request::new(Full::new(body.into()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = uri;
+        Ok(request)
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, HeaderMap, Bytes), Error> {
+        let url = request.uri().to_string();
+        let exchange = async {
+            let response = self.http.request(request).await.map_err(|err| chain(&err))?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER_LEN_MAX).collect().await.map_err(|err| chain(err.as_ref()))?;
+            Ok((head.status, head.headers, body.to_bytes()))
+        };
+        match tokio::time::timeout(self.options.timeout, exchange).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(reason)) => Err(Error::Transport { url, reason }),
+            Err(_) => Err(Error::Timeout { url, after: self.options.timeout }),
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+struct Received<'a>(&'a HeaderMap);
+
+impl Headers for Received<'_> {
+    fn field(&self, name: &'static str) -> Field<'_> {
+        let mut values = self.0.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Field::Absent,
+            (Some(value), None) => value.to_str().map_or(Field::Malformed, Field::Value),
+            _ => Field::Malformed,
+        }
+    }
+}
+
+struct Laps {
+    last: Instant,
+    steps: Vec<(&'static str, Duration)>,
+}
+
+impl Laps {
+    fn start() -> Self {
+        Laps { last: Instant::now(), steps: Vec::with_capacity(4) }
+    }
+
+    fn lap(&mut self, step: Step) {
+        let now = Instant::now();
+        self.steps.push((step.name(), now - self.last));
+        self.last = now;
+    }
+
+    fn skip(&mut self) {
+        self.last = Instant::now();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the SDK's own door to the clock: it may not import the servers' shell")]
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Error> {
+    let name =
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| Error::Usage(format!("{name} is no header name")))?;
+    let mut text =
+        HeaderValue::from_str(value).map_err(|_| Error::Usage(format!("the value of {name} is no header value")))?;
+    text.set_sensitive(name == AUTHORIZATION);
+    headers.insert(name, text);
+    Ok(())
+}
+
+/// `name;dur=1.234, …` of every `Server-Timing` header.
+fn server_timing(headers: &HeaderMap) -> Vec<(String, f64)> {
+    let values = headers.get_all("server-timing").iter().filter_map(|value| value.to_str().ok());
+    let parse = |entry: &str| {
+        let mut parts = entry.split(';').map(str::trim);
+        let name = parts.next()?.to_owned();
+        let ms = parts.find_map(|part| part.strip_prefix("dur="))?.parse().ok()?;
+        Some((name, ms))
+    };
+    values.flat_map(|value| value.split(',')).filter_map(parse).collect()
+}
+
+fn excerpt(body: &[u8]) -> String {
+    String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(300).collect()
+}
+
+/// The whole story of an error, in one line.
+fn chain(err: &dyn std::error::Error) -> String {
+    let mut text = err.to_string();
+    let mut cause = err.source();
+    while let Some(err) = cause {
+        text.push_str(": ");
+        text.push_str(&err.to_string());
+        cause = err.source();
+    }
+    text
+}
