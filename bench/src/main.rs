@@ -1,1 +1,5 @@
-fn main() {}
+//! See the library of this crate.
+
+fn main() -> anyhow::Result<()> {
+    sealway_bench::run()
+}

@@ -1,0 +1,111 @@
+//! A real `sealway serve` on one core, 64 keep-alive connections from the other; what the server's CPU costs per
+//! request, beside a bare hyper in the same run.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::load::{Kind, drive};
+use crate::servers::{LOAD_CORE, SERVER_CORE, Server, free_port};
+use crate::table::{median, us};
+
+struct Case {
+    name: &'static str,
+    server: usize,
+    kind: Kind,
+    cpu_ns: Vec<f64>,
+    rate: Vec<f64>,
+}
+
+/// Measures every case in turn, round after round.
+pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyhow::Result<()> {
+    let me = std::env::current_exe()?;
+    // `cargo bench` puts this program into `deps`; the server is one folder up.
+    let sealway = sealway.or_else(|| {
+        me.ancestors().skip(1).take(2).map(|folder| folder.join("sealway")).find(|program| program.exists())
+    });
+    let sealway = sealway
+        .context("no sealway binary beside this one: cargo build --release -p sealway-cli, or --sealway PATH")?;
+    let mut core = CpuSet::new();
+    core.set(LOAD_CORE);
+    sched_setaffinity(None, &core).context("cannot pin the load to its core: this needs two")?;
+
+    let folder = tempfile::tempdir()?;
+    let port = free_port()?;
+    let bare = Server::start(&me, &["bare", &port.to_string()], port, SERVER_CORE)?;
+    // The upstream stands on the load's core: its CPU is not the gateway's.
+    let upstream_port = free_port()?;
+    let config = write_config(folder.path(), "upstream", upstream_port, "demo:", "memory:")?;
+    let upstream = Server::start(&sealway, &["serve", "--config", &config], upstream_port, LOAD_CORE)?;
+    // What stands behind must be an ordinary service: it gets the plaintext on a plain route.
+    let behind = format!("http://127.0.0.1:{}", upstream.port);
+    let mut servers = vec![bare];
+    for (name, target, store) in
+        [("memory", "demo:", "memory:"), ("tcp", behind.as_str(), "memory:"), ("embedded", "demo:", "file:bench.redb")]
+    {
+        let port = free_port()?;
+        let config = write_config(folder.path(), name, port, target, store)?;
+        servers.push(Server::start(&sealway, &["serve", "--config", &config], port, SERVER_CORE)?);
+    }
+    let case = |name, server, kind| Case { name, server, kind, cpu_ns: Vec::new(), rate: Vec::new() };
+    let mut cases = [
+        case("bare hyper 200, no body", 0, Kind::Bare(0)),
+        case("bare hyper 200, 1 KiB each way", 0, Kind::Bare(1024)),
+        case("bare hyper 200, 64 KiB each way", 0, Kind::Bare(65_536)),
+        case("init, memory", 1, Kind::Init),
+        case("sealed call 1 KiB, demo in process", 1, Kind::Call(1024)),
+        case("sealed call 64 KiB, demo in process", 1, Kind::Call(65_536)),
+        case("sealed call 1 KiB, TCP upstream", 2, Kind::Call(1024)),
+        case("sealed call 64 KiB, TCP upstream", 2, Kind::Call(65_536)),
+        case("init, embedded", 3, Kind::Init),
+        case("sealed call 1 KiB, embedded", 3, Kind::Call(1024)),
+    ];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    for round in 0..=rounds {
+        for case in &mut cases {
+            let server = &servers[case.server];
+            let before = server.cpu_ns()?;
+            let time = Duration::from_secs_f64(if round == 0 { 0.5 } else { seconds });
+            let local = tokio::task::LocalSet::new();
+            let outcome =
+                local.block_on(&runtime, drive(server.port, case.kind, time)).with_context(|| case.name.to_owned())?;
+            if outcome.requests == 0 {
+                bail!("{}: no request was answered", case.name);
+            }
+            // The first round warms up.
+            if round > 0 {
+                case.cpu_ns.push((server.cpu_ns()? - before) / outcome.requests as f64);
+                case.rate.push(outcome.requests as f64 / outcome.elapsed.as_secs_f64());
+            }
+        }
+    }
+    report(&mut cases, seconds, rounds);
+    Ok(())
+}
+
+fn write_config(folder: &Path, name: &str, port: u16, target: &str, store: &str) -> anyhow::Result<String> {
+    let sealed = if name == "upstream" { "off" } else { "required" };
+    let path = folder.join(format!("{name}.yaml"));
+    let text = format!(
+        "listeners: [{{ address: '127.0.0.1:{port}' }}]\nroutes:\n  - {{ match: {{ path_prefix: /session/ }}, sessions: {{}} }}\n  \
+         - {{ match: {{}}, sealed: '{sealed}', upstream: shop }}\nupstreams: {{ shop: {{ servers: ['{target}'] }} }}\n\
+         sessions: {{ store: '{store}', allow_generated_kek: true }}\ntelemetry: {{ log_level: warn }}\n"
+    );
+    std::fs::write(&path, text)?;
+    Ok(path.display().to_string())
+}
+
+fn report(cases: &mut [Case], seconds: f64, rounds: usize) {
+    println!(
+        "## Over HTTP/1.1: 64 keep-alive connections, server and load on a core each (server CPU per request, median of \
+         {rounds} rounds of {seconds} s that take turns)\n"
+    );
+    println!("| case | server CPU µs | requests/s |");
+    println!("| --- | ---: | ---: |");
+    for case in cases {
+        println!("| {} | {} | {:.0} |", case.name, us(median(&mut case.cpu_ns)), median(&mut case.rate));
+    }
+    println!();
+}

@@ -1,0 +1,64 @@
+//! Benchmarks: ours beside the floor, in one run, in CPU time per operation, the median of several rounds.
+//!
+//! `crypto` measures the server's side of init and of a sealed call in this process. `http` measures a real
+//! `sealway serve` on one core, driven from the other, beside a bare hyper that answers 200.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that prints, and stops at what it cannot do")]
+
+mod crypto;
+mod http;
+mod load;
+mod servers;
+mod table;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Given by `cargo bench`; means nothing here
+    #[arg(long, hide = true, global = true)]
+    bench: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Init and open + seal against the bare primitives, in this process
+    Crypto,
+    /// A real server over HTTP, beside a bare hyper
+    Http {
+        /// The server's binary; beside this one unless said
+        #[arg(long)]
+        sealway: Option<PathBuf>,
+        /// Seconds a case and round
+        #[arg(long, default_value_t = 3.0)]
+        seconds: f64,
+        /// Rounds; the median counts
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
+    /// Both
+    All,
+    /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
+    #[command(hide = true)]
+    Bare { port: u16 },
+}
+
+/// Runs what the command line asks for; both without a word.
+///
+/// # Errors
+/// Whatever stops a measurement.
+pub fn run() -> anyhow::Result<()> {
+    let http = |sealway, seconds, rounds| http::run(sealway, seconds, rounds);
+    match Args::parse().command {
+        Some(Command::Crypto) => crypto::run(),
+        Some(Command::Http { sealway, seconds, rounds }) => http(sealway, seconds, rounds),
+        Some(Command::Bare { port }) => servers::bare(port),
+        Some(Command::All) | None => {
+            crypto::run()?;
+            http(None, 3.0, 5)
+        }
+    }
+}

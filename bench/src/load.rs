@@ -1,0 +1,209 @@
+//! A small closed-loop load: so many keep-alive connections, each sending its next request when the last is answered.
+//! (`sealway load` takes its place when it exists.)
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use sealway_proto::crypto::default_provider;
+use sealway_proto::session::{ClientInit, ClientSession, SealBuffer, SealRandoms, SealedMessage};
+use sealway_proto::wire::Wire;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+pub(crate) const CONNECTIONS: usize = 64;
+
+/// What a connection sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// A body of so many bytes to the bare server.
+    Bare(usize),
+    /// Key agreements.
+    Init,
+    /// Sealed purchases with a plaintext of so many bytes.
+    Call(usize),
+}
+
+/// What came of it.
+pub(crate) struct Outcome {
+    pub(crate) requests: u64,
+    pub(crate) elapsed: Duration,
+}
+
+#[expect(clippy::disallowed_methods, reason = "a load generator stamps its requests")]
+fn now_ms() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+/// Drives `port` for `time`. Any answer but 200 ends the run: a benchmark of refusals is none.
+pub(crate) async fn drive(port: u16, kind: Kind, time: Duration) -> anyhow::Result<Outcome> {
+    let mut connections = Vec::new();
+    for index in 0..CONNECTIONS {
+        connections.push(Connection::open(port, kind, index).await?);
+    }
+    let start = Instant::now();
+    let tasks: Vec<_> = connections
+        .into_iter()
+        .map(|mut connection| {
+            tokio::task::spawn_local(async move {
+                let mut count = 0_u64;
+                while start.elapsed() < time {
+                    connection.exchange().await?;
+                    count += 1;
+                }
+                anyhow::Ok(count)
+            })
+        })
+        .collect();
+    let mut requests = 0;
+    for task in tasks {
+        requests += task.await??;
+    }
+    Ok(Outcome { requests, elapsed: start.elapsed() })
+}
+
+struct Connection {
+    stream: TcpStream,
+    kind: Kind,
+    session: Option<ClientSession>,
+    plaintext: Vec<u8>,
+    out: Vec<u8>,
+    input: Vec<u8>,
+    share: Option<String>,
+    client_id: String,
+}
+
+impl Connection {
+    async fn open(port: u16, kind: Kind, index: usize) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        stream.set_nodelay(true)?;
+        let mut connection = Connection {
+            stream,
+            kind,
+            session: None,
+            plaintext: Vec::new(),
+            out: Vec::new(),
+            input: vec![0; 256 * 1024],
+            share: None,
+            client_id: format!("bench-{index}"),
+        };
+        let provider = default_provider();
+        match kind {
+            Kind::Bare(len) => connection.plaintext = vec![b'a'; len],
+            Kind::Init => {
+                // One share for all: the server's work is the same, and the load's is small.
+                let (_, request) =
+                    ClientInit::new(Wire::Two, false, "x", None, provider.p256_generate()?, &[0; 16], 0)?;
+                connection.share = Some(request.body);
+            }
+            Kind::Call(len) => {
+                let (init, request) = ClientInit::new(
+                    Wire::Two,
+                    false,
+                    &connection.client_id,
+                    None,
+                    provider.p256_generate()?,
+                    &SealRandoms::draw(provider)?.nonce,
+                    now_ms(),
+                )?;
+                connection.write("/session/init", &request.headers, request.body.as_bytes());
+                let range = connection.round_trip().await?;
+                let answer = &connection.input[range];
+                connection.session = Some(init.finish(provider, answer, now_ms(), &mut |_| ())?);
+                let frame = r#"{"schemeCode":"","amount":5000}"#.len();
+                let code = "x".repeat(len.saturating_sub(frame));
+                connection.plaintext = format!(r#"{{"schemeCode":"{code}","amount":5000}}"#).into_bytes();
+            }
+        }
+        Ok(connection)
+    }
+
+    fn write(&mut self, path: &str, headers: &[(&'static str, String)], body: &[u8]) {
+        self.out.clear();
+        self.out.extend_from_slice(
+            format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n", body.len()).as_bytes(),
+        );
+        for (name, value) in headers {
+            self.out.extend_from_slice(name.as_bytes());
+            self.out.extend_from_slice(b": ");
+            self.out.extend_from_slice(value.as_bytes());
+            self.out.extend_from_slice(b"\r\n");
+        }
+        self.out.extend_from_slice(b"\r\n");
+        self.out.extend_from_slice(body);
+    }
+
+    async fn exchange(&mut self) -> anyhow::Result<()> {
+        let provider = default_provider();
+        match self.kind {
+            Kind::Bare(_) => {
+                let body = std::mem::take(&mut self.plaintext);
+                self.write("/", &[], &body);
+                self.plaintext = body;
+            }
+            Kind::Init => {
+                let nonce: String =
+                    SealRandoms::draw(provider)?.nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+                let headers = [
+                    ("x-idempotency-key", format!("{}.{nonce}", now_ms())),
+                    ("x-clientid", self.client_id.clone()),
+                    ("content-type", "application/json".into()),
+                ];
+                let body = self.share.clone().unwrap_or_default();
+                self.write("/session/init", &headers, body.as_bytes());
+            }
+            Kind::Call(_) => {
+                let randoms = SealRandoms::draw(provider)?;
+                let session = self.session.take().context("no session")?;
+                let path = "/transaction/purchase";
+                let plaintext = SealBuffer::from(self.plaintext.as_slice());
+                let (message, _) = session.seal(path, plaintext, now_ms(), &randoms, &mut |_| ())?;
+                let SealedMessage { headers, body, .. } = message;
+                self.write(path, &headers, &body);
+                self.session = Some(session);
+            }
+        }
+        self.round_trip().await.map(|_| ())
+    }
+
+    /// Sends what is written and reads one answer; returns where its body stands.
+    async fn round_trip(&mut self) -> anyhow::Result<std::ops::Range<usize>> {
+        self.stream.write_all(&self.out).await?;
+        let mut len = 0;
+        loop {
+            if len == self.input.len() {
+                bail!("an answer is too long");
+            }
+            let read = self.stream.read(&mut self.input[len..]).await?;
+            if read == 0 {
+                bail!("the server closed a connection");
+            }
+            len += read;
+            let seen = &self.input[..len];
+            let Some(head) = seen.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4) else {
+                continue;
+            };
+            let text = std::str::from_utf8(&seen[..head])?;
+            if !text.starts_with("HTTP/1.1 200") {
+                bail!(
+                    "not 200: {} {}",
+                    text.lines().next().unwrap_or_default(),
+                    String::from_utf8_lossy(&seen[head..])
+                );
+            }
+            let body_len: usize = text
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "))
+                .context("no content-length")?
+                .parse()?;
+            while len < head + body_len {
+                let read = self.stream.read(&mut self.input[len..]).await?;
+                if read == 0 {
+                    bail!("the server closed a connection");
+                }
+                len += read;
+            }
+            return Ok(head..head + body_len);
+        }
+    }
+}
