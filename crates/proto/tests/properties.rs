@@ -1,4 +1,5 @@
 //! Properties that hold for all inputs, searched with proptest.
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use std::fmt::Debug;
 use std::sync::Arc;

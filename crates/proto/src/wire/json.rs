@@ -13,8 +13,8 @@ use crate::wire::{SessionId, base64};
 pub struct InitBody(Value);
 
 impl InitBody {
-    /// Reads JSON. Unknown members are ignored, of a repeated member the last one counts, and nesting deeper than
-    /// 128 is refused.
+    /// Reads JSON. Unknown members are ignored, of a repeated member the last one counts, and nesting of 128
+    /// levels or more is refused.
     ///
     /// # Errors
     /// [`Error::JsonInvalid`].
