@@ -1,1 +1,3 @@
-//! x
+//! Dev only: what the tests of several crates share.
+
+pub mod vectors;

@@ -13,8 +13,8 @@ use crate::wire::{SessionId, base64};
 pub struct InitBody(Value);
 
 impl InitBody {
-    /// Reads JSON. Unknown members are ignored, of a repeated member the last one counts, and nesting deeper than
-    /// 128 is refused.
+    /// Reads JSON. Unknown members are ignored, of a repeated member the last one counts, and nesting of 128
+    /// levels or more is refused.
     ///
     /// # Errors
     /// [`Error::JsonInvalid`].
@@ -61,16 +61,16 @@ impl InitBody {
         }
     }
 
-    /// Wire 1's `ttlSec`, read as its servers did: numbers and numbers in strings count, fractions are cut, negatives
-    /// are 0, the rest is `None`.
+    /// Wire 1's `ttlSec`, read as its servers did: finite numbers and those in strings count, fractions are cut,
+    /// negatives are 0, the rest is `None`.
     pub fn ttl_lax(&self) -> Option<u32> {
         let sec = match self.0.get("ttlSec") {
             Some(Value::Number(number)) => number.as_f64(),
             Some(Value::String(text)) => text.trim().parse().ok(),
             _ => None,
         };
-        // `as` saturates: negatives become 0.
-        sec.filter(|sec: &f64| !sec.is_nan()).map(|sec| sec as u32)
+        // `parse` also takes words such as "inf", which are no numbers to anyone else. `as` saturates: negatives become 0.
+        sec.filter(|sec: &f64| sec.is_finite()).map(|sec| sec as u32)
     }
 }
 

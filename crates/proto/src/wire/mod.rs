@@ -1,4 +1,4 @@
-//! What stands on the wire: header names, identifiers, stamps, nonces, JSON bodies. `spec/session.md` section 2.
+//! What stands on the wire: header names, identifiers, stamps, nonces, JSON bodies. `spec/session.md#encodings`.
 
 pub mod base64;
 pub mod client_id;

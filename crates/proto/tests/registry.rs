@@ -1,0 +1,161 @@
+//! `spec/registry.toml` and this crate name the same things, and every section of the spec that the code or a vector
+//! points to is there.
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sealway_proto::wire::header::{SEALING, X_KID};
+use sealway_proto::{Blame, Error};
+use sealway_testkit::vectors;
+use toml::{Table, Value};
+
+/// One of each, for what a list of codes cannot tell. The first test finds what is missing here.
+const ALL: &[Error] = &[
+    Error::HeaderMissing(X_KID),
+    Error::HeaderInvalid(X_KID),
+    Error::IdempotencyKeyShape,
+    Error::NonceInvalid,
+    Error::NonceReserved,
+    Error::TimestampInvalid,
+    Error::TimestampOutsideWindow,
+    Error::KidPrefix,
+    Error::SessionUnknown,
+    Error::SessionExpired,
+    Error::ClientMismatch,
+    Error::WireMismatch,
+    Error::BodyTooShort,
+    Error::BodyTooLarge,
+    Error::Base64Invalid,
+    Error::AadMismatch,
+    Error::Unsealable,
+    Error::Replayed,
+    Error::JsonInvalid,
+    Error::FieldInvalid("ttlSec"),
+    Error::PublicKeyInvalid,
+    Error::AnswerMismatch,
+    Error::ReservationMismatch,
+    Error::Provider,
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn registry(section: &str) -> Table {
+    let text = fs::read_to_string(root().join("spec/registry.toml")).unwrap();
+    text.parse::<Table>().unwrap()[section].as_table().unwrap().clone()
+}
+
+fn set<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_registry_lists_every_code_and_no_other() {
+    let codes = set(Error::CODES.iter().copied());
+    assert_eq!(codes.len(), Error::CODES.len(), "a code twice");
+    assert_eq!(set(ALL.iter().map(Error::code)), codes);
+    assert_eq!(set(registry("errors").keys().map(String::as_str)), codes);
+}
+
+#[test]
+fn the_registry_blames_whom_the_crate_blames() {
+    let errors = registry("errors");
+    for error in ALL {
+        let blame = match error.blame() {
+            Blame::Peer => "peer",
+            Blame::Caller => "caller",
+            Blame::Limit => "limit",
+            Blame::Expiry => "expiry",
+            Blame::Crypto => "crypto",
+        };
+        assert_eq!(errors[error.code()]["blame"].as_str(), Some(blame), "{}", error.code());
+    }
+}
+
+#[test]
+fn every_code_says_what_it_means_and_what_the_peer_is_told() {
+    let public = registry("public");
+    for (code, entry) in registry("errors") {
+        let entry = entry.as_table().unwrap();
+        assert!(entry["meaning"].as_str().unwrap().ends_with('.'), "{code}: meaning");
+        let told: Vec<&String> = entry.keys().filter(|key| ["init", "v1", "sealed"].contains(&key.as_str())).collect();
+        let client = entry.get("client").and_then(Value::as_bool).unwrap_or(false);
+        assert_ne!(told.is_empty(), !client, "{code}: told to nobody, or a client's error that is told");
+        for place in told {
+            let (status, error) = (&entry[place]["status"], entry[place]["error"].as_str().unwrap());
+            if place == "v1" {
+                assert!(!public.contains_key(error), "{code}: /v1 names the status");
+            } else {
+                assert!(
+                    public[error]["statuses"].as_array().unwrap().contains(status),
+                    "{code}: {error} with {status}"
+                );
+                assert!(!entry[place].as_table().unwrap().contains_key("message"), "{code}: {place} has no message");
+            }
+        }
+        let known = ["blame", "meaning", "client", "init", "v1", "sealed"];
+        assert!(entry.keys().all(|key| known.contains(&key.as_str())), "{code}: an unknown member");
+    }
+}
+
+#[test]
+fn all_that_fails_to_open_looks_alike_from_outside() {
+    let errors = registry("errors");
+    for code in [
+        "unsealable",
+        "aad_mismatch",
+        "base64_invalid",
+        "body_too_short",
+        "client_mismatch",
+        "wire_mismatch",
+        "replayed",
+        "nonce_reserved",
+        "timestamp_outside_window",
+    ] {
+        assert_eq!(errors[code]["sealed"], errors["unsealable"]["sealed"], "{code}");
+    }
+}
+
+#[test]
+fn the_registry_lists_every_header_of_the_wires_and_no_other() {
+    let headers = registry("headers");
+    let listed: BTreeSet<String> = headers.keys().map(|name| name.to_ascii_lowercase()).collect();
+    assert_eq!(listed, set(SEALING.iter().copied()));
+}
+
+#[test]
+fn every_section_that_code_or_vectors_point_to_is_in_the_spec() {
+    let spec = fs::read_to_string(root().join("spec/session.md")).unwrap();
+    let anchors: BTreeSet<String> = spec.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
+    let mut files = Vec::new();
+    for folder in [root().join("crates/proto/src"), vectors::folder().join("session")] {
+        collect(&folder, &mut files);
+    }
+    let mut found = 0;
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        for (at, pointer) in text.match_indices("session.md#") {
+            let name: String =
+                text[at + pointer.len()..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+            assert!(anchors.contains(&name), "{}: no section {name}", file.display());
+            found += 1;
+        }
+    }
+    assert!(found > 0);
+}
+
+/// The anchor of a heading, as forges make it.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+    text.chars().filter(|c| c.is_alphanumeric() || *c == '-' || *c == '_').collect()
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { collect(&path, files) } else { files.push(path) }
+    }
+}

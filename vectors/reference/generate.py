@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Writes vectors/session and vectors/schema, or checks that they are what it would write.
+
+usage: generate.py --write | --check
+"""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import calls
+import inits
+import schema
+
+VECTORS = Path(__file__).resolve().parent.parent
+SPEC = {"init": "init", "init-refused": "init", "client-init": "init", "client-init-refused": "init",
+        "request": "open", "request-refused": "open", "answer": "answer", "answer-refused": "answer"}
+
+
+def text(value) -> str:
+    return json.dumps(value, indent=2) + "\n"
+
+
+def scenarios() -> dict[str, dict]:
+    found, folded = {}, set()
+
+    def add(kind, name, comment, body):
+        if name.lower() in folded:
+            raise SystemExit(f"two scenarios are called {name}, on a file system without case at least")
+        folded.add(name.lower())
+        found[name] = {"type": kind, "name": name, "comment": comment, "spec": f"session.md#{SPEC[kind]}", **body}
+
+    inits.add_all(add)
+    calls.add_all(add)
+    return found
+
+
+def validate(found: dict[str, dict], schemas: dict[str, dict]) -> None:
+    """Every scenario obeys the schema of its type. Without the jsonschema package this step is left out, aloud."""
+    try:
+        from jsonschema import Draft202012Validator
+    except ImportError:
+        print("jsonschema is not installed: schemas not checked", file=sys.stderr)
+        return
+    validators = {}
+    for kind, body in schemas.items():
+        Draft202012Validator.check_schema(body)
+        validators[kind] = Draft202012Validator(body)
+    for name, body in found.items():
+        for error in validators[body["type"]].iter_errors(body):
+            raise SystemExit(f"{name}: {error.json_path}: {error.message}")
+
+
+def main() -> None:
+    if sys.argv[1:] not in (["--write"], ["--check"]):
+        raise SystemExit(__doc__)
+    found, schemas = scenarios(), schema.all_schemas()
+    validate(found, schemas)
+    files = {f"session/{name}.json": text(body) for name, body in found.items()}
+    files |= {f"schema/{kind}.json": text(body) for kind, body in schemas.items()}
+    on_disk = {str(path.relative_to(VECTORS)) for folder in ("session", "schema") for path in (VECTORS / folder).glob("*")}
+    if sys.argv[1] == "--write":
+        for extra in on_disk - files.keys():
+            (VECTORS / extra).unlink()
+        for path, content in files.items():
+            (VECTORS / path).parent.mkdir(exist_ok=True)
+            (VECTORS / path).write_text(content)
+    else:
+        wrong = sorted(on_disk ^ files.keys())
+        wrong += [path for path in files if path in on_disk and (VECTORS / path).read_text() != files[path]]
+        if wrong:
+            raise SystemExit("not what the generator writes: " + ", ".join(wrong[:10]) + f" ({len(wrong)} files)")
+    for kind, count in sorted(Counter(body["type"] for body in found.values()).items()):
+        print(f"{kind}: {count}")
+    print(f"total: {len(found)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""JSON Schemas (draft 2020-12) of the scenario files, one a type."""
+
+CODES = ["header_missing", "header_invalid", "idempotency_key_shape", "nonce_invalid", "nonce_reserved",
+         "timestamp_invalid", "timestamp_outside_window", "kid_prefix", "session_unknown", "session_expired",
+         "client_mismatch", "wire_mismatch", "body_too_short", "body_too_large", "base64_invalid", "aad_mismatch",
+         "unsealable", "json_invalid", "field_invalid", "public_key_invalid", "answer_mismatch"]
+
+
+def obj(**members):
+    return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
+
+
+def hexes(length=None):
+    return {"type": "string", "pattern": f"^[0-9a-f]{{{2 * length}}}$" if length else "^([0-9a-f]{2})*$"}
+
+
+def ref(name):
+    return {"$ref": f"#/$defs/{name}"}
+
+
+TEXT = {"type": "string"}
+FLAG = {"type": "boolean"}
+MS = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
+CODE = {"enum": CODES}
+FAMILY = {"enum": ["session", "v1", "anonymous"]}
+STATUS = {"type": "integer", "minimum": 200, "maximum": 599}
+
+DEFS = {
+    "bytes": {"oneOf": [obj(text=TEXT), obj(hex=hexes())],
+              "description": "Bytes: ASCII text, or hexadecimal."},
+    "headers": {"type": "array", "description": "Names and values, in order; names may repeat and compare without case.",
+                "items": {"type": "array", "prefixItems": [TEXT, TEXT], "items": False, "minItems": 2}},
+    "wire": {"enum": [1, 2]},
+    "client_id": {"type": ["string", "null"], "description": "Null on wire 1."},
+    "session": obj(id={"type": "string", "pattern": "^[SA]-[0-9a-f]{32}$"}, wire=ref("wire"), client_id=ref("client_id"),
+                   key_hex=hexes(32), created_ms=MS, expires_ms=MS),
+    "client": obj(wire=ref("wire"), anonymous=FLAG, client_id=ref("client_id"), scalar_hex=hexes(32), init_answer=TEXT),
+    "claim": obj(key_hex=hexes(16), sealed=FLAG, stamp_ms=MS, expires_ms=MS),
+    "sealed": obj(headers=ref("headers"), body=ref("bytes")),
+    "message": obj(path=TEXT, stamp=TEXT, nonce=TEXT, iv_hex=hexes(12), plaintext=ref("bytes"), aad=TEXT, sealed=ref("sealed")),
+    "answer": obj(status=STATUS, stamp_ms=MS, nonce_random_hex=hexes(16), path=TEXT, stamp=TEXT, nonce=TEXT,
+                  iv_hex=hexes(12), plaintext=ref("bytes"), aad=TEXT, sealed=ref("sealed")),
+    "probe": obj(path=TEXT, stamp=TEXT, nonce=TEXT, iv_hex=hexes(12), plaintext=ref("bytes"), sealed=ref("sealed")),
+}
+
+INIT_REQUEST = dict(family=FAMILY, headers=ref("headers"), body=ref("bytes"), now_ms=MS, window_ms=MS)
+
+TYPES = {
+    "init": ("A server accepts an init.", dict(
+        INIT_REQUEST, authenticated=FLAG, client_scalar_hex=hexes(32), server_scalar_hex=hexes(32),
+        session_id_random_hex=hexes(16), shared_secret_hex=hexes(32), key_info=TEXT, answer=TEXT,
+        session=ref("session"), claim=ref("claim"))),
+    "init-refused": ("A server refuses an init.", dict(INIT_REQUEST, code=CODE)),
+    "client-init": ("A client's init request, and what it makes of the answer.", dict(
+        wire=ref("wire"), anonymous=FLAG, client_id=ref("client_id"), ttl_sec={"type": ["integer", "null"]},
+        scalar_hex=hexes(32), nonce_random_hex=hexes(16), sent_ms=MS, request=ref("sealed"), answer=ref("bytes"),
+        received_ms=MS, session_id=TEXT, expires_ms=MS, key_hex=hexes(32), probe=ref("probe"))),
+    "client-init-refused": ("A client refuses an init's answer.", dict(
+        wire=ref("wire"), anonymous=FLAG, client_id=ref("client_id"), scalar_hex=hexes(32), answer=ref("bytes"), code=CODE)),
+    "request": ("A sealed request, both ways.", dict(
+        session=ref("session"), client=ref("client"), now_ms=MS, window_ms=MS, request=ref("message"), claim=ref("claim"))),
+    "request-refused": ("A server refuses a sealed request.", dict(
+        session=ref("session"), path=TEXT, now_ms=MS, window_ms=MS, headers=ref("headers"), body=ref("bytes"), code=CODE)),
+    "answer": ("A sealed answer, both ways.", dict(
+        session=ref("session"), client=ref("client"), now_ms=MS, window_ms=MS, request=ref("message"),
+        answer=ref("answer"), received_ms=MS)),
+    "answer-refused": ("A client refuses a sealed answer.", dict(
+        client=ref("client"), request=ref("message"), received_ms=MS, window_ms=MS, status=STATUS,
+        headers=ref("headers"), body=ref("bytes"), code=CODE)),
+}
+
+
+def used(value, found):
+    """The definitions that `value` leads to."""
+    if isinstance(value, dict):
+        name = value.get("$ref", "").removeprefix("#/$defs/")
+        if name and name not in found:
+            found.add(name)
+            used(DEFS[name], found)
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            used(part, found)
+    return found
+
+
+def all_schemas() -> dict:
+    schemas = {}
+    for name, (title, members) in TYPES.items():
+        head = dict(type={"const": name}, name={"type": "string", "pattern": "^[A-Za-z0-9._+-]+$"},
+                    comment=TEXT, spec={"type": "string", "pattern": "^session\\.md#[a-z0-9-]+$"})
+        body = obj(**head, **members)
+        schemas[name] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **body,
+                         "$defs": {key: DEFS[key] for key in sorted(used(members, set()))}}
+    return schemas
