@@ -7,7 +7,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use rustix::time::{ClockId, clock_gettime};
-use sealway_proto::crypto::default_provider;
+use sealway_proto::crypto::{RandomPool, default_provider};
 use sealway_proto::session::{
     ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, SealBuffer, SealRandoms, SealedCall, Session,
     TtlPolicy,
@@ -135,12 +135,13 @@ fn open_and_seal(wire: Wire, len: usize, count: usize) -> anyhow::Result<(f64, f
         let nonce = Nonce::assume_unique_for_key([2; 12]);
         let _ = black_box(key.seal_in_place_separate_tag(nonce, Aad::from(&message.aad), &mut answer).unwrap());
     };
+    let mut pool = RandomPool::new();
     let ours = || {
         let call = SealedCall::parse(&message.headers, "/transaction/purchase", NOW, &policy).unwrap();
         let opened = call.open(provider, session.clone(), message.body.clone(), &mut |_| ()).unwrap();
         let fresh = Fresh::reserved(opened.claim());
         let opened = opened.release(fresh).unwrap();
-        let randoms = SealRandoms::draw(provider).unwrap();
+        let randoms = SealRandoms::from_pool(provider, &mut pool).unwrap();
         let answer = SealBuffer::from(plaintext.as_slice());
         black_box(opened.reply.seal(200, answer, NOW, &randoms, &mut |_| ()).unwrap());
     };

@@ -1,5 +1,6 @@
 //! The authority itself: what the endpoints and the gateway ask, with the store, the clock and the policy behind it.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use metrics::{Counter, Gauge, counter, gauge};
 use sealway_proto::Error;
-use sealway_proto::crypto::Provider;
+use sealway_proto::crypto::{Provider, RandomPool};
 use sealway_proto::limits::{ANON_BODY_MAX, SEALED_BODY_MAX_DEFAULT};
 use sealway_proto::session::{
     Claim, Family, Fresh, InitCall, InitRandoms, Opened, Reply, SealBuffer, SealRandoms, SealedCall, SealedMessage,
@@ -22,6 +23,11 @@ use crate::answer::Refusal;
 use crate::limit::{PerMinute, network};
 use crate::store::{ReserveError, Store, StoreError};
 use crate::token::TokenVerifier;
+
+thread_local! {
+    /// IVs and nonces of answers.
+    static RANDOM: RefCell<RandomPool> = RefCell::default();
+}
 
 /// Who may read a session's key over HTTP.
 pub enum KeyEndpoint {
@@ -270,7 +276,7 @@ impl Authority {
         timing: &mut ServerTiming,
     ) -> Result<SealedMessage, Refusal> {
         timing.skip();
-        let randoms = SealRandoms::draw(self.provider)?;
+        let randoms = RANDOM.with_borrow_mut(|pool| SealRandoms::from_pool(self.provider, pool))?;
         Ok(reply.seal(status, answer, self.now_ms(), &randoms, &mut |step| timing.lap(step.name()))?)
     }
 

@@ -94,8 +94,81 @@ pub trait AeadKey: Send + Sync {
     fn open_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], ciphertext_and_tag: &mut [u8]) -> Result<(), Error>;
 }
 
+/// Random bytes drawn from a provider in bulk: one draw costs its generator the same whether it is for 28 bytes or for
+/// a hundred times as many. For values that go over the wire in the clear (IVs, nonces), never for keys. Each byte is
+/// handed out once.
+pub struct RandomPool {
+    bytes: Zeroizing<[u8; RANDOM_POOL_LEN]>,
+    used: usize,
+}
+
+const RANDOM_POOL_LEN: usize = 2048;
+
+impl RandomPool {
+    /// An empty pool: the first [`RandomPool::take`] fills it.
+    pub fn new() -> Self {
+        RandomPool { bytes: Zeroizing::new([0; RANDOM_POOL_LEN]), used: RANDOM_POOL_LEN }
+    }
+
+    /// `N` bytes that nobody had before; `N` is at most 2048.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    pub fn take<const N: usize>(&mut self, provider: &dyn Provider) -> Result<[u8; N], Error> {
+        if self.bytes.len().saturating_sub(self.used) < N {
+            // Until the generator has succeeded there is nothing to hand out.
+            self.used = self.bytes.len();
+            provider.fill_random(self.bytes.as_mut_slice())?;
+            self.used = 0;
+        }
+        let taken = self.bytes.get(self.used..).and_then(|rest| rest.first_chunk::<N>()).ok_or(Error::Provider)?;
+        self.used += N;
+        Ok(*taken)
+    }
+}
+
+impl Default for RandomPool {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for RandomPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RandomPool(redacted)")
+    }
+}
+
 /// The provider that production uses.
 #[cfg(feature = "aws-lc")]
 pub fn default_provider() -> &'static dyn Provider {
     &aws_lc::AwsLc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_hands_out_no_byte_twice() {
+        let mut pool = RandomPool::new();
+        let mut seen = alloc::collections::BTreeSet::new();
+        for _ in 0..1000 {
+            assert!(seen.insert(pool.take::<28>(default_provider()).unwrap()));
+        }
+        assert_eq!(pool.take::<{ RANDOM_POOL_LEN + 1 }>(default_provider()), Err(Error::Provider));
+    }
+
+    #[test]
+    fn a_hash_is_the_same_on_the_stack_and_off_it() {
+        let provider = default_provider();
+        let input = [0x61_u8; 300];
+        for len in [0, 1, 127, 128, 129, 300] {
+            let (head, tail) = input[..len].split_at(len / 3);
+            assert_eq!(
+                provider.sha256(&[head, tail]),
+                aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &input[..len]).as_ref()
+            );
+        }
+    }
 }

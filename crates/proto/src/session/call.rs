@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::crypto::Provider;
+use crate::crypto::{Provider, RandomPool};
 use crate::error::Error;
 use crate::limits::{IV_LEN, NONCE_LEN_MIN};
 use crate::session::buffer::{Plaintext, SealBuffer};
@@ -142,12 +142,26 @@ impl SealRandoms {
     /// # Errors
     /// [`Error::Provider`].
     pub fn draw(provider: &dyn Provider) -> Result<Self, Error> {
-        let mut bytes = [0_u8; IV_LEN + 16];
+        let mut bytes = [0_u8; SEAL_RANDOM_LEN];
         provider.fill_random(&mut bytes)?;
+        Self::split(&bytes)
+    }
+
+    /// Takes them out of a pool.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    pub fn from_pool(provider: &dyn Provider, pool: &mut RandomPool) -> Result<Self, Error> {
+        Self::split(&pool.take(provider)?)
+    }
+
+    fn split(bytes: &[u8; SEAL_RANDOM_LEN]) -> Result<Self, Error> {
         let (iv, nonce) = bytes.split_first_chunk::<IV_LEN>().ok_or(Error::Provider)?;
         Ok(SealRandoms { iv: *iv, nonce: nonce.try_into().map_err(|_| Error::Provider)? })
     }
 }
+
+const SEAL_RANDOM_LEN: usize = IV_LEN + 16;
 
 /// A sealed request or answer: the headers it needs and its body.
 pub struct SealedMessage {
