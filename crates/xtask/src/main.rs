@@ -1,1 +1,69 @@
-fn main() {}
+//! The repository's own jobs: `cargo xtask <job>`. One file a job; the Makefile and CI only call these.
+//!
+//! It may not know: any product crate. It must build and run when they do not.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for a terminal: its output is its purpose")]
+
+mod bench;
+mod check;
+mod fuzz;
+mod shell;
+mod steps;
+mod test;
+mod tidy;
+mod vectors;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The repository's own jobs", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    job: Job,
+}
+
+#[derive(Subcommand)]
+enum Job {
+    /// Everything that CI tests, in order; a failed step does not hide the next
+    Test,
+    /// The fast subset: format, clippy, tidy
+    Check,
+    /// The repository's rules: import table, banned crates, names, sizes, notes, anchors
+    Tidy,
+    /// Write vectors/ from the reference, or compare
+    Vectors {
+        /// Change nothing; fail if a file differs from what would be written
+        #[arg(long)]
+        check: bool,
+    },
+    /// Fuzz one target, or each in turn
+    Fuzz(fuzz::Arguments),
+    /// Run the benchmarks: ours beside the floor
+    Bench {
+        /// Arguments for the benchmark program
+        #[arg(default_values_t = ["all".to_owned()], trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().job) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(job: Job) -> anyhow::Result<()> {
+    match job {
+        Job::Test => test::run(),
+        Job::Check => check::run(),
+        Job::Tidy => tidy::run(),
+        Job::Vectors { check } => vectors::run(check),
+        Job::Fuzz(arguments) => fuzz::run(&arguments),
+        Job::Bench { arguments } => bench::run(&arguments),
+    }
+}

@@ -1,0 +1,24 @@
+# A menu; the work is in crates/xtask and scripts/. `make help` lists it.
+.PHONY: run test check bench fuzz vectors fmt tidy clean help
+.DEFAULT_GOAL := help
+
+run: ## build in release and run the demo, which keeps serving on port 3000
+	cargo run --release --locked -p sealway-cli -- demo
+test: ## everything that CI tests, installing what the tests need
+	cargo xtask test
+check: ## the fast subset: format, clippy, tidy
+	cargo xtask check
+tidy: ## the repository's own rules: import table, names, sizes, anchors
+	cargo xtask tidy
+bench: ## ours beside the floor, in CPU time per operation
+	cargo xtask bench
+fuzz: ## fuzz every target for a minute, or TARGET=name
+	cargo xtask fuzz $(TARGET)
+vectors: ## write vectors/ anew from the reference
+	cargo xtask vectors
+fmt: ## format
+	cargo fmt --all
+clean: ## remove what builds and tests leave behind
+	rm -rf target .venv fuzz/artifacts fuzz/work
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile

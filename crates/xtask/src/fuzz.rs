@@ -1,0 +1,151 @@
+//! `cargo xtask fuzz`: builds a target of the crate `fuzz` with libFuzzer's coverage and runs it.
+//!
+//! Not cargo-fuzz, which wants a nightly toolchain: the same instrumentation is in stable's LLVM, and asking for it by
+//! flag works wherever the workspace builds.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::shell;
+
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+/// What cargo-fuzz passes, less the address sanitizer (nightly only; the code fuzzed has no `unsafe`), plus the checks
+/// that release leaves out.
+const FLAGS: &[&str] = &[
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Ccodegen-units=1",
+    "-Cdebug-assertions",
+    "-Coverflow-checks",
+];
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A file of fuzz/src/bin without `.rs`; all of them in turn if left out
+    target: Option<String>,
+    /// Stop after this many executions (a minute a target if left out)
+    #[arg(long)]
+    runs: Option<u64>,
+    /// Stop after this many seconds
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Further arguments for libFuzzer, such as a crash file to run again
+    #[arg(last = true)]
+    rest: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let targets = targets()?;
+    let chosen = choose(&targets, arguments.target.as_deref())?;
+    build(&chosen)?;
+    let mut crashed = Vec::new();
+    for target in &chosen {
+        println!("==> fuzz {target}");
+        if let Err(error) = fuzz(target, arguments) {
+            println!("==> fuzz {target}: {error:#}");
+            crashed.push(target.as_str());
+        }
+    }
+    ensure!(crashed.is_empty(), "failed: {}. The inputs are in fuzz/artifacts", crashed.join(", "));
+    Ok(())
+}
+
+/// Every file of fuzz/src/bin: listed by directory, never by hand.
+fn targets() -> anyhow::Result<Vec<String>> {
+    let folder = shell::root().join("fuzz/src/bin");
+    let mut targets = Vec::new();
+    for entry in std::fs::read_dir(&folder).context("fuzz/src/bin is missing: it holds a file for each target")? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            targets.extend(path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned));
+        }
+    }
+    targets.sort();
+    ensure!(!targets.is_empty(), "fuzz/src/bin holds no target");
+    Ok(targets)
+}
+
+fn choose(targets: &[String], wanted: Option<&str>) -> anyhow::Result<Vec<String>> {
+    match wanted {
+        None => Ok(targets.to_vec()),
+        Some(name) if targets.iter().any(|target| target == name) => Ok(vec![name.to_owned()]),
+        Some(name) => bail!("there is no target {name}; there are: {}", targets.join(", ")),
+    }
+}
+
+fn fuzz_dir() -> PathBuf {
+    shell::target_dir().join("fuzz")
+}
+
+fn build(targets: &[String]) -> anyhow::Result<()> {
+    let mut cargo = shell::cargo(&["build", "--release", "--locked", "-p", "sealway-fuzz", "--features", "libfuzzer"]);
+    // With a named triple, build scripts and macros are built without the flags.
+    cargo.args(["--target", TRIPLE]).arg("--target-dir").arg(fuzz_dir());
+    for target in targets {
+        cargo.args(["--bin", target]);
+    }
+    // Without LTO the build takes a fraction of the time; with symbols a crash is readable.
+    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_STRIP", "none");
+    shell::run(cargo.env("RUSTFLAGS", FLAGS.join(" ")).env_remove("CARGO_ENCODED_RUSTFLAGS"))
+}
+
+fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<()> {
+    let root = shell::root();
+    // What the fuzzer finds goes to work/, which git ignores; corpus/ is what a person chose to keep.
+    let (work, artifacts, corpus) = (
+        root.join("fuzz/work").join(target),
+        root.join("fuzz/artifacts").join(target),
+        root.join("fuzz/corpus").join(target),
+    );
+    std::fs::create_dir_all(&work)?;
+    std::fs::create_dir_all(&artifacts)?;
+    let mut fuzzer = shell::command(fuzz_dir().join(TRIPLE).join("release").join(target));
+    fuzzer.arg(format!("-artifact_prefix={}/", artifacts.display()));
+    fuzzer.args(limits(arguments)).args(&arguments.rest);
+    // A file among the arguments is run again, and folders would be run with it.
+    if !arguments.rest.iter().any(|argument| !argument.starts_with('-')) {
+        fuzzer.arg(work);
+        if corpus.is_dir() {
+            fuzzer.arg(corpus);
+        }
+    }
+    shell::run(&mut fuzzer)
+}
+
+/// Never without a bound: a minute if none is named.
+fn limits(arguments: &Arguments) -> Vec<String> {
+    let mut limits = Vec::new();
+    limits.extend(arguments.runs.map(|runs| format!("-runs={runs}")));
+    limits.extend(arguments.seconds.map(|seconds| format!("-max_total_time={seconds}")));
+    if limits.is_empty() {
+        limits.push("-max_total_time=60".to_owned());
+    }
+    limits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_target_is_refused_with_the_list() {
+        let targets = ["body".to_owned(), "open".to_owned()];
+        assert_eq!(choose(&targets, Some("open")).unwrap(), ["open"]);
+        assert_eq!(choose(&targets, None).unwrap(), targets);
+        assert!(choose(&targets, Some("opne")).unwrap_err().to_string().ends_with("there are: body, open"));
+    }
+
+    #[test]
+    fn a_run_always_has_a_bound() {
+        let arguments = |runs, seconds| Arguments { target: None, runs, seconds, rest: Vec::new() };
+        assert_eq!(limits(&arguments(None, None)), ["-max_total_time=60"]);
+        assert_eq!(limits(&arguments(Some(9), None)), ["-runs=9"]);
+        assert_eq!(limits(&arguments(Some(9), Some(8))), ["-runs=9", "-max_total_time=8"]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Commands as the jobs start them: from the repository's root, without what `cargo run` put into our environment.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // The path is of the checkout that compiled us. A shared target folder can hand us a binary that another clone
+    // compiled; `cargo run` says at run time where this one is.
+    let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR").map_or(manifest_dir.to_owned(), PathBuf::from);
+    manifest_dir.ancestors().nth(2).unwrap_or(&manifest_dir).to_owned()
+}
+
+/// A command that starts at the root.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root());
+    // Build scripts that watch these would run again, and all above them, at each change between `cargo` and `cargo xtask`.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// A cargo command, by the cargo that started us.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+/// A program of `.venv/bin`, if it is there.
+pub(crate) fn venv(program: &str) -> Option<PathBuf> {
+    let path = root().join(".venv/bin").join(program);
+    path.is_file().then_some(path)
+}
+
+/// Like [`venv`], with an error that says how to get it.
+pub(crate) fn venv_required(program: &str) -> anyhow::Result<PathBuf> {
+    venv(program).with_context(|| format!("{program} is missing from .venv/bin: run scripts/setup-tests.sh"))
+}
+
+/// Where cargo builds.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// Runs it with our output; an exit other than 0 is an error.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
+    let line = describe(command);
+    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// Runs it and returns what it printed.
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
+    let line = describe(command);
+    let output =
+        command.stderr(std::process::Stdio::inherit()).output().with_context(|| format!("cannot start `{line}`"))?;
+    if !output.status.success() {
+        bail!("`{line}` failed: {}", output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{line}` printed what is not UTF-8"))
+}
+
+/// The command as a person would type it.
+fn describe(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let program = program.strip_prefix(root()).unwrap_or(program);
+    let program = if program.is_absolute() { Path::new(program.file_name().unwrap_or_default()) } else { program };
+    let mut line = program.to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_command_is_an_error_that_names_it() {
+        let error = run(command("false").arg("now")).unwrap_err().to_string();
+        assert!(error.contains("`false now` failed"), "{error}");
+        assert!(run(&mut command("true")).is_ok());
+    }
+
+    #[test]
+    fn the_root_holds_the_workspace() {
+        assert!(root().join("Cargo.lock").is_file());
+    }
+}

@@ -1,0 +1,88 @@
+//! The texts that the rules read: what git tracks or would track.
+
+use std::path::Path;
+
+use anyhow::Context;
+
+use super::Finding;
+use crate::shell;
+
+/// A text file.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// From the root, with `/`.
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+impl Source {
+    /// Its lines, counted from 1.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
+    }
+
+    /// What follows the last dot of its name; the name itself where there is none.
+    pub(super) fn extension(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        name.rsplit('.').next().unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub(super) fn sample(path: &str, text: &str) -> Self {
+        Self { path: path.to_owned(), text: text.to_owned() }
+    }
+}
+
+/// Every file that is tracked, or new and not ignored, and is text. Corpora of fuzzing are bytes, whatever they look like.
+pub(super) fn read(root: &Path) -> anyhow::Result<Vec<Source>> {
+    let mut git = shell::command("git");
+    let list = shell::output(git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))
+        .context("tidy reads the files that git lists, so it needs a clone")?;
+    let mut paths: Vec<_> = list.split('\0').filter(|path| !path.is_empty()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let mut sources = Vec::new();
+    for path in paths {
+        let file = root.join(path);
+        if path.starts_with("fuzz/corpus/") || !file.is_file() {
+            continue;
+        }
+        let bytes = std::fs::read(&file).with_context(|| format!("cannot read {path}"))?;
+        if let Ok(text) = String::from_utf8(bytes) {
+            sources.push(Source { path: path.to_owned(), text });
+        }
+    }
+    Ok(sources)
+}
+
+/// A list without the files that are surely there would let every other rule pass in silence.
+pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+    ["Cargo.toml", "crates/proto/src/lib.rs", "crates/xtask/src/main.rs"]
+        .into_iter()
+        .filter(|path| !sources.iter().any(|source| source.path == *path))
+        .map(|path| Finding::new(path, "tidy did not read this file, so its other rules cannot be trusted"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_holds_this_file_as_text() {
+        let sources = read(&shell::root()).unwrap();
+        assert!(sources.iter().any(|source| source.path == "crates/xtask/src/tidy/files.rs"));
+        assert_eq!(check(&sources), []);
+    }
+
+    #[test]
+    fn an_empty_list_is_a_finding() {
+        assert_eq!(check(&[]).len(), 3);
+    }
+
+    #[test]
+    fn the_extension_of_a_makefile_is_its_name() {
+        assert_eq!(Source::sample("a/Makefile", "").extension(), "Makefile");
+        assert_eq!(Source::sample("a.b/c.rs", "").extension(), "rs");
+    }
+}
