@@ -19,6 +19,22 @@ struct Case {
     rate: Vec<f64>,
 }
 
+fn pin_to_load_core() -> anyhow::Result<()> {
+    let mut core = CpuSet::new();
+    core.set(LOAD_CORE);
+    sched_setaffinity(None, &core).context("cannot pin the load to its core: this needs two")
+}
+
+/// Drives one server that somebody else started.
+pub(crate) fn drive_one(port: u16, kind: Kind, seconds: f64) -> anyhow::Result<()> {
+    pin_to_load_core()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = tokio::task::LocalSet::new();
+    let outcome = local.block_on(&runtime, drive(port, kind, Duration::from_secs_f64(seconds)))?;
+    println!("{} requests in {:.1} s", outcome.requests, outcome.elapsed.as_secs_f64());
+    Ok(())
+}
+
 /// Measures every case in turn, round after round.
 pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyhow::Result<()> {
     let me = std::env::current_exe()?;
@@ -28,9 +44,7 @@ pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyh
     });
     let sealway = sealway
         .context("no sealway binary beside this one: cargo build --release -p sealway-cli, or --sealway PATH")?;
-    let mut core = CpuSet::new();
-    core.set(LOAD_CORE);
-    sched_setaffinity(None, &core).context("cannot pin the load to its core: this needs two")?;
+    pin_to_load_core()?;
 
     let folder = tempfile::tempdir()?;
     let port = free_port()?;

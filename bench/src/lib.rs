@@ -14,6 +14,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::load::Kind;
+
 #[derive(Debug, Parser)]
 struct Args {
     #[command(subcommand)]
@@ -21,6 +23,13 @@ struct Args {
     /// Given by `cargo bench`; means nothing here
     #[arg(long, hide = true, global = true)]
     bench: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum What {
+    Bare,
+    Init,
+    Call,
 }
 
 #[derive(Debug, Subcommand)]
@@ -39,6 +48,20 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// Drives a server that runs already, for profiling it
+    Drive {
+        /// Its port on 127.0.0.1
+        port: u16,
+        /// What to send
+        #[arg(value_enum)]
+        what: What,
+        /// Bytes of plaintext or body
+        #[arg(long, default_value_t = 1024)]
+        len: usize,
+        /// For how long
+        #[arg(long, default_value_t = 10.0)]
+        seconds: f64,
+    },
     /// Both
     All,
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
@@ -55,6 +78,14 @@ pub fn run() -> anyhow::Result<()> {
     match Args::parse().command {
         Some(Command::Crypto) => crypto::run(),
         Some(Command::Http { sealway, seconds, rounds }) => http(sealway, seconds, rounds),
+        Some(Command::Drive { port, what, len, seconds }) => {
+            let kind = match what {
+                What::Bare => Kind::Bare(len),
+                What::Init => Kind::Init,
+                What::Call => Kind::Call(len),
+            };
+            http::drive_one(port, kind, seconds)
+        }
         Some(Command::Bare { port }) => servers::bare(port),
         Some(Command::All) | None => {
             crypto::run()?;
