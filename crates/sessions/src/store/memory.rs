@@ -75,7 +75,7 @@ impl Memory {
 
     pub(crate) fn reserve_claim(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
         let nonces = if claim.is_sealed() { &self.sealed } else { &self.inits };
-        nonces.reserve(claim.key(), claim.now_ms(), claim.expires_ms())?;
+        nonces.reserve(claim.key(), claim.stamp_ms(), claim.now_ms(), claim.expires_ms())?;
         Ok(Fresh::reserved(claim))
     }
 
@@ -89,7 +89,7 @@ impl Memory {
     ) {
         let nonces = if sealed { &self.sealed } else { &self.inits };
         // It can only be there already or not fit; neither readmits it before it was refused here.
-        if let Err(err) = nonces.reserve(key, now_ms, expires_ms) {
+        if let Err(err) = nonces.reserve(key, now_ms, now_ms, expires_ms) {
             tracing::warn!(%err, "a nonce of the journal was not restored");
         }
     }
