@@ -106,7 +106,7 @@ fn restore(
         match row::decode(key.value(), value.value(), keys) {
             Ok(record) => {
                 let session = Session::new(provider, record).map_err(|err| text(&err))?;
-                memory.insert(Arc::new(session)).map_err(|err| text(&err))?;
+                memory.restore_session(Arc::new(session));
                 restored += 1;
             }
             Err(row::RowError::Key(err @ UnwrapError::UnknownKek(_))) => {
@@ -120,7 +120,7 @@ fn restore(
         let (key, sealed) = entry.map_err(|err| text(&err))?;
         let Some((expires, claim)) = key.value().split_first_chunk::<8>() else { continue };
         let Ok(claim) = <[u8; 16]>::try_from(claim) else { continue };
-        memory.restore_nonce(sealed.value() == 1, ClaimKey(claim), now_ms, u64::from_be_bytes(*expires));
+        memory.restore_nonce(sealed.value() == 1, ClaimKey(claim), u64::from_be_bytes(*expires));
     }
     if floor_ms > 0 {
         tracing::info!(sessions = restored, "sessions restored; requests stamped before this start are refused");
@@ -131,15 +131,15 @@ fn restore(
 #[async_trait]
 impl Store for Embedded {
     async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
-        if !self.memory.has_room() {
-            return Err(StoreError::Full);
-        }
+        // Taken first: a row that then does not fit would be on the disk and in nobody's hands.
+        let room = self.memory.room()?;
         let record = session.record();
         let unavailable = |err: sealway_proto::Error| StoreError::Unavailable(err.to_string());
         let wrapped = self.keys.wrap(&record.id, &record.key).map_err(unavailable)?;
         let key = row::session_key(record.expires_ms, &record.id);
         self.writer.commit(Change::PutSession { key, row: row::encode(record, &wrapped) }).await?;
-        self.memory.insert(session)
+        room.fill(session);
+        Ok(())
     }
 
     async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {

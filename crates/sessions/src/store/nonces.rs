@@ -106,6 +106,15 @@ impl Nonces {
         Ok(())
     }
 
+    /// Puts a key of an earlier life back, beyond the bound if need be: leaving it out could readmit it.
+    pub(crate) fn restore(&self, key: ClaimKey, expires_ms: u64) {
+        let mut shard = self.shards[usize::from(key.0[0]) % SHARDS].lock();
+        if !shard.seen.contains(&key) {
+            shard.insert(key, expires_ms);
+            self.len.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn sweep(&self, now_ms: u64) {
         self.swept_ms.store(now_ms, Ordering::Relaxed);
         for shard in &self.shards {
