@@ -22,7 +22,7 @@ struct Ephemeral {
 }
 
 impl Ephemeral {
-    fn new(private: PrivateKey) -> Result<Box<dyn EphemeralKey>, Error> {
+    fn boxed(private: PrivateKey) -> Result<Box<dyn EphemeralKey>, Error> {
         let public = private.compute_public_key().map_err(|_| Error::Provider)?;
         let public = public.as_ref().try_into().map_err(|_| Error::Provider)?;
         Ok(Box::new(Ephemeral { private, public }))
@@ -43,11 +43,11 @@ impl Provider for AwsLc {
     }
 
     fn p256_generate(&self) -> Result<Box<dyn EphemeralKey>, Error> {
-        Ephemeral::new(PrivateKey::generate(&ECDH_P256).map_err(|_| Error::Provider)?)
+        Ephemeral::boxed(PrivateKey::generate(&ECDH_P256).map_err(|_| Error::Provider)?)
     }
 
     fn p256_from_scalar(&self, scalar: &[u8; KEY_LEN]) -> Result<Box<dyn EphemeralKey>, Error> {
-        Ephemeral::new(PrivateKey::from_private_key(&ECDH_P256, scalar).map_err(|_| Error::Provider)?)
+        Ephemeral::boxed(PrivateKey::from_private_key(&ECDH_P256, scalar).map_err(|_| Error::Provider)?)
     }
 
     fn p256_public(&self, point: &[u8]) -> Result<Box<dyn PeerKey>, Error> {
