@@ -49,8 +49,8 @@ where
         ("/health", _) => health(authority),
         ("/ready", _) => ready(authority),
         (_, Some(id)) => match guard(&authority.policy.key_endpoint, &parts.headers) {
-            Ok(()) => key(authority, id, &parts.headers).await,
-            Err(refused) => refused,
+            None => key(authority, id, &parts.headers).await,
+            Some(refused) => refused,
         },
         _ => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
     }
@@ -112,13 +112,13 @@ fn is_json(headers: &HeaderMap) -> bool {
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
 }
 
-/// Whether this caller may use the key endpoint here at all.
-fn guard(endpoint: &KeyEndpoint, headers: &HeaderMap) -> Result<(), Response<Body>> {
+/// What a caller is told who may not use the key endpoint here at all.
+fn guard(endpoint: &KeyEndpoint, headers: &HeaderMap) -> Option<Response<Body>> {
     match endpoint {
-        KeyEndpoint::Open => Ok(()),
-        KeyEndpoint::Closed => Err(plain_error(StatusCode::NOT_FOUND, "NOT_FOUND")),
-        KeyEndpoint::Secret(secret) if bearer_is(headers, secret) => Ok(()),
-        KeyEndpoint::Secret(_) => Err(v1_error(StatusCode::UNAUTHORIZED, "A valid bearer secret is required")),
+        KeyEndpoint::Open => None,
+        KeyEndpoint::Closed => Some(plain_error(StatusCode::NOT_FOUND, "NOT_FOUND")),
+        KeyEndpoint::Secret(secret) if bearer_is(headers, secret) => None,
+        KeyEndpoint::Secret(_) => Some(v1_error(StatusCode::UNAUTHORIZED, "A valid bearer secret is required")),
     }
 }
 
