@@ -86,6 +86,10 @@ impl TokenVerifier {
             return Err(Refusal::Token("not a bearer token"));
         }
         let header = decode_header(token).map_err(|_| Refusal::Token("malformed"))?;
+        // RFC 7515 section 4.1.11: what must be understood and is not makes the token void. No extension is known here.
+        if header.crit.is_some() {
+            return Err(Refusal::Token("critical extension"));
+        }
         let keys = self.keys.load();
         let candidates = keys.iter().filter(|key| {
             key.algorithms.contains(&header.alg) && (header.kid.is_none() || key.id.is_none() || key.id == header.kid)
