@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sealway_proto::crypto::{AeadKey, Provider};
 use sealway_proto::limits::{IV_LEN, KEY_LEN, TAG_LEN};
@@ -43,6 +43,7 @@ pub enum UnwrapError {
 /// The keys of a key file.
 pub struct KeyRing {
     provider: &'static dyn Provider,
+    file: PathBuf,
     keys: Vec<(String, Box<dyn AeadKey>)>,
 }
 
@@ -82,7 +83,7 @@ impl KeyRing {
         if keys.is_empty() || keys.len() > KEYS_MAX {
             return Err(fail(1, "expected 1 to 16 keys"));
         }
-        Ok(KeyRing { provider, keys })
+        Ok(KeyRing { provider, file: path.to_owned(), keys })
     }
 
     /// Makes a key file with one new key, readable by its owner alone. An existing file is left alone.
@@ -103,6 +104,11 @@ impl KeyRing {
             .open(path)
             .map_err(|err| fail(err.to_string()))?;
         file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).map_err(|err| fail(err.to_string()))
+    }
+
+    /// The file that it was read from.
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// The id of the key that wraps.

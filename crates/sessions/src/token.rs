@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
-use jsonwebtoken::jwk::{AlgorithmParameters, JwkSet, PublicKeyUse};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use parking_lot::Mutex;
 use sealway_runtime::config::{ConfigError, read_bounded};
@@ -86,6 +86,10 @@ impl TokenVerifier {
             return Err(Refusal::Token("not a bearer token"));
         }
         let header = decode_header(token).map_err(|_| Refusal::Token("malformed"))?;
+        // RFC 7515 section 4.1.11: what must be understood and is not makes the token void. No extension is known here.
+        if header.crit.is_some() {
+            return Err(Refusal::Token("critical extension"));
+        }
         let keys = self.keys.load();
         let candidates = keys.iter().filter(|key| {
             key.algorithms.contains(&header.alg) && (header.kid.is_none() || key.id.is_none() || key.id == header.kid)
@@ -164,8 +168,9 @@ fn load_keys(path: &Path) -> Result<Vec<Key>, ConfigError> {
         }
         let mut algorithms = match &jwk.algorithm {
             AlgorithmParameters::EllipticCurve(curve) => match curve.curve {
-                jsonwebtoken::jwk::EllipticCurve::P384 => vec![Algorithm::ES384],
-                _ => vec![Algorithm::ES256],
+                EllipticCurve::P256 => vec![Algorithm::ES256],
+                EllipticCurve::P384 => vec![Algorithm::ES384],
+                _ => return Err(fail(format!("keys[{index}].crv: only P-256 and P-384 are taken"))),
             },
             AlgorithmParameters::RSA(_) => vec![
                 Algorithm::RS256,
@@ -175,7 +180,10 @@ fn load_keys(path: &Path) -> Result<Vec<Key>, ConfigError> {
                 Algorithm::PS384,
                 Algorithm::PS512,
             ],
-            AlgorithmParameters::OctetKeyPair(_) => vec![Algorithm::EdDSA],
+            AlgorithmParameters::OctetKeyPair(pair) => match pair.curve {
+                EllipticCurve::Ed25519 => vec![Algorithm::EdDSA],
+                _ => return Err(fail(format!("keys[{index}].crv: only Ed25519 is taken"))),
+            },
             _ => return Err(fail(format!("keys[{index}]: only public keys (EC, RSA, OKP) are taken"))),
         };
         if let Some(named) = jwk.common.key_algorithm {

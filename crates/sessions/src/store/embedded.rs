@@ -3,21 +3,25 @@
 //!
 //! A session is on the disk before its client hears of it. A nonce need not be, if its stamp is not ahead of the clock:
 //! after a restart every stamp up to the restart is refused. One that is stamped ahead is written before it is granted.
+//! So that this holds when the clock steps back across the restart, a ceiling of what was granted is written ahead.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use redb::{Database, ReadableDatabase, ReadableTable};
 use sealway_proto::crypto::Provider;
-use sealway_proto::session::{Claim, ClaimKey, Fresh, Session};
+use sealway_proto::limits::KEY_LEN;
+use sealway_proto::session::{Claim, ClaimKey, Fresh, Session, SessionKey};
 use sealway_proto::wire::SessionId;
 
 use super::memory::{Memory, MemoryLimits};
 use super::row;
-use super::writer::{Change, META, META_CLOCK_MS, META_FORMAT, NONCES, SESSIONS, Writer};
+use super::writer::{Change, KEKS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS, Writer};
 use super::{ReserveError, Status, Store, StoreError};
-use crate::kek::{KeyRing, UnwrapError};
+use crate::kek::{KeyRing, UnwrapError, Wrapped};
 
 const FORMAT: u64 = 1;
 /// The page cache: reads come from memory, so it need not be large.
@@ -54,6 +58,9 @@ impl Embedded {
         now_ms: u64,
     ) -> Result<Self, OpenError> {
         let fail = |reason: String| OpenError { file: path.display().to_string(), reason };
+        // Made here and not by the database: it holds who has sessions, and is its owner's alone.
+        let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+        made.map_err(|err| fail(err.to_string()))?;
         let database = Database::builder().set_cache_size(CACHE_LEN).create(path).map_err(|err| {
             fail(match err {
                 redb::DatabaseError::DatabaseAlreadyOpen => {
@@ -64,7 +71,7 @@ impl Embedded {
         })?;
         let memory = Memory::new(limits);
         let floor_ms = restore(provider, &database, &keys, &memory, now_ms).map_err(fail)?;
-        let writer = Writer::start(database).map_err(|err| fail(err.to_string()))?;
+        let writer = Writer::start(database, floor_ms).map_err(|err| fail(err.to_string()))?;
         Ok(Embedded { memory, keys, floor_ms, writer })
     }
 }
@@ -82,23 +89,24 @@ fn restore(
     let floor_ms = {
         let mut meta = transaction.open_table(META).map_err(|err| text(&err))?;
         let format = meta.get(META_FORMAT).map_err(|err| text(&err))?.map(|value| value.value());
-        let clock_ms = meta.get(META_CLOCK_MS).map_err(|err| text(&err))?.map_or(0, |value| value.value());
+        let ceiling_ms = meta.get(META_CEILING_MS).map_err(|err| text(&err))?.map_or(0, |value| value.value());
         let floor_ms = match format {
             // New: no earlier life, nothing to refuse.
             None => 0,
-            Some(FORMAT) => now_ms.max(clock_ms),
+            Some(FORMAT) => now_ms.max(ceiling_ms),
             Some(other) => return Err(format!("its format is {other}, this program knows {FORMAT}")),
         };
         meta.insert(META_FORMAT, FORMAT).map_err(|err| text(&err))?;
-        meta.insert(META_CLOCK_MS, now_ms.max(clock_ms)).map_err(|err| text(&err))?;
+        meta.insert(META_CEILING_MS, floor_ms).map_err(|err| text(&err))?;
         transaction.open_table(SESSIONS).map_err(|err| text(&err))?;
         transaction.open_table(NONCES).map_err(|err| text(&err))?;
+        check_keks(&transaction, keys)?;
         floor_ms
     };
     transaction.commit().map_err(|err| text(&err))?;
 
     let transaction = database.begin_read().map_err(|err| text(&err))?;
-    let start = now_ms.to_be_bytes();
+    let start = now_ms.saturating_add(1).to_be_bytes();
     let sessions = transaction.open_table(SESSIONS).map_err(|err| text(&err))?;
     let mut restored = 0_usize;
     for entry in sessions.range(start.as_slice()..).map_err(|err| text(&err))? {
@@ -106,11 +114,14 @@ fn restore(
         match row::decode(key.value(), value.value(), keys) {
             Ok(record) => {
                 let session = Session::new(provider, record).map_err(|err| text(&err))?;
-                memory.insert(Arc::new(session)).map_err(|err| text(&err))?;
+                memory.restore_session(Arc::new(session));
                 restored += 1;
             }
             Err(row::RowError::Key(err @ UnwrapError::UnknownKek(_))) => {
-                return Err(format!("a session is {err}; put that key back, or remove the store to begin anew"));
+                let file = keys.file().display();
+                return Err(format!(
+                    "a session is {err}; put that key back into {file}, or remove the store to begin anew"
+                ));
             }
             Err(err) => tracing::error!(%err, "a stored session is damaged; it is left out"),
         }
@@ -120,7 +131,7 @@ fn restore(
         let (key, sealed) = entry.map_err(|err| text(&err))?;
         let Some((expires, claim)) = key.value().split_first_chunk::<8>() else { continue };
         let Ok(claim) = <[u8; 16]>::try_from(claim) else { continue };
-        memory.restore_nonce(sealed.value() == 1, ClaimKey(claim), now_ms, u64::from_be_bytes(*expires));
+        memory.restore_nonce(sealed.value() == 1, ClaimKey(claim), u64::from_be_bytes(*expires));
     }
     if floor_ms > 0 {
         tracing::info!(sessions = restored, "sessions restored; requests stamped before this start are refused");
@@ -128,18 +139,40 @@ fn restore(
     Ok(floor_ms)
 }
 
+/// Refuses a key that bears the id of another one: every session would look damaged, and be left out. For that, a known
+/// value is wrapped under each key that ever wraps.
+fn check_keks(transaction: &redb::WriteTransaction, keys: &KeyRing) -> Result<(), String> {
+    let text = |err: &dyn std::fmt::Display| err.to_string();
+    let id = SessionId::from_random(&[0; 16], false);
+    let mut known = transaction.open_table(KEKS).map_err(|err| text(&err))?;
+    for entry in known.iter().map_err(|err| text(&err))? {
+        let (kek_id, bytes) = entry.map_err(|err| text(&err))?;
+        let Ok(bytes) = bytes.value().try_into() else { continue };
+        let wrapped = Wrapped { kek_id: kek_id.value().to_owned(), bytes };
+        if matches!(keys.unwrap(&id, &wrapped), Err(UnwrapError::Damaged)) {
+            let (file, kek_id) = (keys.file().display(), kek_id.value());
+            return Err(format!("key \"{kek_id}\" in {file} is another one than the store was written with"));
+        }
+    }
+    if known.get(keys.active_id()).map_err(|err| text(&err))?.is_none() {
+        let mark = keys.wrap(&id, &SessionKey::from_bytes([0; KEY_LEN])).map_err(|err| text(&err))?;
+        known.insert(keys.active_id(), mark.bytes.as_slice()).map_err(|err| text(&err))?;
+    }
+    Ok(())
+}
+
 #[async_trait]
 impl Store for Embedded {
     async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
-        if !self.memory.has_room() {
-            return Err(StoreError::Full);
-        }
+        // Taken first: a row that then does not fit would be on the disk and in nobody's hands.
+        let room = self.memory.room()?;
         let record = session.record();
         let unavailable = |err: sealway_proto::Error| StoreError::Unavailable(err.to_string());
         let wrapped = self.keys.wrap(&record.id, &record.key).map_err(unavailable)?;
         let key = row::session_key(record.expires_ms, &record.id);
         self.writer.commit(Change::PutSession { key, row: row::encode(record, &wrapped) }).await?;
-        self.memory.insert(session)
+        room.fill(session);
+        Ok(())
     }
 
     async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
@@ -162,6 +195,8 @@ impl Store for Embedded {
             key.extend_from_slice(&claim.key().0);
             let change = Change::PutNonce { key, sealed: claim.is_sealed() };
             self.writer.commit(change).await.map_err(|err| ReserveError::Unavailable(err.to_string()))?;
+        } else {
+            self.writer.cover(claim.stamp_ms());
         }
         Ok(fresh)
     }

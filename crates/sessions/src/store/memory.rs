@@ -46,21 +46,20 @@ impl Memory {
         Memory { sessions: DashMap::new(), len: AtomicUsize::new(0), sealed: nonces(), inits: nonces(), limits }
     }
 
-    /// Keeps a session, within the bound.
-    pub(crate) fn insert(&self, session: Arc<Session>) -> Result<(), StoreError> {
+    /// Takes room for one session, within the bound.
+    pub(crate) fn room(&self) -> Result<Room<'_>, StoreError> {
         if self.len.fetch_add(1, Ordering::Relaxed) >= self.limits.sessions_max {
             self.len.fetch_sub(1, Ordering::Relaxed);
             return Err(StoreError::Full);
         }
-        if self.sessions.insert(*session.id(), session).is_some() {
-            self.len.fetch_sub(1, Ordering::Relaxed);
-        }
-        Ok(())
+        Ok(Room { memory: self, filled: false })
     }
 
-    /// Whether one more session fits.
-    pub(crate) fn has_room(&self) -> bool {
-        self.len.load(Ordering::Relaxed) < self.limits.sessions_max
+    /// Puts a session of an earlier life back. The bound is for new ones: a client that was told of a session keeps it,
+    /// even if the bound was lowered since.
+    pub(crate) fn restore_session(&self, session: Arc<Session>) {
+        self.len.fetch_add(1, Ordering::Relaxed);
+        Room { memory: self, filled: false }.fill(session);
     }
 
     pub(crate) fn find(&self, id: &SessionId) -> Option<Arc<Session>> {
@@ -75,23 +74,14 @@ impl Memory {
 
     pub(crate) fn reserve_claim(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
         let nonces = if claim.is_sealed() { &self.sealed } else { &self.inits };
-        nonces.reserve(claim.key(), claim.now_ms(), claim.expires_ms())?;
+        nonces.reserve(claim.key(), claim.stamp_ms(), claim.now_ms(), claim.expires_ms())?;
         Ok(Fresh::reserved(claim))
     }
 
     /// Puts a nonce of an earlier life back.
-    pub(crate) fn restore_nonce(
-        &self,
-        sealed: bool,
-        key: sealway_proto::session::ClaimKey,
-        now_ms: u64,
-        expires_ms: u64,
-    ) {
+    pub(crate) fn restore_nonce(&self, sealed: bool, key: sealway_proto::session::ClaimKey, expires_ms: u64) {
         let nonces = if sealed { &self.sealed } else { &self.inits };
-        // It can only be there already or not fit; neither readmits it before it was refused here.
-        if let Err(err) = nonces.reserve(key, now_ms, expires_ms) {
-            tracing::warn!(%err, "a nonce of the journal was not restored");
-        }
+        nonces.restore(key, expires_ms);
     }
 
     pub(crate) fn sweep_all(&self, now_ms: u64) -> usize {
@@ -108,10 +98,32 @@ impl Memory {
     }
 }
 
+/// Room for one session, given back unless it is filled.
+pub(crate) struct Room<'a> {
+    memory: &'a Memory,
+    filled: bool,
+}
+
+impl Room<'_> {
+    /// Keeps a session in it.
+    pub(crate) fn fill(mut self, session: Arc<Session>) {
+        self.filled = self.memory.sessions.insert(*session.id(), session).is_none();
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        if !self.filled {
+            self.memory.len.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
 #[async_trait]
 impl Store for Memory {
     async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
-        self.insert(session)
+        self.room()?.fill(session);
+        Ok(())
     }
 
     async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {

@@ -25,6 +25,8 @@ struct Shard {
     seen: HashSet<ClaimKey>,
     /// Keys by the second in which they expire, in order; about 16 bytes a key beside the set's.
     by_second: VecDeque<(u64, Vec<ClaimKey>)>,
+    /// The last second whose keys were forgotten.
+    forgotten: Option<u64>,
 }
 
 impl Shard {
@@ -32,14 +34,25 @@ impl Shard {
     fn sweep(&mut self, now_ms: u64) -> usize {
         let mut gone = 0;
         while self.by_second.front().is_some_and(|(second, _)| (second + 1).saturating_mul(1000) <= now_ms) {
-            if let Some((_, keys)) = self.by_second.pop_front() {
+            if let Some((second, keys)) = self.by_second.pop_front() {
                 gone += keys.len();
+                self.forgotten = self.forgotten.max(Some(second));
                 for key in keys {
                     self.seen.remove(&key);
                 }
             }
         }
         gone
+    }
+
+    /// Whether a nonce stamped so may have been taken and forgotten already. Not while the clock runs evenly; but it
+    /// may step ahead and back, and a request whose stamp was checked in time may take its nonce late, after a slow
+    /// body.
+    fn may_have_forgotten(&self, stamp_ms: u64, now_ms: u64, expires_ms: u64) -> bool {
+        // Keys are kept for at least twice the window, and taken no earlier than a window before their stamp.
+        let kept_ms = expires_ms.saturating_sub(now_ms).saturating_sub(1);
+        let gone_ms = stamp_ms.saturating_add(kept_ms / 2).saturating_add(1);
+        self.forgotten.is_some_and(|second| gone_ms / 1000 <= second)
     }
 
     fn insert(&mut self, key: ClaimKey, expires_ms: u64) {
@@ -64,8 +77,14 @@ impl Nonces {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Takes `key` unless it is there.
-    pub(crate) fn reserve(&self, key: ClaimKey, now_ms: u64, expires_ms: u64) -> Result<(), ReserveError> {
+    /// Takes `key`, of a request stamped `stamp_ms`, unless it is or may have been there.
+    pub(crate) fn reserve(
+        &self,
+        key: ClaimKey,
+        stamp_ms: u64,
+        now_ms: u64,
+        expires_ms: u64,
+    ) -> Result<(), ReserveError> {
         let len = self.len();
         // At most once a second below the bound; at the bound each newcomer tries.
         if len >= self.len_max || (len >= self.cleanup_from && self.swept_ms.load(Ordering::Relaxed) + 1000 <= now_ms) {
@@ -75,7 +94,7 @@ impl Nonces {
         let mut shard = self.shards[shard].lock();
         let gone = shard.sweep(now_ms);
         self.len.fetch_sub(gone, Ordering::Relaxed);
-        if shard.seen.contains(&key) {
+        if shard.seen.contains(&key) || shard.may_have_forgotten(stamp_ms, now_ms, expires_ms) {
             return Err(ReserveError::Replayed);
         }
         // Reserve a place before taking it, so that shards cannot together pass the bound.
@@ -85,6 +104,15 @@ impl Nonces {
         }
         shard.insert(key, expires_ms);
         Ok(())
+    }
+
+    /// Puts a key of an earlier life back, beyond the bound if need be: leaving it out could readmit it.
+    pub(crate) fn restore(&self, key: ClaimKey, expires_ms: u64) {
+        let mut shard = self.shards[usize::from(key.0[0]) % SHARDS].lock();
+        if !shard.seen.contains(&key) {
+            shard.insert(key, expires_ms);
+            self.len.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn sweep(&self, now_ms: u64) {
@@ -110,23 +138,44 @@ mod tests {
     fn a_full_set_refuses_and_evicts_nothing_until_time_has_passed() {
         let nonces = Nonces::new(1000, 800);
         for n in 0..1000 {
-            nonces.reserve(key(n), 5_000, 605_001).unwrap();
+            nonces.reserve(key(n), 5_000, 5_000, 605_001).unwrap();
         }
-        assert_eq!(nonces.reserve(key(1000), 6_000, 606_001), Err(ReserveError::Full));
+        assert_eq!(nonces.reserve(key(1000), 6_000, 6_000, 606_001), Err(ReserveError::Full));
         for n in 0..1000 {
-            assert_eq!(nonces.reserve(key(n), 605_000, 999_999), Err(ReserveError::Replayed), "{n}");
+            assert_eq!(nonces.reserve(key(n), 305_000, 605_000, 1_205_001), Err(ReserveError::Replayed), "{n}");
         }
         // The second that 605,001 ms falls into is over.
-        nonces.reserve(key(1000), 606_000, 1_206_001).unwrap();
+        nonces.reserve(key(1000), 606_000, 606_000, 1_206_001).unwrap();
         assert_eq!(nonces.len(), 1);
     }
 
     #[test]
     fn a_clock_that_steps_back_forgets_nothing_early() {
         let nonces = Nonces::new(1000, 800);
-        nonces.reserve(key(1), 100_000, 700_001).unwrap();
-        nonces.reserve(key(2), 50_000, 650_001).unwrap();
-        assert_eq!(nonces.reserve(key(2), 650_001, 1_250_002), Err(ReserveError::Replayed));
-        assert_eq!(nonces.reserve(key(1), 700_000, 1_300_001), Err(ReserveError::Replayed));
+        nonces.reserve(key(1), 100_000, 100_000, 700_001).unwrap();
+        nonces.reserve(key(2), 50_000, 50_000, 650_001).unwrap();
+        assert_eq!(nonces.reserve(key(2), 350_001, 650_001, 1_250_002), Err(ReserveError::Replayed));
+        assert_eq!(nonces.reserve(key(1), 400_000, 700_000, 1_300_001), Err(ReserveError::Replayed));
+    }
+
+    #[test]
+    fn a_clock_that_steps_ahead_and_back_readmits_nothing() {
+        let nonces = Nonces::new(1000, 800);
+        nonces.reserve(key(1), 100_000, 100_000, 700_001).unwrap();
+        nonces.sweep(9_000_000);
+        assert_eq!(nonces.len(), 0);
+        assert_eq!(nonces.reserve(key(1), 100_000, 110_000, 710_001), Err(ReserveError::Replayed));
+        // Every stamp whose nonce would have been kept beyond what was forgotten is taken.
+        nonces.reserve(key(65), 401_000, 401_000, 1_001_001).unwrap();
+    }
+
+    #[test]
+    fn a_nonce_taken_late_is_refused_when_its_first_use_may_be_forgotten() {
+        let nonces = Nonces::new(1000, 800);
+        // Stamped at the future edge of a window of 300 s.
+        nonces.reserve(key(1), 400_000, 100_000, 700_001).unwrap();
+        nonces.sweep(701_000);
+        // Checked at the past edge of the window, taken after a slow body.
+        assert_eq!(nonces.reserve(key(1), 400_000, 700_000, 1_300_001), Err(ReserveError::Replayed));
     }
 }

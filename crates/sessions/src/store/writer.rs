@@ -2,7 +2,7 @@
 //! caller when its own is on the disk.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redb::{Database, ReadableTable, TableDefinition};
@@ -18,13 +18,19 @@ pub(crate) const NONCES: TableDefinition<&[u8], u8> = TableDefinition::new("nonc
 pub(crate) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 /// The format of the tables above.
 pub(crate) const META_FORMAT: &str = "format";
-/// The latest clock that a writer saw: a restart's floor is never below it.
-pub(crate) const META_CLOCK_MS: &str = "clock_ms";
+/// No stamp above this one was granted without a row in [`NONCES`]: a restart's floor is never below it. While the store
+/// runs it is ahead of the clock by up to [`LEAD_MS`]; when it closes it is brought down to what was granted.
+pub(crate) const META_CEILING_MS: &str = "ceiling_ms";
+/// For each key-encryption key that ever wrapped: a known value wrapped under it, to tell a wrong key from a bad row.
+pub(crate) const KEKS: TableDefinition<&str, &[u8]> = TableDefinition::new("keks");
 
 /// How long the first change of a batch waits for company.
 const GATHER: Duration = Duration::from_millis(2);
 const BATCH_MAX: usize = 1000;
 const QUEUE_MAX: usize = 16 * 1024;
+/// How far ahead of the latest stamp the ceiling is written, so that no request waits for it: twice a lead at most.
+/// After a crash, stamps up to it are refused.
+const LEAD_MS: u64 = 500;
 
 /// A change.
 #[derive(Debug)]
@@ -40,9 +46,13 @@ pub(crate) enum Change {
         key: Vec<u8>,
         sealed: bool,
     },
-    /// Forget what expired before this, and note the clock.
+    /// Forget what expired at or before this.
     Sweep {
         now_ms: u64,
+    },
+    /// Raise the ceiling.
+    Ceiling {
+        ms: u64,
     },
 }
 
@@ -60,12 +70,25 @@ pub(crate) struct Writer {
 struct State {
     up: AtomicBool,
     waiting: AtomicUsize,
+    /// The highest stamp that must be refused after a restart.
+    granted_ms: AtomicU64,
+    /// The ceiling on the disk.
+    ceiling_ms: AtomicU64,
+    /// Whether a change of it is on its way.
+    raising: AtomicBool,
 }
 
 impl Writer {
-    pub(crate) fn start(database: Database) -> std::io::Result<Self> {
+    /// `floor_ms` is what this life refuses, and the next one still must.
+    pub(crate) fn start(database: Database, floor_ms: u64) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE_MAX);
-        let state = Arc::new(State { up: AtomicBool::new(true), waiting: AtomicUsize::new(0) });
+        let state = Arc::new(State {
+            up: AtomicBool::new(true),
+            waiting: AtomicUsize::new(0),
+            granted_ms: AtomicU64::new(floor_ms),
+            ceiling_ms: AtomicU64::new(floor_ms),
+            raising: AtomicBool::new(false),
+        });
         let shared = state.clone();
         let thread =
             std::thread::Builder::new().name("store-writer".into()).spawn(move || run(&database, changes, &shared))?;
@@ -84,17 +107,40 @@ impl Writer {
 
     /// Commits a change; returns when it is on the disk.
     pub(crate) async fn commit(&self, change: Change) -> Result<(), StoreError> {
-        let gone = || StoreError::Unavailable("the store's writer has ended".into());
+        self.send(change)?.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// Sees to it that a restart refuses stamps up to this one, even if the clock steps back across it. Waits for
+    /// nothing: the ceiling is written ahead. The first stamp after a pause is covered a few milliseconds late.
+    pub(crate) fn cover(&self, stamp_ms: u64) {
+        self.state.granted_ms.fetch_max(stamp_ms, Ordering::Relaxed);
+        let low = stamp_ms.saturating_add(LEAD_MS / 2) > self.state.ceiling_ms.load(Ordering::Relaxed);
+        if low && !self.state.raising.swap(true, Ordering::Relaxed) {
+            let raised = self.send(Change::Ceiling { ms: stamp_ms.saturating_add(LEAD_MS) });
+            if raised.is_err() {
+                self.state.raising.store(false, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn send(&self, change: Change) -> Result<oneshot::Receiver<Result<(), StoreError>>, StoreError> {
         let queue = self.queue.as_ref().ok_or_else(gone)?;
         let (done, result) = oneshot::channel();
-        // A full queue is refused, not waited for: the disk is behind, and waiting would only hide it.
-        queue.try_send((change, done)).map_err(|err| match err {
-            mpsc::error::TrySendError::Full(_) => StoreError::Unavailable("the store's write queue is full".into()),
-            mpsc::error::TrySendError::Closed(_) => gone(),
-        })?;
         self.state.waiting.fetch_add(1, Ordering::Relaxed);
-        result.await.unwrap_or_else(|_| Err(gone()))
+        // A full queue is refused, not waited for: the disk is behind, and waiting would only hide it.
+        queue.try_send((change, done)).map_err(|err| {
+            self.state.waiting.fetch_sub(1, Ordering::Relaxed);
+            match err {
+                mpsc::error::TrySendError::Full(_) => StoreError::Unavailable("the store's write queue is full".into()),
+                mpsc::error::TrySendError::Closed(_) => gone(),
+            }
+        })?;
+        Ok(result)
     }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("the store's writer has ended".into())
 }
 
 impl Drop for Writer {
@@ -117,6 +163,18 @@ fn run(database: &Database, mut changes: mpsc::Receiver<(Change, Done)>, state: 
             batch.push(next);
         }
         let result = apply(database, batch.iter().map(|(change, _)| change));
+        if let Ok(forgotten_ms) = result {
+            state.granted_ms.fetch_max(forgotten_ms, Ordering::Relaxed);
+        }
+        let result = result.map(|_| ());
+        for (change, _) in &batch {
+            if let Change::Ceiling { ms } = change {
+                if result.is_ok() {
+                    state.ceiling_ms.fetch_max(*ms, Ordering::Relaxed);
+                }
+                state.raising.store(false, Ordering::Relaxed);
+            }
+        }
         if let Err(err) = &result {
             tracing::error!(%err, "the embedded store cannot write");
         }
@@ -126,11 +184,31 @@ fn run(database: &Database, mut changes: mpsc::Receiver<(Change, Done)>, state: 
             let _ = done.send(result.clone().map_err(StoreError::Unavailable));
         }
     }
+    // Closed in order: what was written ahead need not be refused.
+    if let Err(err) = settle(database, state.granted_ms.load(Ordering::Relaxed)) {
+        tracing::warn!(
+            err,
+            "the embedded store did not close in order; requests stamped up to {LEAD_MS} ms ahead are \
+                             refused after the next start"
+        );
+    }
 }
 
-/// One transaction: all of it or none.
-fn apply<'a>(database: &Database, changes: impl Iterator<Item = &'a Change>) -> Result<(), String> {
+fn settle(database: &Database, ceiling_ms: u64) -> Result<(), String> {
     let fail = |err: &dyn std::fmt::Display| err.to_string();
+    let transaction = database.begin_write().map_err(|err| fail(&err))?;
+    {
+        let mut meta = transaction.open_table(META).map_err(|err| fail(&err))?;
+        meta.insert(META_CEILING_MS, ceiling_ms).map_err(|err| fail(&err))?;
+    }
+    transaction.commit().map_err(|err| fail(&err))
+}
+
+/// One transaction: all of it or none. Returns the latest expiry of a nonce that it forgot.
+fn apply<'a>(database: &Database, changes: impl Iterator<Item = &'a Change>) -> Result<u64, String> {
+    let fail = |err: &dyn std::fmt::Display| err.to_string();
+    let mut forgotten_ms = 0;
+    let mut ceiling_ms = 0;
     let transaction = database.begin_write().map_err(|err| fail(&err))?;
     {
         let mut sessions = transaction.open_table(SESSIONS).map_err(|err| fail(&err))?;
@@ -147,15 +225,27 @@ fn apply<'a>(database: &Database, changes: impl Iterator<Item = &'a Change>) -> 
                     nonces.insert(key.as_slice(), u8::from(*sealed)).map_err(|err| fail(&err))?;
                 }
                 Change::Sweep { now_ms } => {
-                    let end = now_ms.to_be_bytes();
+                    let end = now_ms.saturating_add(1).to_be_bytes();
                     sessions.retain_in(..end.as_slice(), |_, _| false).map_err(|err| fail(&err))?;
-                    nonces.retain_in(..end.as_slice(), |_, _| false).map_err(|err| fail(&err))?;
-                    let mut meta = transaction.open_table(META).map_err(|err| fail(&err))?;
-                    let known = meta.get(META_CLOCK_MS).map_err(|err| fail(&err))?.map_or(0, |value| value.value());
-                    meta.insert(META_CLOCK_MS, known.max(*now_ms)).map_err(|err| fail(&err))?;
+                    let forget = |key: &[u8], _| {
+                        let expires_ms = key.first_chunk().map_or(0, |expires| u64::from_be_bytes(*expires));
+                        forgotten_ms = forgotten_ms.max(expires_ms);
+                        false
+                    };
+                    nonces.retain_in(..end.as_slice(), forget).map_err(|err| fail(&err))?;
                 }
+                Change::Ceiling { ms } => ceiling_ms = ceiling_ms.max(*ms),
             }
         }
+        // A nonce expires after its own stamp. On an even clock that is past; one that stepped ahead and back must not
+        // have it readmitted.
+        let ceiling_ms = ceiling_ms.max(forgotten_ms);
+        if ceiling_ms > 0 {
+            let mut meta = transaction.open_table(META).map_err(|err| fail(&err))?;
+            let known = meta.get(META_CEILING_MS).map_err(|err| fail(&err))?.map_or(0, |value| value.value());
+            meta.insert(META_CEILING_MS, known.max(ceiling_ms)).map_err(|err| fail(&err))?;
+        }
     }
-    transaction.commit().map_err(|err| fail(&err))
+    transaction.commit().map_err(|err| fail(&err))?;
+    Ok(forgotten_ms)
 }

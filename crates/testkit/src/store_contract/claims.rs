@@ -1,0 +1,93 @@
+//! Sessions and claims for store tests, made as a client makes them: no other way leads to a claim.
+
+use std::sync::Arc;
+
+use sealway_proto::crypto::{Provider, default_provider};
+use sealway_proto::session::{
+    ClientInit, ClientSession, Family, InitCall, InitRandoms, Opened, SealBuffer, SealedCall, SealedMessage, Session,
+    TtlPolicy, Unreplayed,
+};
+use sealway_proto::wire::{ReplayPolicy, Wire};
+
+/// Where the tests' clocks begin.
+pub const START_MS: u64 = 1_800_000_000_000;
+/// The path that sealed calls go to.
+pub const PATH: &str = "/orders";
+
+/// The provider of every test.
+pub fn provider() -> &'static dyn Provider {
+    default_provider()
+}
+
+/// 16 random bytes.
+pub fn random() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    provider().fill_random(&mut bytes).expect("random bytes");
+    bytes
+}
+
+/// An init whose nonce waits to be reserved; wire 1 when `client_id` is `None`.
+pub fn init(client_id: Option<&str>, nonce: &str, stamp_ms: u64, now_ms: u64) -> Unreplayed<InitCall> {
+    let headers = match client_id {
+        Some(client_id) => {
+            vec![("x-idempotency-key", format!("{stamp_ms}.{nonce}")), ("x-clientid", client_id.to_owned())]
+        }
+        None => vec![("x-nonce", nonce.to_owned()), ("x-timestamp", stamp_ms.to_string())],
+    };
+    let body = br#"{"clientPublicKey":"not looked at before the nonce","keyAgreement":"ECDH_P256"}"#;
+    let policy = ReplayPolicy::default();
+    InitCall::parse(provider(), Family::Session, &headers, body, now_ms, &policy).expect("a well-formed init")
+}
+
+/// Both ends of an agreed session.
+#[derive(Debug)]
+pub struct Agreed {
+    /// The client's end.
+    pub client: ClientSession,
+    /// The server's end, which a store keeps.
+    pub server: Arc<Session>,
+}
+
+/// Agrees a session of `ttl_sec` seconds at `now_ms`; on wire 1 when `client_id` is `None`.
+pub fn agree(client_id: Option<&str>, ttl_sec: u32, now_ms: u64) -> Agreed {
+    let provider = provider();
+    let wire = if client_id.is_some() { Wire::Two } else { Wire::One };
+    let ephemeral = provider.p256_generate().expect("a key pair");
+    let (client, request) =
+        ClientInit::new(wire, false, client_id.unwrap_or_default(), Some(ttl_sec), ephemeral, &random(), now_ms)
+            .expect("an init request");
+    let replay = ReplayPolicy::default();
+    let body = request.body.as_bytes();
+    let call = InitCall::parse(provider, Family::Session, &request.headers, body, now_ms, &replay).expect("a call");
+    // No store stands behind this one: the nonce is random.
+    let fresh = sealway_proto::session::Fresh::reserved(call.claim());
+    let call = call.release(fresh).expect("a release");
+    let ttl = TtlPolicy { min_sec: 1, ..TtlPolicy::default() };
+    let draw = |laps: sealway_proto::session::Laps<'_>| InitRandoms::draw(provider, laps);
+    let subject = client_id.map(|id| format!("subject of {id}").into_boxed_str());
+    let (answer, session) =
+        call.accept(provider, &ttl, true, subject, draw, now_ms, &mut |_| ()).expect("an agreement");
+    let client = client.finish(provider, answer.encode().as_bytes(), now_ms, &mut |_| ()).expect("a session");
+    Agreed { client, server: Arc::new(session) }
+}
+
+impl Agreed {
+    /// Seals `{}` under a stamp and a nonce.
+    pub fn seal(&self, nonce: &str, stamp_ms: u64) -> SealedMessage {
+        let iv = random()[..12].try_into().expect("12 bytes");
+        let plaintext = SealBuffer::from(b"{}".as_slice());
+        let sealed = self.client.seal_as(PATH, plaintext, &stamp_ms.to_string(), nonce, &iv, &mut |_| ());
+        sealed.expect("a sealed call").0
+    }
+
+    /// A sealed call that has opened under the server's end, and whose nonce waits to be reserved.
+    pub fn call(&self, nonce: &str, stamp_ms: u64, now_ms: u64) -> Unreplayed<Opened> {
+        open(&self.seal(nonce, stamp_ms), self.server.clone(), now_ms)
+    }
+}
+
+/// Opens a sealed call with what a store gave.
+pub fn open(message: &SealedMessage, session: Arc<Session>, now_ms: u64) -> Unreplayed<Opened> {
+    let call = SealedCall::parse(&message.headers, PATH, now_ms, &ReplayPolicy::default()).expect("a sealed call");
+    call.open(provider(), session, message.body.clone(), &mut |_| ()).expect("a call that opens")
+}
