@@ -27,7 +27,7 @@ pub(crate) async fn run(args: args::Demo) -> anyhow::Result<()> {
     let port = running.addresses.first().context("no address")?.port();
     let base = format!("http://localhost:{port}");
 
-    println!("Sealway demo: a purchase that nobody between client and service can read\n");
+    println!("Sealway demo: a purchase, sealed from the client to the service's own door\n");
     println!("1. One process serves the session authority, the gateway and a demo service on {base}");
     println!("   (embedded store, session keys wrapped at rest).");
     show(&base).await?;

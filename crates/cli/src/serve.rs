@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayService;
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
@@ -61,7 +61,8 @@ impl Running {
         }
         let admin = match &config.admin {
             Some(admin) => {
-                Some((listener::bind(&admin.addresses, "admin.address")?, strong_secret(&admin.token_file)?))
+                let token = strong_secret(&admin.token_file).context("admin.token_file")?;
+                Some((listener::bind(&admin.addresses, "admin.address")?, token))
             }
             None => None,
         };

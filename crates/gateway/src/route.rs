@@ -8,7 +8,7 @@ use http::HeaderValue;
 use crate::upstream::Upstream;
 
 /// Whether a route's requests are sealed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sealed {
     /// Every request must be.
@@ -18,6 +18,34 @@ pub enum Sealed {
     /// None is: they pass through.
     #[default]
     Off,
+}
+
+impl<'de> serde::Deserialize<'de> for Sealed {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Sealed;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("required, optional or off")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Sealed, E> {
+                match text {
+                    "required" => Ok(Sealed::Required),
+                    "optional" => Ok(Sealed::Optional),
+                    "off" | "false" => Ok(Sealed::Off),
+                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+                }
+            }
+
+            // A bare `off` is a boolean to some readers of YAML.
+            fn visit_bool<E: serde::de::Error>(self, on: bool) -> Result<Sealed, E> {
+                if on { Err(E::invalid_value(serde::de::Unexpected::Bool(on), &self)) } else { Ok(Sealed::Off) }
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
 }
 
 /// What is done with a route's requests.
@@ -69,6 +97,22 @@ impl Route {
                 || self.path_prefixes.iter().any(|prefix| path.starts_with(prefix.as_str())))
     }
 
+    /// As a service might read the path that takes no notice of case, or of a slash at the end.
+    fn matches_loosely(&self, listener: &str, path: &str) -> bool {
+        let on_listener = self.listeners.is_empty() || self.listeners.iter().any(|name| &**name == listener);
+        let bare = path.trim_end_matches('/');
+        let begins = |prefix: &String| {
+            let prefix = prefix.trim_end_matches('/');
+            bare.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+                && (bare.len() == prefix.len() || bare.as_bytes().get(prefix.len()) == Some(&b'/'))
+        };
+        let any_path = self.paths.is_empty() && self.path_prefixes.is_empty();
+        on_listener
+            && (any_path
+                || self.paths.iter().any(|exact| exact.trim_end_matches('/').eq_ignore_ascii_case(bare))
+                || self.path_prefixes.iter().any(|prefix| path.starts_with(prefix.as_str()) || begins(prefix)))
+    }
+
     fn requires_seal(&self) -> bool {
         matches!(&self.action, Action::Forward(Forward { sealed: Sealed::Required, .. }))
     }
@@ -88,13 +132,13 @@ pub enum Found<'a> {
 
 /// Finds the first route that matches.
 pub fn find<'a>(routes: &'a [Route], listener: &str, path: &str) -> Found<'a> {
-    let first = |path: &str| routes.iter().enumerate().find(|(_, route)| route.matches(listener, path));
-    let found = first(path);
-    if found.is_none_or(|(_, route)| !route.requires_seal())
-        && let Cow::Owned(plain) = canonical(path)
-        && first(&plain).is_some_and(|(_, route)| route.requires_seal())
-    {
-        return Found::Disguised;
+    let found = routes.iter().enumerate().find(|(_, route)| route.matches(listener, path));
+    if found.is_none_or(|(_, route)| !route.requires_seal()) && routes.iter().any(Route::requires_seal) {
+        let plain = canonical(path);
+        let loosely = routes.iter().find(|route| route.matches_loosely(listener, &plain));
+        if loosely.is_some_and(Route::requires_seal) {
+            return Found::Disguised;
+        }
     }
     found.map_or(Found::None, |(index, route)| Found::Route(index, route))
 }
@@ -188,6 +232,9 @@ mod tests {
             "/x/%2e%2e/transaction/purchase",
             "\\transaction\\purchase",
             "/transaction;v=1/purchase",
+            "/TRANSACTION/purchase",
+            "/Transaction/Purchase",
+            "/transaction",
         ] {
             assert!(matches!(find(&routes, "a", path), Found::Disguised), "{path}");
         }
@@ -197,7 +244,7 @@ mod tests {
     async fn the_first_match_wins_and_plain_paths_pass_as_sent() {
         let routes = routes();
         assert!(matches!(find(&routes, "a", "/transaction/purchase"), Found::Route(0, _)));
-        for path in ["/", "/a%2fb/./c//d", "/transactions/x", "/transaction"] {
+        for path in ["/", "/a%2fb/./c//d", "/transactions/x", "/x/transaction/"] {
             assert!(matches!(find(&routes, "a", path), Found::Route(1, _)), "{path}");
         }
     }

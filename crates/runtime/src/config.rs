@@ -6,9 +6,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use figment::providers::{Env, Serialized};
-use figment::value::Dict;
 pub use figment::value::Value;
-use figment::{Figment, Profile};
+use figment::value::{Dict, Map};
+use figment::{Figment, Metadata, Profile, Provider};
 use serde::de::DeserializeOwned;
 
 /// Largest configuration file.
@@ -62,7 +62,7 @@ impl Layers {
         }
         load_yaml::<T>(text).map_err(within)?;
         let values: Dict = load_yaml(text).map_err(within)?;
-        Ok(Layers { figment: self.figment.merge(Serialized::from(values, Profile::Default)) })
+        Ok(Layers { figment: self.figment.merge(Named { name: name.to_owned(), values }) })
     }
 
     /// Values by dotted path, from somewhere that is named in errors (old environment names, flags).
@@ -95,6 +95,22 @@ impl Layers {
             }
             ConfigError(text)
         })
+    }
+}
+
+/// Values that errors ascribe to where they were written.
+struct Named {
+    name: String,
+    values: Dict,
+}
+
+impl Provider for Named {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.name.clone())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Profile::Default.collect(self.values.clone()))
     }
 }
 

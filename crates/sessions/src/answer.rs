@@ -64,7 +64,7 @@ impl Refusal {
         }
     }
 
-    /// Counts the refusal and logs its class. `what` is `init` or `call`.
+    /// Counts the refusal and logs its class. `what` is `init`, `call` or `seal`.
     pub fn report(&self, what: &'static str) {
         metrics::counter!("sealway_refusals_total", "on" => what, "class" => self.class()).increment(1);
         tracing::info!(on = what, class = self.class(), "refused: {self}");

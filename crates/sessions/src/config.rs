@@ -254,7 +254,9 @@ impl SessionsConfig {
         let [min_sec, max_sec, default_sec, v1_anonymous_sec, v1_authenticated_sec, wire1_anonymous_sec] = self.ttl;
         let key_endpoint = match &self.key_endpoint_secret_file {
             _ if self.open_key_endpoint => KeyEndpoint::Open,
-            Some(file) => KeyEndpoint::Secret(strong_secret(file)?),
+            Some(file) => KeyEndpoint::Secret(
+                strong_secret(file).map_err(|err| ConfigError(format!("sessions.key_endpoint_secret_file: {err}")))?,
+            ),
             None => KeyEndpoint::Closed,
         };
         let policy = Policy {

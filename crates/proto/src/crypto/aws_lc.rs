@@ -38,7 +38,7 @@ struct Aead(LessSafeKey);
 
 impl Provider for AwsLc {
     fn name(&self) -> &'static str {
-        concat!("AWS-LC (aws-lc-rs ", "1.19", ")")
+        aws_lc_rs::awslc_version()
     }
 
     fn fill_random(&self, out: &mut [u8]) -> Result<(), Error> {

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use dashmap::DashMap;
 use redb::{Database, ReadableDatabase, ReadableTable};
 use sealway_proto::crypto::Provider;
 use sealway_proto::limits::KEY_LEN;
@@ -43,6 +44,8 @@ pub struct Embedded {
     /// Stamps up to this one may have been used in an earlier life.
     floor_ms: u64,
     writer: Writer,
+    /// Revoked, and by when their rows go at the latest: not yet removed from the disk.
+    undeleted: DashMap<SessionId, u64>,
 }
 
 impl Embedded {
@@ -72,7 +75,7 @@ impl Embedded {
         let memory = Memory::new(limits);
         let floor_ms = restore(provider, &database, &keys, &memory, now_ms).map_err(fail)?;
         let writer = Writer::start(database, floor_ms).map_err(|err| fail(err.to_string()))?;
-        Ok(Embedded { memory, keys, floor_ms, writer })
+        Ok(Embedded { memory, keys, floor_ms, writer, undeleted: DashMap::new() })
     }
 }
 
@@ -180,9 +183,18 @@ impl Store for Embedded {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
-        let Some(session) = self.memory.remove(id) else { return Ok(false) };
-        let key = row::session_key(session.record().expires_ms, id);
-        self.writer.commit(Change::DeleteSession { key }).await.map(|()| true)
+        // A session whose row could not be removed is gone from memory all the same; asked again, its row is tried again.
+        let expires_ms = match self.memory.remove(id) {
+            Some(session) => session.record().expires_ms,
+            None => match self.undeleted.get(id) {
+                Some(expires_ms) => *expires_ms,
+                None => return Ok(false),
+            },
+        };
+        self.undeleted.insert(*id, expires_ms);
+        self.writer.commit(Change::DeleteSession { key: row::session_key(expires_ms, id) }).await?;
+        self.undeleted.remove(id);
+        Ok(true)
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
@@ -203,6 +215,7 @@ impl Store for Embedded {
 
     async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
         let gone = self.memory.sweep_all(now_ms);
+        self.undeleted.retain(|_, expires_ms| *expires_ms > now_ms);
         self.writer.commit(Change::Sweep { now_ms }).await?;
         Ok(gone)
     }
