@@ -1,5 +1,5 @@
 //! The demo service: an ordinary upstream that is built into the binary, reached as a real one is. It knows nothing of
-//! sealing. `spec/session.md#demo-service`.
+//! sealing. `spec/session.md#roles`.
 
 use http::{Method, Request, Response, StatusCode};
 use sealway_proto::crypto::Provider;

@@ -104,7 +104,7 @@ async fn collect(mut body: Body, forward: &Forward) -> Result<SealBuffer, Upstre
     Ok(buffer)
 }
 
-// SPEC session.md#service-answers
+// SPEC session.md#answer
 fn sealed_answer(
     authority: &Authority,
     reply: &Reply,

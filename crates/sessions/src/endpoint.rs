@@ -130,7 +130,7 @@ pub(crate) fn bearer_is(headers: &HeaderMap, secret: &str) -> bool {
 }
 
 /// `GET /v1/session/:id` for a caller who may.
-// SPEC session.md#key-endpoint
+// SPEC session.md#the-key-endpoint
 pub(crate) async fn key(authority: &Authority, id: &str, headers: &HeaderMap) -> Response<Body> {
     let headers = HttpHeaders(headers);
     let Ok(client_id) = headers.field(X_CLIENT_ID).required(X_CLIENT_ID) else {

@@ -1,6 +1,8 @@
 //! AWS-LC behind the seam, through `aws-lc-rs`.
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use core::any::Any;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -37,8 +39,8 @@ struct Peer(Option<ParsedPublicKey>);
 struct Aead(LessSafeKey);
 
 impl Provider for AwsLc {
-    fn name(&self) -> &'static str {
-        aws_lc_rs::awslc_version()
+    fn name(&self) -> String {
+        format!("AWS-LC {}", aws_lc_rs::awslc_version())
     }
 
     fn fill_random(&self, out: &mut [u8]) -> Result<(), Error> {

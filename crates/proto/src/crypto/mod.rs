@@ -4,6 +4,7 @@
 //! Keys are expanded once (an [`AeadKey`] per session) and never printable.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use core::fmt;
 
 use zeroize::Zeroizing;
@@ -19,7 +20,7 @@ pub mod no_security;
 /// A crypto library. Implementations are stateless handles.
 pub trait Provider: Send + Sync + fmt::Debug {
     /// Name and version of the crypto module, for `--version` and logs.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> String;
 
     /// Fills `out` from the module's generator (SP 800-90A or better).
     ///

@@ -2,6 +2,7 @@
 //! agreement a sum. It makes the code behind the tag reachable. No service can be configured to use it.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use core::any::Any;
 
 use zeroize::Zeroizing;
@@ -43,8 +44,8 @@ fn point(seed: &[u8]) -> [u8; P256_PUBLIC_LEN] {
 }
 
 impl Provider for NoSecurity {
-    fn name(&self) -> &'static str {
-        "no security (fuzzing only)"
+    fn name(&self) -> String {
+        "no security (fuzzing only)".into()
     }
 
     fn fill_random(&self, out: &mut [u8]) -> Result<(), Error> {
