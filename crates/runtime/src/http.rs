@@ -5,12 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::Service;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -112,6 +113,8 @@ where
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Enough to tell the preface from any HTTP/1 request: no method begins like this.
 const H2_PREFACE_MARK: usize = 14;
+/// How long a connection without a request stays open after stopping began.
+const IDLE_GRACE: Duration = Duration::from_millis(250);
 const OVERLOADED: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
@@ -155,11 +158,17 @@ where
     S::Future: Send,
 {
     let permits = Arc::new(Semaphore::new(limits.connections_max));
+    let mut backlog_until = None;
     loop {
+        // Whoever has connected before stopping began is still served: what waits in the backlog would be reset.
         let (stream, peer) = tokio::select! {
+            biased;
             accepted = accept(&listener) => accepted,
             () = shutdown.begun() => return,
         };
+        if shutdown.has_begun() && Instant::now() > *backlog_until.get_or_insert_with(|| Instant::now() + IDLE_GRACE) {
+            return;
+        }
         let Ok(permit) = permits.clone().try_acquire_owned() else {
             metrics::counter!("sealway_connections_refused_total", "listener" => name.to_string()).increment(1);
             shutdown.spawn(refuse(stream));
@@ -197,20 +206,31 @@ where
     let is_h2 = tokio::select! {
         sniffed = tokio::time::timeout(limits.header_timeout, sniff_h2(&stream)) => sniffed??,
         // Nothing was sent yet: there is nothing to answer.
-        () = shutdown.begun() => return Ok(()),
+        () = idle_grace(shutdown) => return Ok(()),
     };
+    let stop = shutdown.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(origin.clone());
-        service.call(request)
+        let answer = service.call(request);
+        let stop = stop.clone();
+        async move {
+            let mut response = answer.await?;
+            if !is_h2 && stop.has_begun() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let io = TokioIo::new(stream);
-    // Either protocol: serve, and when stopping begins tell the peer and finish what is in flight.
+    // Either protocol: serve, and when stopping begins tell the peer and finish what is in flight. HTTP/2 has a frame
+    // for it. In HTTP/1 a request may be on its way down a connection that looks idle from here: the next answer says
+    // close, and only who stays silent is closed on.
     macro_rules! drive {
-        ($builder:expr) => {{
+        ($builder:expr, $time_to_tell:expr) => {{
             let mut connection = pin!($builder.serve_connection(io, service));
             tokio::select! {
                 served = connection.as_mut() => served?,
-                () = shutdown.begun() => {
+                () = $time_to_tell => {
                     connection.as_mut().graceful_shutdown();
                     connection.await?;
                 }
@@ -225,7 +245,7 @@ where
             .keep_alive_timeout(limits.header_timeout)
             .max_concurrent_streams(limits.streams_max)
             .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX));
-        drive!(builder);
+        drive!(builder, shutdown.begun());
     } else {
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder
@@ -233,9 +253,15 @@ where
             .header_read_timeout(limits.header_timeout)
             .max_header_size(limits.header_bytes_max)
             .max_buf_size(limits.header_bytes_max.max(64 * 1024));
-        drive!(builder);
+        drive!(builder, idle_grace(shutdown));
     }
     Ok(())
+}
+
+/// Resolves some time after stopping began.
+async fn idle_grace(shutdown: &Shutdown) {
+    shutdown.begun().await;
+    tokio::time::sleep(IDLE_GRACE).await;
 }
 
 /// Whether the connection begins with HTTP/2's preface. Looks without taking.

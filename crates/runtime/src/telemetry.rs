@@ -102,7 +102,7 @@ pub fn init(config: &Telemetry, service: &'static str) -> Result<TelemetryGuard,
     let traces = provider.as_ref().map(|provider| {
         tracing_opentelemetry::layer()
             .with_tracer(provider.tracer(service))
-            .with_filter(tracing_subscriber::filter::filter_fn(|meta| meta.is_span()))
+            .with_filter(tracing_subscriber::filter::filter_fn(is_ours))
     });
     tracing_subscriber::registry()
         .with(log.with_filter(filter))
@@ -110,6 +110,11 @@ pub fn init(config: &Telemetry, service: &'static str) -> Result<TelemetryGuard,
         .try_init()
         .map_err(|err| format!("logs are already set up: {err}"))?;
     Ok(TelemetryGuard(provider))
+}
+
+/// Spans of libraries below are theirs to look at, and many.
+fn is_ours(meta: &tracing::Metadata<'_>) -> bool {
+    meta.is_span() && meta.target().starts_with("sealway")
 }
 
 fn tracer(endpoint: &str, service: &'static str) -> Result<SdkTracerProvider, String> {
