@@ -260,7 +260,7 @@ async fn bodies_are_bounded() {
 #[tokio::test]
 async fn anonymous_inits_are_ten_a_minute_and_address() {
     let desk = desk();
-    let from = |peer: &str| Call::wire1(ANON).from_peer(peer);
+    let from = |peer: &str| Call::wire1(ANON).at_peer(peer);
     for _ in 0..10 {
         desk.send(from("192.0.2.7")).await.agreed();
     }
@@ -278,7 +278,7 @@ async fn anonymous_inits_are_ten_a_minute_and_address() {
     assert_eq!(desk.send(from("2001:db8:1:2:ffff::9")).await.status, 429);
     desk.send(from("2001:db8:1:3::1")).await.agreed();
     // Only anonymous ones count.
-    desk.send(Call::wire1(SESSION).from_peer("192.0.2.7")).await.agreed();
+    desk.send(Call::wire1(SESSION).at_peer("192.0.2.7")).await.agreed();
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ impl Call {
         self.body(format!(r#"{{"{name}":{value},{rest}"#))
     }
 
-    pub(crate) fn from_peer(mut self, peer: &str) -> Self {
+    pub(crate) fn at_peer(mut self, peer: &str) -> Self {
         self.peer = peer.parse().unwrap();
         self
     }
