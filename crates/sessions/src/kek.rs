@@ -158,3 +158,133 @@ impl fmt::Debug for KeyRing {
         f.debug_list().entries(self.keys.iter().map(|(id, _)| id)).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use sealway_proto::crypto::default_provider;
+
+    use super::*;
+
+    fn load(text: &str) -> Result<KeyRing, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sessions.kek");
+        std::fs::write(&file, text).unwrap();
+        KeyRing::load(default_provider(), &file).map_err(|err| err.to_string())
+    }
+
+    fn key(byte: u8) -> String {
+        base64::encode(&[byte; KEY_LEN])
+    }
+
+    #[test]
+    fn errors_name_file_and_line_and_never_a_key() {
+        let good = format!("# keys\n\nnew {}\n", key(1));
+        let many: String = (0..17).map(|n| format!("k{n} {}\n", key(n))).collect();
+        for (text, line, what) in [
+            (format!("{good}second\n"), 4, "expected \"id base64-key\""),
+            (format!("{good}second\t{}\n", key(2)), 4, "expected \"id base64-key\""),
+            (format!("{good}second {}\n", base64::encode(&[2; 31])), 4, "expected 32 bytes in base64"),
+            (format!("{good}second {}\n", key(2).replace('=', "")), 4, "expected 32 bytes in base64"),
+            (format!("{good}second {} x\n", key(2)), 4, "expected 32 bytes in base64"),
+            (format!("{good}a.b {}\n", key(2)), 4, "a key id has"),
+            (format!("{good}{} {}\n", "x".repeat(33), key(2)), 4, "a key id has"),
+            (format!("{good}new {}\n", key(2)), 4, "the key id stands twice"),
+            (String::new(), 1, "expected 1 to 16 keys"),
+            ("# nothing\n".into(), 1, "expected 1 to 16 keys"),
+            (many, 1, "expected 1 to 16 keys"),
+        ] {
+            let err = load(&text).unwrap_err();
+            assert!(err.contains(&format!("sessions.kek:{line}: {what}")), "{text}: {err}");
+            for byte in 0..17 {
+                assert!(!err.contains(key(byte).trim_end_matches('=')), "the error tells a key: {err}");
+            }
+        }
+        let err = KeyRing::load(default_provider(), Path::new("/nowhere/sessions.kek")).unwrap_err().to_string();
+        assert!(err.contains("/nowhere/sessions.kek"), "{err}");
+    }
+
+    #[test]
+    fn the_first_key_wraps_and_all_unwrap() {
+        let id = SessionId::from_random(&[3; 16], false);
+        let session_key = SessionKey::from_bytes([5; KEY_LEN]);
+        let old = load(&format!("old {}\r\n", key(1))).unwrap();
+        let both = load(&format!("new {}\r\nold {}\r\n", key(2), key(1))).unwrap();
+        assert_eq!((old.active_id(), both.active_id()), ("old", "new"));
+        let (one, two) = (old.wrap(&id, &session_key).unwrap(), both.wrap(&id, &session_key).unwrap());
+        assert_eq!((one.kek_id.as_str(), two.kek_id.as_str()), ("old", "new"));
+        for wrapped in [&one, &two] {
+            assert_eq!(both.unwrap(&id, wrapped).unwrap().expose(), &[5; KEY_LEN]);
+        }
+        assert_eq!(old.unwrap(&id, &two).unwrap_err(), UnwrapError::UnknownKek("new".into()));
+        assert_ne!(one.bytes, old.wrap(&id, &session_key).unwrap().bytes, "an IV was used twice");
+    }
+
+    #[test]
+    fn a_changed_or_moved_key_does_not_unwrap() {
+        let ring = load(&format!("k {}\n", key(1))).unwrap();
+        let id = SessionId::from_random(&[3; 16], false);
+        let wrapped = ring.wrap(&id, &SessionKey::from_bytes([5; KEY_LEN])).unwrap();
+        for index in 0..wrapped.bytes.len() {
+            let mut changed = wrapped.clone();
+            changed.bytes[index] ^= 1;
+            assert_eq!(ring.unwrap(&id, &changed).unwrap_err(), UnwrapError::Damaged, "byte {index}");
+        }
+        for other in [SessionId::from_random(&[4; 16], false), SessionId::from_random(&[3; 16], true)] {
+            assert_eq!(ring.unwrap(&other, &wrapped).unwrap_err(), UnwrapError::Damaged);
+        }
+    }
+
+    #[test]
+    fn debug_shows_ids_alone() {
+        let ring = load(&format!("new {}\nold {}\n", key(7), key(8))).unwrap();
+        assert_eq!(format!("{ring:?}"), r#"["new", "old"]"#);
+    }
+
+    #[test]
+    fn a_generated_file_is_new_and_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sessions.kek");
+        KeyRing::generate(default_provider(), &file).unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let first = std::fs::read(&file).unwrap();
+        let err = KeyRing::generate(default_provider(), &file).unwrap_err().to_string();
+        assert!(err.contains("sessions.kek"), "{err}");
+        assert_eq!(std::fs::read(&file).unwrap(), first, "a key file was written over");
+        let ring = KeyRing::load(default_provider(), &file).unwrap();
+        assert!(ring.active_id().starts_with("kek-") && ring.active_id().len() == 12);
+    }
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_warned_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sessions.kek");
+        KeyRing::generate(default_provider(), &file).unwrap();
+        for (mode, warns) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true), (0o622, true)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            let log = Log::default();
+            let writer = log.clone();
+            let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+            tracing::subscriber::with_default(subscriber, || {
+                KeyRing::load(default_provider(), &file).unwrap();
+            });
+            let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(text.contains("chmod 600"), warns, "{mode:o}: {text}");
+            assert_eq!(text.contains("sessions.kek"), warns, "{mode:o}: {text}");
+        }
+    }
+}

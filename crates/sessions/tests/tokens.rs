@@ -10,7 +10,8 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeySize, PublicKeyComponents};
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RSA_PSS_SHA256,
+    RsaKeyPair,
 };
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -251,6 +252,13 @@ fn forged_tokens_are_refused() {
     assert_eq!(refused(&verifier, &stranger.bearer("k0", &good())), "signature");
     refused(&verifier, &signers[0].bearer_with(&json!({"alg": "RS256", "kid": "k0"}), &good()));
     refused(&verifier, &signers[1].bearer_with(&json!({"alg": "PS256", "kid": "k1"}), &good()));
+    // The key file says RS256: a good signature of another kind by the same key is none.
+    if let Signer::Rs256(key) = &signers[1] {
+        let message = format!("{}.{claims}", b64(json!({"alg": "PS256", "kid": "k1"}).to_string()));
+        let mut signature = vec![0; key.public_modulus_len()];
+        key.sign(&RSA_PSS_SHA256, &SystemRandom::new(), message.as_bytes(), &mut signature).unwrap();
+        assert_eq!(refused(&verifier, &format!("Bearer {message}.{}", b64(signature))), "no key for it");
+    }
     let own = json!({"alg": "ES256", "kid": "k0", "jwk": stranger.jwk("k0"), "jku": "https://evil.example/keys"});
     assert_eq!(refused(&verifier, &stranger.bearer_with(&own, &good())), "signature");
     // Changed after it was signed.

@@ -86,3 +86,91 @@ impl Reader<'_> {
         std::str::from_utf8(head).map(|text| Some(text.into())).map_err(|_| RowError::Malformed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sealway_proto::crypto::default_provider;
+
+    use super::*;
+
+    fn ring() -> KeyRing {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kek");
+        KeyRing::generate(default_provider(), &file).unwrap();
+        KeyRing::load(default_provider(), &file).unwrap()
+    }
+
+    fn record(wire: Wire, client_id: Option<&str>, subject: Option<&str>) -> SessionRecord {
+        SessionRecord {
+            id: SessionId::from_random(&[3; 16], wire == Wire::One),
+            wire,
+            client_id: client_id.map(Into::into),
+            subject: subject.map(Into::into),
+            created_ms: 1,
+            expires_ms: u64::MAX,
+            key: SessionKey::from_bytes([5; 32]),
+        }
+    }
+
+    fn written(record: &SessionRecord, keys: &KeyRing) -> (Vec<u8>, Vec<u8>) {
+        let wrapped = keys.wrap(&record.id, &record.key).unwrap();
+        (session_key(record.expires_ms, &record.id), encode(record, &wrapped))
+    }
+
+    #[test]
+    fn a_row_comes_back_as_it_was_written() {
+        let keys = ring();
+        let long = "é".repeat(128);
+        for record in [
+            record(Wire::One, None, None),
+            record(Wire::Two, Some("web"), None),
+            record(Wire::Two, Some(""), Some(&long)),
+            record(Wire::One, None, Some("alice")),
+        ] {
+            let (key, row) = written(&record, &keys);
+            let back = decode(&key, &row, &keys).unwrap();
+            assert_eq!((back.id, back.wire), (record.id, record.wire));
+            assert_eq!((&back.client_id, &back.subject), (&record.client_id, &record.subject));
+            assert_eq!((back.created_ms, back.expires_ms), (record.created_ms, record.expires_ms));
+            assert_eq!(back.key.expose(), record.key.expose());
+        }
+    }
+
+    #[test]
+    fn every_truncation_and_every_addition_is_malformed() {
+        let keys = ring();
+        let (key, mut row) = written(&record(Wire::Two, Some("web"), Some("alice")), &keys);
+        for len in 0..row.len() {
+            assert_eq!(decode(&key, &row[..len], &keys).unwrap_err(), RowError::Malformed, "{len} bytes");
+        }
+        for len in 0..key.len() {
+            assert_eq!(decode(&key[..len], &row, &keys).unwrap_err(), RowError::Malformed, "a key of {len} bytes");
+        }
+        row.push(0);
+        assert_eq!(decode(&key, &row, &keys).unwrap_err(), RowError::Malformed);
+    }
+
+    #[test]
+    fn no_changed_byte_panics_or_gives_another_key() {
+        let keys = ring();
+        let record = record(Wire::Two, Some("web"), Some("alice"));
+        let (key, row) = written(&record, &keys);
+        for index in 0..row.len() {
+            for bit in 0..8 {
+                let mut changed = row.clone();
+                changed[index] ^= 1 << bit;
+                if let Ok(back) = decode(&key, &changed, &keys) {
+                    assert_eq!(back.key.expose(), record.key.expose(), "byte {index}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_under_another_key_says_which() {
+        let (keys, others) = (ring(), ring());
+        let (key, row) = written(&record(Wire::Two, Some("web"), None), &keys);
+        let missing = UnwrapError::UnknownKek(keys.active_id().into());
+        assert_eq!(decode(&key, &row, &others).unwrap_err(), RowError::Key(missing));
+    }
+}

@@ -1,0 +1,186 @@
+//! Stores that fail, hang or are full: refused within a deadline, and never let through. The failing store is a fault
+//! injected around the memory store, not a stand-in for it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod desk;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use desk::{ANON, CRYPTO_ERROR, Call, Desk, SESSION, V1};
+use sealway_proto::session::{Claim, Fresh, Session};
+use sealway_proto::wire::SessionId;
+use sealway_runtime::timing::ServerTiming;
+use sealway_sessions::authority::{HttpHeaders, KeyEndpoint};
+use sealway_sessions::store::{Memory, MemoryLimits, ReserveError, Status, Store, StoreError};
+use sealway_sessions::{Policy, Refusal};
+use sealway_testkit::store_contract::claims::{PATH, START_MS, agree};
+
+const UNAVAILABLE: &str = r#"{"error":"SERVICE_UNAVAILABLE"}"#;
+const V1_STORE: (u16, &str, &str) = (503, "Service Unavailable", "Session store temporarily unavailable");
+const V1_NONCES: (u16, &str, &str) = (503, "Service Unavailable", "Replay protection service temporarily unavailable");
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum On {
+    Sessions,
+    Nonces,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum How {
+    Fails,
+    Hangs,
+}
+
+#[derive(Debug)]
+struct Faulty {
+    inner: Memory,
+    on: On,
+    how: How,
+}
+
+impl Faulty {
+    async fn fault(&self, on: On) -> Result<(), String> {
+        match self.how {
+            _ if on != self.on => Ok(()),
+            How::Fails => Err("injected".into()),
+            How::Hangs => std::future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Faulty {
+    async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
+        self.fault(On::Sessions).await.map_err(StoreError::Unavailable)?;
+        self.inner.put(session).await
+    }
+
+    async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        self.fault(On::Sessions).await.map_err(StoreError::Unavailable)?;
+        self.inner.get(id).await
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.fault(On::Sessions).await.map_err(StoreError::Unavailable)?;
+        self.inner.delete(id).await
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
+        self.fault(On::Nonces).await.map_err(ReserveError::Unavailable)?;
+        self.inner.reserve(claim).await
+    }
+
+    async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
+        self.inner.sweep(now_ms).await
+    }
+
+    fn status(&self) -> Status {
+        Status { up: false, ..self.inner.status() }
+    }
+}
+
+fn faulty(on: On, how: How) -> Desk {
+    let inner = Memory::new(MemoryLimits::default());
+    let policy =
+        Policy { key_endpoint: KeyEndpoint::Open, store_deadline: Duration::from_millis(50), ..Policy::default() };
+    Desk::with(Arc::new(Faulty { inner, on, how }), policy)
+}
+
+#[tokio::test]
+async fn a_store_that_fails_or_hangs_is_503_within_its_deadline() {
+    for on in [On::Sessions, On::Nonces] {
+        for how in [How::Fails, How::Hangs] {
+            let desk = faulty(on, how);
+            let start = Instant::now();
+            let what = format!("{on:?} {how:?}");
+            for call in [Call::init(SESSION), Call::wire1(SESSION), Call::wire1(ANON)] {
+                let answer = desk.send(call).await;
+                answer.is(&what, 503, UNAVAILABLE);
+                assert_eq!(answer.header("retry-after"), Some("1"));
+            }
+            desk.send(Call::init(V1)).await.is_v1(&what, V1_STORE);
+            if on == On::Sessions {
+                let id = SessionId::from_random(&[1; 16], false);
+                let key = Call::get(&format!("/v1/session/{id}")).with("x-clientid", "web");
+                desk.send(key).await.is_v1(&what, V1_STORE);
+                let delete = Call::new("DELETE", &format!("/admin/sessions/{id}")).with("authorization", "Bearer t");
+                desk.admin(delete, "t", "").await.is(&what, 503, UNAVAILABLE);
+            }
+            assert!(start.elapsed() < Duration::from_secs(2), "{what}: {:?}", start.elapsed());
+            // What is wrong with the request comes first: it needs no store.
+            desk.send(Call::init(SESSION).body("{")).await.is(&what, 400, CRYPTO_ERROR);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sealed_call_is_not_opened_when_its_nonce_cannot_be_reserved() {
+    for how in [How::Fails, How::Hangs] {
+        let desk = faulty(On::Nonces, how);
+        let agreed = agree(Some("web"), 600, START_MS);
+        desk.authority.store().put(agreed.server.clone()).await.unwrap();
+        let message = agreed.seal("one", START_MS);
+        let mut headers = http::HeaderMap::new();
+        for (name, value) in &message.headers {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        let headers = HttpHeaders(&headers);
+        let mut timing = ServerTiming::start();
+        let pending = desk.authority.begin(&headers, PATH, &mut timing).await.unwrap();
+        let refusal = desk.authority.open(pending, message.body, &mut timing).await.unwrap_err();
+        assert_eq!(refusal.plain().status(), 503, "{refusal}");
+        assert!(matches!(refusal, Refusal::Store(StoreError::Unavailable(_))));
+    }
+    let desk = faulty(On::Sessions, How::Hangs);
+    let message = agree(Some("web"), 600, START_MS).seal("one", START_MS);
+    let mut headers = http::HeaderMap::new();
+    for (name, value) in &message.headers {
+        headers.insert(*name, value.parse().unwrap());
+    }
+    let headers = HttpHeaders(&headers);
+    let begun = desk.authority.begin(&headers, PATH, &mut ServerTiming::start()).await;
+    assert_eq!(begun.unwrap_err().plain().status(), 503);
+}
+
+#[tokio::test]
+async fn health_is_degraded_and_readiness_503_when_the_store_is_down() {
+    let desk = faulty(On::Sessions, How::Fails);
+    let health = desk.send(Call::get("/health")).await;
+    assert_eq!((health.status, health.json()["status"].as_str()), (200, Some("degraded")));
+    let ready = desk.send(Call::get("/ready")).await;
+    assert_eq!(ready.status, 503);
+    let want = r#"{"cache":"up","database":"down","status":"unhealthy","timestamp":"2027-01-15T08:00:00.000Z"}"#;
+    assert_eq!(ready.body, want);
+}
+
+fn bounded(sessions_max: usize, nonces_max: usize) -> Desk {
+    let limits = MemoryLimits { sessions_max, nonces_max, nonces_cleanup_from: nonces_max };
+    Desk::with(Arc::new(Memory::new(limits)), Policy::default())
+}
+
+#[tokio::test]
+async fn a_full_nonce_store_is_400_on_session_init_and_503_on_v1() {
+    let desk = bounded(100, 2);
+    desk.send(Call::init(SESSION)).await.agreed();
+    desk.send(Call::init(V1)).await.agreed();
+    desk.send(Call::init(SESSION)).await.is("wire 2", 400, CRYPTO_ERROR);
+    desk.send(Call::wire1(SESSION)).await.is("wire 1", 400, CRYPTO_ERROR);
+    let answer = desk.send(Call::init(V1)).await;
+    answer.is_v1("/v1", V1_NONCES);
+    assert_eq!(answer.header("retry-after"), Some("1"));
+}
+
+#[tokio::test]
+async fn a_full_session_store_is_503() {
+    let desk = bounded(1, 100);
+    desk.send(Call::init(SESSION)).await.agreed();
+    desk.send(Call::init(SESSION)).await.is("full", 503, UNAVAILABLE);
+    desk.send(Call::init(V1)).await.is_v1("full", V1_STORE);
+    // When its time is over there is room again.
+    desk.clock.set(START_MS + 1_800_000);
+    desk.authority.maintain().await;
+    let key = format!("{}.{}", START_MS + 1_800_000, desk::nonce());
+    desk.send(Call::init(SESSION).with("x-idempotency-key", &key)).await.agreed();
+}
