@@ -2,6 +2,8 @@
 
 use crate::shell;
 
+/// Builds the server and the benchmarks together, then runs the benchmarks: they look for the server beside themselves.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    shell::run(shell::cargo(&["run", "--release", "--locked", "-p", "sealway-bench", "--"]).args(arguments))
+    shell::run(&mut shell::cargo(&["build", "--release", "--locked", "-p", "sealway-cli", "-p", "sealway-bench"]))?;
+    shell::run(shell::command(shell::target_dir().join("release/sealway-bench")).args(arguments))
 }
