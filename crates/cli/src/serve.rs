@@ -32,7 +32,8 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
         tracing::warn!("{warning}");
     }
     let running = Running::start(&config)?;
-    tracing::info!(addresses = ?running.addresses, version = env!("CARGO_PKG_VERSION"), "serving");
+    let (addresses, admin) = (&running.addresses, &running.admin_addresses);
+    tracing::info!(?addresses, ?admin, version = env!("CARGO_PKG_VERSION"), "serving");
     let signal = stop_signal().await?;
     tracing::info!(signal, "stopping: what is in flight is answered");
     running.stop(config.gateway.drain).await;
@@ -43,6 +44,7 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
 pub(crate) struct Running {
     /// Where it listens.
     pub(crate) addresses: Vec<SocketAddr>,
+    admin_addresses: Vec<SocketAddr>,
     shutdown: Shutdown,
     authority: Arc<Authority>,
 }
@@ -74,6 +76,7 @@ impl Running {
             addresses.push(socket.local_addr()?);
             shutdown.spawn(http::serve(socket, name, gateway.clone(), config.gateway.http, shutdown.clone()));
         }
+        let mut admin_addresses = Vec::new();
         if let Some((sockets, token)) = admin {
             let render = metrics.clone();
             let admin = Admin::new(authority.clone(), token, Arc::new(move || render.render()));
@@ -82,6 +85,7 @@ impl Running {
                 async move { Ok(admin.handle(request).await) }
             });
             for socket in sockets {
+                admin_addresses.push(socket.local_addr()?);
                 let limits = http::HttpLimits { connections_max: 64, ..config.gateway.http };
                 shutdown.spawn(http::serve(socket, "admin".into(), service.clone(), limits, shutdown.clone()));
             }
@@ -99,7 +103,7 @@ impl Running {
                 }
             }
         });
-        Ok(Running { addresses, shutdown, authority })
+        Ok(Running { addresses, admin_addresses, shutdown, authority })
     }
 
     /// Accepts nothing new, answers what is in flight, and ends after `drain` at the latest.

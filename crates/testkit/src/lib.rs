@@ -1,4 +1,8 @@
 //! Dev only: what the tests of several crates share.
 
+pub mod process;
+pub mod raw_http;
 pub mod store_contract;
+pub mod upstream;
 pub mod vectors;
+pub mod wire_client;

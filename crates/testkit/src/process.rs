@@ -1,0 +1,288 @@
+//! A real `sealway serve` in a process of its own, on ports of its own, with its log collected. It ends with the test:
+//! by a signal when dropped, and by a watcher when the test process itself goes away first.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// How long a start, or an end, may take.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// The bearer token of every test's admin listener.
+pub const ADMIN_TOKEN: &str = "test-admin-token-0123456789";
+
+/// Lines of a log as they come.
+#[derive(Debug, Default)]
+struct Log {
+    lines: Mutex<Vec<String>>,
+    more: Condvar,
+}
+
+/// A server.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    watcher: Option<Child>,
+    log: Arc<Log>,
+    reader: Option<std::thread::JoinHandle<()>>,
+    /// Where it listens, in the order of the configuration.
+    pub addresses: Vec<SocketAddr>,
+    /// Where its admin listener is, if it has one.
+    pub admin: Option<SocketAddr>,
+    /// The folder of its configuration; removed with the server unless the test owns it.
+    pub folder: PathBuf,
+    owned: Option<tempfile::TempDir>,
+}
+
+/// How to start a server.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    binary: &'a Path,
+    config: String,
+    folder: Option<PathBuf>,
+    env: HashMap<String, String>,
+    log_level: &'a str,
+    file_limit_survivable: bool,
+}
+
+impl<'a> Launch<'a> {
+    /// `sealway serve` with this configuration (all but `telemetry:`), in a fresh folder where `admin.token` holds
+    /// [`ADMIN_TOKEN`].
+    pub fn new(binary: &'a str, config: &str) -> Self {
+        Launch {
+            binary: Path::new(binary),
+            config: config.to_owned(),
+            folder: None,
+            env: HashMap::new(),
+            log_level: "info",
+            file_limit_survivable: false,
+        }
+    }
+
+    /// Uses a folder that outlives the server.
+    pub fn folder(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
+        self
+    }
+
+    /// Sets an environment variable; the server has no others but `PATH`.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// Logs as much as this.
+    pub fn log_level(mut self, level: &'a str) -> Self {
+        self.log_level = level;
+        self
+    }
+
+    /// Lets it live on when [`Server::forbid_file_writes`] makes its writes fail.
+    pub fn surviving_file_limit(mut self) -> Self {
+        self.file_limit_survivable = true;
+        self
+    }
+
+    /// Starts it and waits until it serves.
+    ///
+    /// # Errors
+    /// When it ends instead, with its log.
+    pub fn start(self) -> anyhow::Result<Server> {
+        let owned = match &self.folder {
+            None => Some(tempfile::Builder::new().prefix("sealway-test-").tempdir()?),
+            Some(_) => None,
+        };
+        let folder = match (&self.folder, &owned) {
+            (Some(folder), _) => folder.clone(),
+            (None, Some(owned)) => owned.path().to_owned(),
+            (None, None) => bail!("no folder"),
+        };
+        let config = folder.join("serve.yaml");
+        let telemetry = format!("\ntelemetry: {{ log_format: json, log_level: \"{}\" }}\n", self.log_level);
+        std::fs::write(&config, self.config + &telemetry)?;
+        std::fs::write(folder.join("admin.token"), ADMIN_TOKEN)?;
+        let mut command = if self.file_limit_survivable {
+            // An ignored SIGXFSZ stays ignored across exec; a write over the limit then fails with EFBIG.
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(self.binary);
+            shell
+        } else {
+            Command::new(self.binary)
+        };
+        command.arg("serve").arg("--config").arg(&config);
+        command.env_clear().envs(&self.env).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", self.binary.display()))?;
+        let log = Arc::new(Log::default());
+        let stderr = child.stderr.take().context("no log")?;
+        let lines = log.clone();
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                lines.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                lines.more.notify_all();
+            }
+        });
+        let watcher = watch(&child)?;
+        let mut server = Server {
+            child,
+            watcher: Some(watcher),
+            log,
+            reader: Some(reader),
+            addresses: Vec::new(),
+            admin: None,
+            folder,
+            owned,
+        };
+        let line = server.wait_for_log(|line| line["message"] == "serving")?;
+        server.addresses = addresses(&line["addresses"]);
+        server.admin = addresses(&line["admin"]).first().copied();
+        if server.addresses.is_empty() {
+            bail!("the log names no address: {line}");
+        }
+        Ok(server)
+    }
+}
+
+/// `[127.0.0.1:1, [::1]:1]` as logged.
+fn addresses(list: &Value) -> Vec<SocketAddr> {
+    let text = list.as_str().unwrap_or_default();
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or_default();
+    inner.split(", ").filter_map(|address| address.parse().ok()).collect()
+}
+
+/// Ends the server should this process end without dropping it, as with a server in a `static`: the watcher's standard
+/// input closes then.
+fn watch(child: &Child) -> anyhow::Result<Child> {
+    let script = format!("read _; kill -9 {} 2>/dev/null", child.id());
+    let mut watcher = Command::new("sh");
+    watcher.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    watcher.spawn().context("no watcher")
+}
+
+impl Server {
+    /// The first address.
+    pub fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    /// The admin listener's address.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin.expect("the configuration has an admin listener")
+    }
+
+    /// Everything logged until now.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until a line is logged that fits; lines that are not JSON are `Null`.
+    ///
+    /// # Errors
+    /// When it does not come, with what did.
+    pub fn wait_for_log(&mut self, fits: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
+        let until = Instant::now() + WAIT;
+        let mut looked_at = 0;
+        loop {
+            let has_ended = self.child.try_wait()?.is_some();
+            let mut lines = self.log.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            for line in &lines[looked_at..] {
+                let value = serde_json::from_str(line).unwrap_or_default();
+                if fits(&value) {
+                    return Ok(value);
+                }
+            }
+            looked_at = lines.len();
+            if has_ended || Instant::now() > until {
+                bail!("it did not come to that:\n{}", lines.join("\n"));
+            }
+            lines = self
+                .log
+                .more
+                .wait_timeout(lines, Duration::from_millis(50))
+                .map_or_else(|poisoned| poisoned.into_inner().0, |(lines, _)| lines);
+            drop(lines);
+        }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(i32::try_from(self.child.id()).ok()?)
+    }
+
+    /// Asks it to stop; it goes on answering what is in flight.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn terminate(&self) -> anyhow::Result<()> {
+        Ok(kill_process(self.pid().context("pid")?, Signal::TERM)?)
+    }
+
+    /// From now on every write to a file fails, as on a full disk.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn forbid_file_writes(&self) -> anyhow::Result<()> {
+        let limit = rustix::process::Rlimit { current: Some(0), maximum: None };
+        rustix::process::prlimit(self.pid(), rustix::process::Resource::Fsize, limit)?;
+        Ok(())
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn wait(&mut self) -> anyhow::Result<ExitStatus> {
+        let until = Instant::now() + WAIT;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                if let Some(reader) = self.reader.take() {
+                    let _ = reader.join();
+                }
+                return Ok(status);
+            }
+            if Instant::now() > until {
+                bail!("it does not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// SIGTERM, and its end.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn stop(&mut self) -> anyhow::Result<ExitStatus> {
+        self.terminate()?;
+        self.wait()
+    }
+
+    /// SIGKILL: no goodbye.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.wait().map(drop)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // After the child: its number must not be another's when the watcher is told.
+        if let Some(mut watcher) = self.watcher.take() {
+            let _ = watcher.kill();
+            let _ = watcher.wait();
+        }
+        drop(self.owned.take());
+    }
+}

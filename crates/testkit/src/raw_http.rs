@@ -1,0 +1,393 @@
+//! An HTTP/1.1 client that can send anything: repeated headers, odd case, a wrong length, junk, a byte at a time. What
+//! it reads back it keeps as it came: headers in order, repeated ones too. Every wait has a bound.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+
+/// How long a connection waits for anything.
+const WAIT: Duration = Duration::from_secs(30);
+const HEAD_LEN_MAX: usize = 256 * 1024;
+
+/// How a request's body is framed.
+#[derive(Clone, Debug)]
+enum Framing {
+    /// `Content-Length`, unless the test has set one of its own.
+    Length,
+    /// `Transfer-Encoding: chunked`, in chunks of so many bytes.
+    Chunked(usize),
+    /// The test's headers say it all.
+    Bare,
+}
+
+/// A request as it will stand on the wire. Nothing is checked.
+#[derive(Clone, Debug)]
+pub struct Request {
+    method: String,
+    target: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+    framing: Framing,
+}
+
+impl Request {
+    /// A request without a body.
+    pub fn new(method: &str, target: &str) -> Self {
+        Request {
+            method: method.into(),
+            target: target.into(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            framing: Framing::Length,
+        }
+    }
+
+    /// `GET target`.
+    pub fn get(target: &str) -> Self {
+        Request::new("GET", target)
+    }
+
+    /// `POST target` with a body.
+    pub fn post(target: &str, body: impl Into<Vec<u8>>) -> Self {
+        Request::new("POST", target).body(body)
+    }
+
+    /// Appends a header, whether it is there or not.
+    pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Puts a header in the place of all of its name.
+    pub fn set(self, name: &str, value: impl Into<String>) -> Self {
+        self.without(name).header(name, value)
+    }
+
+    /// Removes every header of a name.
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self
+    }
+
+    /// The value of the first header of a name.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        find(&self.headers, name)
+    }
+
+    /// Its headers, in order.
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
+    /// Rewrites the names of its headers.
+    pub fn rename(mut self, rename: impl Fn(&str) -> String) -> Self {
+        for (name, _) in &mut self.headers {
+            *name = rename(name);
+        }
+        self
+    }
+
+    /// Replaces the body.
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// The body.
+    pub fn body_bytes(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Replaces the request target.
+    pub fn target(mut self, target: &str) -> Self {
+        self.target = target.into();
+        self
+    }
+
+    /// Replaces the method.
+    pub fn method(mut self, method: &str) -> Self {
+        self.method = method.into();
+        self
+    }
+
+    /// Sends the body in chunks of `len` bytes.
+    pub fn chunked(mut self, len: usize) -> Self {
+        self.framing = Framing::Chunked(len);
+        self
+    }
+
+    /// Adds no framing header.
+    pub fn bare(mut self) -> Self {
+        self.framing = Framing::Bare;
+        self
+    }
+
+    /// The request line and headers, with the blank line.
+    pub fn head_bytes(&self) -> Vec<u8> {
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
+        let mut line = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
+        if self.value("host").is_none() {
+            line("Host", "localhost");
+        }
+        for (name, value) in &self.headers {
+            line(name, value);
+        }
+        if self.value("connection").is_none() {
+            line("Connection", "close");
+        }
+        match self.framing {
+            Framing::Chunked(_) => line("Transfer-Encoding", "chunked"),
+            Framing::Length if self.value("content-length").is_none() => {
+                if !self.body.is_empty() || self.method != "GET" {
+                    line("Content-Length", &self.body.len().to_string());
+                }
+            }
+            Framing::Length | Framing::Bare => {}
+        }
+        head.push_str("\r\n");
+        // Headers are Latin-1 on the wire, so that a test can send any byte.
+        head.chars().map(|c| u8::try_from(u32::from(c)).unwrap_or(b'?')).collect()
+    }
+
+    /// The whole of it.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.head_bytes();
+        match self.framing {
+            Framing::Chunked(len) => {
+                for chunk in self.body.chunks(len.max(1)) {
+                    bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+                    bytes.extend_from_slice(chunk);
+                    bytes.extend_from_slice(b"\r\n");
+                }
+                bytes.extend_from_slice(b"0\r\n\r\n");
+            }
+            Framing::Length | Framing::Bare => bytes.extend_from_slice(&self.body),
+        }
+        bytes
+    }
+
+    /// Sends it on a connection of its own and reads the answer.
+    ///
+    /// # Errors
+    /// When the connection is refused, reset, or silent, or the answer is not HTTP.
+    pub fn send(&self, to: SocketAddr) -> anyhow::Result<Answer> {
+        let mut connection = Connection::open(to)?;
+        connection.write(&self.bytes())?;
+        connection.read_answer(&self.method)
+    }
+}
+
+/// An answer as it came.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its headers in order, repeated ones too.
+    pub headers: Vec<(String, String)>,
+    /// Its body, without framing.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The value of a header that must not be repeated.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let all = self.all(name);
+        assert!(all.len() < 2, "{name} is repeated: {all:?}");
+        all.first().copied()
+    }
+
+    /// Every value under a name.
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str()).collect()
+    }
+
+    /// Its body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// Holds it to a status and exactly this JSON text, declared as such. `what` was sent.
+    pub fn assert_json(&self, what: &str, status: u16, body: &str) {
+        assert_eq!((self.status, self.text().as_str()), (status, body), "{what}");
+        assert_eq!(self.header("content-type"), Some("application/json"), "{what}");
+        assert!(self.header("server-timing").is_some(), "{what}: no Server-Timing");
+    }
+
+    /// Holds it to `{"error": code}`.
+    pub fn assert_error(&self, what: &str, status: u16, code: &str) {
+        self.assert_json(what, status, &format!(r#"{{"error":"{code}"}}"#));
+    }
+
+    /// Its body as JSON; null when it is none.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// A connection, for those who send or read a part at a time.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When nobody listens.
+    pub fn open(to: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect_timeout(&to, WAIT).with_context(|| format!("cannot connect to {to}"))?;
+        Connection::over(stream)
+    }
+
+    /// Takes a connection that stands.
+    ///
+    /// # Errors
+    /// When it is already gone.
+    pub fn over(stream: TcpStream) -> anyhow::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(WAIT))?;
+        stream.set_write_timeout(Some(WAIT))?;
+        Ok(Connection { stream, buffer: Vec::new() })
+    }
+
+    /// Waits at most so long from now on.
+    ///
+    /// # Errors
+    /// When the socket is gone.
+    pub fn set_wait(&mut self, wait: Duration) -> anyhow::Result<()> {
+        Ok(self.stream.set_read_timeout(Some(wait))?)
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// When the other end has closed or reset.
+    pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.stream.write_all(bytes).context("the connection did not take what was sent")
+    }
+
+    /// Sends one chunk of a chunked body; an empty one ends it.
+    ///
+    /// # Errors
+    /// As [`Connection::write`].
+    pub fn write_chunk(&mut self, chunk: &[u8]) -> anyhow::Result<()> {
+        let mut bytes = format!("{:x}\r\n", chunk.len()).into_bytes();
+        bytes.extend_from_slice(chunk);
+        bytes.extend_from_slice(b"\r\n");
+        self.write(&bytes)
+    }
+
+    /// Reads more; false at the end.
+    fn fill(&mut self) -> anyhow::Result<bool> {
+        let mut chunk = [0; 64 * 1024];
+        let len = self.stream.read(&mut chunk).context("nothing more could be read")?;
+        self.buffer.extend_from_slice(&chunk[..len]);
+        Ok(len > 0)
+    }
+
+    /// Reads until the other end closes; returns what came.
+    ///
+    /// # Errors
+    /// When it is reset, or open for too long.
+    pub fn read_to_end(&mut self) -> anyhow::Result<Vec<u8>> {
+        while self.fill()? {}
+        Ok(std::mem::take(&mut self.buffer))
+    }
+
+    fn line(&mut self) -> anyhow::Result<String> {
+        loop {
+            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
+                let line = self.buffer.drain(..end + 2).take(end).map(char::from).collect();
+                return Ok(line);
+            }
+            ensure!(self.buffer.len() < HEAD_LEN_MAX, "a line is too long");
+            ensure!(self.fill()?, "closed in the middle of a line: {:?}", String::from_utf8_lossy(&self.buffer));
+        }
+    }
+
+    fn exactly(&mut self, len: usize) -> anyhow::Result<Vec<u8>> {
+        while self.buffer.len() < len {
+            ensure!(self.fill()?, "closed after {} of {len} bytes", self.buffer.len());
+        }
+        Ok(self.buffer.drain(..len).collect())
+    }
+
+    /// Reads a head: the first line, and headers in order.
+    ///
+    /// # Errors
+    /// When it breaks off.
+    pub fn read_head(&mut self) -> anyhow::Result<(String, Vec<(String, String)>)> {
+        let first = self.line()?;
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line()?;
+            if line.is_empty() {
+                return Ok((first, headers));
+            }
+            let (name, value) = line.split_once(':').with_context(|| format!("no header: {line}"))?;
+            headers.push((name.to_owned(), value.trim().to_owned()));
+        }
+    }
+
+    /// Reads one chunk of a chunked body; empty at its end.
+    ///
+    /// # Errors
+    /// When it breaks off or is not chunked.
+    pub fn read_chunk(&mut self) -> anyhow::Result<Vec<u8>> {
+        let line = self.line()?;
+        let len = usize::from_str_radix(line.trim(), 16).with_context(|| format!("no chunk length: {line:?}"))?;
+        let chunk = self.exactly(len)?;
+        ensure!(self.exactly(2)? == b"\r\n", "a chunk does not end where it says");
+        Ok(chunk)
+    }
+
+    /// Reads the body that these headers announce.
+    ///
+    /// # Errors
+    /// When it breaks off.
+    pub fn read_body(&mut self, headers: &[(String, String)], until_close: bool) -> anyhow::Result<Vec<u8>> {
+        if find(headers, "transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
+            let mut body = Vec::new();
+            loop {
+                let chunk = self.read_chunk()?;
+                if chunk.is_empty() {
+                    return Ok(body);
+                }
+                body.extend_from_slice(&chunk);
+            }
+        }
+        match find(headers, "content-length") {
+            Some(len) => self.exactly(len.parse().context("Content-Length")?),
+            None if until_close => self.read_to_end(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Reads the answer to a request with `method`.
+    ///
+    /// # Errors
+    /// When it breaks off or is not HTTP.
+    pub fn read_answer(&mut self, method: &str) -> anyhow::Result<Answer> {
+        loop {
+            let (first, headers) = self.read_head()?;
+            let mut words = first.splitn(3, ' ');
+            let (Some("HTTP/1.1"), Some(status)) = (words.next(), words.next()) else { bail!("no answer: {first:?}") };
+            let status: u16 = status.parse().context("status")?;
+            if status == 100 {
+                continue;
+            }
+            let bodiless = method == "HEAD" || status == 204 || status == 304 || status < 200;
+            let body = if bodiless { Vec::new() } else { self.read_body(&headers, true)? };
+            return Ok(Answer { status, headers, body });
+        }
+    }
+}
+
+/// The first value under a name.
+pub fn find<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+}

@@ -1,0 +1,114 @@
+//! A service of a test's own behind the gateway: plain TCP and a closure, so that it can answer anything, slowly, in
+//! parts, or not at all; and it remembers what it was sent.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::raw_http::{Connection, find};
+
+/// The head of a request that reached the service.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// The request line.
+    pub line: String,
+    /// Its headers in order.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Received {
+    /// Method and target of the request line.
+    pub fn method_and_target(&self) -> (&str, &str) {
+        let mut words = self.line.split(' ');
+        (words.next().unwrap_or_default(), words.next().unwrap_or_default())
+    }
+
+    /// The first value under a name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        find(&self.headers, name)
+    }
+}
+
+/// A service that listens until the process ends.
+#[derive(Debug)]
+pub struct Upstream {
+    /// Where.
+    pub address: SocketAddr,
+    seen: Mutex<Receiver<(Received, Vec<u8>)>>,
+}
+
+/// What a closure gets: the head, and the connection to read the body from and answer on. It returns the body it read.
+pub trait Serve: Fn(&Received, &mut Connection) -> anyhow::Result<Vec<u8>> + Send + Sync + 'static {}
+impl<F: Fn(&Received, &mut Connection) -> anyhow::Result<Vec<u8>> + Send + Sync + 'static> Serve for F {}
+
+impl Upstream {
+    /// Serves by a closure, a connection a request.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn serve(serve: impl Serve) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let (sender, receiver) = channel();
+        let serve = Arc::new(serve);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (serve, sender): (_, Sender<_>) = (serve.clone(), sender.clone());
+                std::thread::spawn(move || {
+                    let Ok(mut connection) = Connection::over(stream) else { return };
+                    // A connection that ends is not a failure here: the test sees what its client gets.
+                    let Ok((line, headers)) = connection.read_head() else { return };
+                    let received = Received { line, headers };
+                    if let Ok(body) = serve(&received, &mut connection) {
+                        let _ = sender.send((received, body));
+                    }
+                });
+            }
+        });
+        Ok(Upstream { address, seen: Mutex::new(receiver) })
+    }
+
+    /// Reads each request whole and answers what the closure makes of it: raw bytes.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn answering(answer: impl Fn(&Received, &[u8]) -> Vec<u8> + Send + Sync + 'static) -> anyhow::Result<Self> {
+        Upstream::serve(move |received, connection| {
+            let body = connection.read_body(&received.headers, false)?;
+            connection.write(&answer(received, &body))?;
+            Ok(body)
+        })
+    }
+
+    /// The next request that was served, in the order they ended.
+    ///
+    /// # Errors
+    /// When none comes.
+    pub fn next(&self) -> anyhow::Result<(Received, Vec<u8>)> {
+        let receiver = self.seen.lock().ok().context("another test failed")?;
+        receiver.recv_timeout(Duration::from_secs(10)).context("the service was not asked")
+    }
+
+    /// Whether nothing (more) reached it.
+    pub fn is_untouched(&self) -> bool {
+        self.seen.lock().is_ok_and(|receiver| receiver.try_recv().is_err())
+    }
+}
+
+/// An answer with a length, and `Connection: close`.
+pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("HTTP/1.1 {status}\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        bytes.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if !status.starts_with("204") && !status.starts_with("304") {
+        bytes.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    bytes.push_str("\r\n");
+    let mut bytes = bytes.into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
