@@ -1,1 +1,274 @@
+//! The binary as a person meets it: `demo`, `serve`, `call`, `config`, `completions`, and what they say when they cannot.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use sealway_testkit::process::{Launch, Server};
+use sealway_testkit::upstream::{Upstream, answer};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
+const ORDER: &str = r#"{"schemeCode":"AEF","amount":5000}"#;
+
+fn run(args: &[&str]) -> Output {
+    Command::new(BINARY).args(args).env_clear().stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn server() -> SocketAddr {
+    static SETUP: OnceLock<(Server, Upstream)> = OnceLock::new();
+    let (server, _) = SETUP.get_or_init(|| {
+        let upstream = Upstream::answering(|_, body| answer("409 Conflict", &[], body)).unwrap();
+        let config = format!(
+            "
+listeners: [{{ address: '127.0.0.1:0' }}]
+routes:
+  - {{ match: {{ path_prefix: [/session/, /v1/session/] }}, sessions: {{}} }}
+  - {{ match: {{ path_prefix: /transaction/ }}, sealed: required, upstream: shop }}
+  - {{ match: {{}}, sealed: required, upstream: service }}
+upstreams: {{ shop: {{ servers: ['demo:'] }}, service: {{ servers: ['http://{}'] }} }}
+sessions: {{ anonymous_paths: [/transaction/purchase] }}
+",
+            upstream.address
+        );
+        (Launch::new(BINARY, &config).start().unwrap(), upstream)
+    });
+    server.address()
+}
+
+fn url(path: &str) -> String {
+    format!("http://{}{path}", server())
+}
+
+#[test]
+fn the_demo_shows_success_and_the_summary_and_exits() {
+    let output = run(&["demo", "--once", "--port", "0"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(said.contains("Success: sealed, opened, served, sealed again"), "{said}");
+    assert!(said.contains(r#""status":"SUCCESS""#) && said.contains(r#"400 {"error":"CRYPTO_ERROR"}"#), "{said}");
+    let summary = said.split("Performance Metrics Summary").nth(1).unwrap();
+    let mut rest = summary;
+    for name in [
+        "POST /session/init",
+        "Total Round-Trip",
+        "HTTP Request Time",
+        "Client Crypto Operations",
+        "- ecdh-keygen",
+        "- ecdh-compute",
+        "- hkdf",
+        "Server Timing",
+        "- replay-protection",
+        "- session-store",
+        "- total",
+        "POST /transaction/purchase",
+        "Total Round-Trip",
+        "HTTP Request Time",
+        "Client Crypto Operations",
+        "- aes-gcm-encrypt",
+        "- aes-gcm-decrypt",
+        "Server Timing",
+        "- upstream",
+        "- total",
+    ] {
+        let at = rest.find(name).unwrap_or_else(|| panic!("{name} is not in its place in:\n{summary}"));
+        rest = &rest[at + name.len()..];
+    }
+    for line in summary.lines().filter(|line| line.ends_with(" ms")) {
+        let number = line.trim_end_matches(" ms").rsplit(' ').next().unwrap();
+        assert_eq!(number.split_once('.').map(|(_, decimals)| decimals.len()), Some(3), "{line}");
+    }
+}
+
+#[test]
+fn a_port_in_use_is_named_with_the_flag_or_setting_that_chose_it() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = run(&["demo", "--once", "--port", &port]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("--port") && said.contains(&format!("port {port} is in use")), "{said}");
+
+    let config =
+        format!("listeners: [{{ address: '127.0.0.1:{port}' }}]\nroutes: [{{ match: {{}}, sessions: {{}} }}]\n");
+    let said = Launch::new(BINARY, &config).start().unwrap_err().to_string();
+    assert!(said.contains("listeners[0].address") && said.contains(&format!("port {port} is in use")), "{said}");
+}
+
+#[test]
+fn a_purchase_is_called_on_every_wire_and_family() {
+    for more in [
+        &[][..],
+        &["--wire", "2"],
+        &["--wire", "1"],
+        &["--init", "v1"],
+        &["--wire", "1", "--init", "anon"],
+        &["--client-id", "me", "--ttl", "600"],
+    ] {
+        let purchase = url("/transaction/purchase");
+        let args = [&["call", "POST", &purchase, "--data", ORDER][..], more].concat();
+        let output = run(&args);
+        assert_eq!(output.status.code(), Some(0), "{more:?}: {}", text(&output.stderr));
+        let receipt: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(receipt["status"], "SUCCESS", "{more:?}");
+        assert_eq!(text(&output.stderr), "", "quiet unless asked");
+    }
+}
+
+#[test]
+fn a_verbose_call_shows_headers_aad_and_timings() {
+    for (wire, shown) in [("1", "x-aad"), ("2", "x-idempotency-key")] {
+        let output = run(&["call", "POST", &url("/transaction/purchase"), "-d", ORDER, "-v", "--wire", wire]);
+        let said = text(&output.stderr);
+        for part in [shown, "AAD ", "x-kid: session:S-", "server-timing", "Performance Metrics Summary", "- hkdf"] {
+            assert!(said.contains(part), "{part} is not in:\n{said}");
+        }
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("standard output is the answer alone");
+    }
+}
+
+#[test]
+fn a_call_takes_its_body_from_a_file_or_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("order.json");
+    std::fs::write(&file, ORDER).unwrap();
+    let from_file = format!("@{}", file.display());
+    let output = run(&["call", "POST", &url("/transaction/purchase"), "--data", &from_file]);
+    assert!(text(&output.stdout).contains("SUCCESS"), "{}", text(&output.stderr));
+    let mut child = Command::new(BINARY)
+        .args(["call", "post", &url("/transaction/purchase"), "--data", "@-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(ORDER.as_bytes()).unwrap();
+    assert!(text(&child.wait_with_output().unwrap().stdout).contains("SUCCESS"));
+}
+
+#[test]
+fn a_call_that_fails_says_why_and_exits_with_1() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = format!("http://{nobody}/x");
+    for (args, said) in [
+        (&["call", "GET", &url("/x")][..], "POST alone"),
+        (&["call", "POST", "not a url"], "URL"),
+        (&["call", "POST", &nobody], "no answer from"),
+        (&["call", "POST", &url("/transaction/purchase"), "-d", "{}"], "CRYPTO_ERROR"),
+        (&["call", "POST", &url("/service"), "-d", "x"], "409"),
+        (&["call", "POST", &url("/x"), "--init", "anon"], "--init anon"),
+        (&["call", "POST", &url("/x"), "--init", "v1", "--wire", "1"], "--init v1"),
+        (&["call", "POST", &url("/x"), "--wire", "1", "--init", "anon"], "SESSION_FORBIDDEN"),
+        (&["call", "POST", &url("/x"), "-d", "@/nowhere/at/all"], "--data"),
+    ] {
+        let output = run(args);
+        let err = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && err.contains(said), "{args:?}: {err}");
+    }
+    // The service's own answer is printed, whatever its status.
+    assert_eq!(text(&run(&["call", "POST", &url("/service"), "-d", "what it said"]).stdout), "what it said");
+    assert_eq!(run(&["call", "POST", &url("/x"), "--wire", "4"]).status.code(), Some(2));
+}
+
+fn config_file(folder: &Path, config: &str) -> String {
+    let file = folder.join("serve.yaml");
+    std::fs::write(&file, config).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn config_check_names_every_problem_with_its_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = config_file(
+        folder.path(),
+        "
+listeners: [{ address: nowhere }]
+routes: [{ match: {}, upstream: missing, sealed_body_max: 1 }]
+sessions: { store: 'mysql:x' }
+replay: { window_ms: 0 }
+limits: { drain_ms: 0 }
+",
+    );
+    let output = run(&["config", "check", &file]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    for part in [
+        file.as_str(),
+        "listeners[0].address",
+        "routes[0].upstream",
+        "routes[0].sealed_body_max",
+        "sessions.store",
+        "replay.window_ms",
+        "limits.drain_ms",
+    ] {
+        assert!(said.contains(part), "{part} is not in:\n{said}");
+    }
+    let file = config_file(folder.path(), "listeners:\n  - adress: 'x'\n");
+    let said = text(&run(&["config", "check", &file]).stderr);
+    assert!(said.contains("adress") && said.contains("line 2"), "{said}");
+    let said = text(&run(&["config", "check", "/nowhere/at/all.yaml"]).stderr);
+    assert!(said.contains("/nowhere/at/all.yaml"), "{said}");
+}
+
+#[test]
+fn config_check_takes_the_samples_and_tells_their_warnings() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config");
+    for (name, warns) in [("one-port.yaml", false), ("ports-3000-3001.yaml", true), ("single-machine.yaml", false)] {
+        let output = run(&["config", "check", &samples.join(name).display().to_string()]);
+        assert!(output.status.success() && text(&output.stdout).contains("OK"), "{name}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr).contains("warning: compat.open_key_endpoint"), warns, "{name}");
+    }
+}
+
+#[test]
+fn config_print_shows_what_is_in_force_file_then_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "
+listeners: [{ address: '127.0.0.1:3000' }]
+routes: [{ match: {}, sessions: {} }]
+replay: { window_ms: 1000, nonces_max: 5000 }
+";
+    let file = config_file(folder.path(), config);
+    let mut command = Command::new(BINARY);
+    command.args(["config", "print", &file]).env_clear();
+    let output = command.env("PORT", "3456").env("SEALWAY_REPLAY__WINDOW_MS", "2000").output().unwrap();
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["listeners"][0]["address"], "127.0.0.1:3456");
+    assert_eq!(
+        (printed["replay"]["window_ms"].as_u64(), printed["replay"]["nonces_max"].as_u64()),
+        (Some(2000), Some(5000))
+    );
+    // What it prints is itself a configuration.
+    let printed = config_file(folder.path(), &text(&output.stdout));
+    assert!(run(&["config", "check", &printed]).status.success());
+}
+
+#[test]
+fn completions_are_printed_for_every_shell_and_the_version_names_the_crypto_module() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(&["completions", shell]);
+        assert!(output.status.success() && text(&output.stdout).contains("sealway"), "{shell}");
+    }
+    let version = text(&run(&["--version"]).stdout);
+    assert!(version.starts_with("sealway 0.") && version.to_lowercase().contains("aws-lc"), "{version}");
+    for args in [&["--help"][..], &["serve", "--help"], &["call", "--help"]] {
+        assert!(run(args).status.success());
+    }
+    assert_eq!(run(&["nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_store_of_the_old_environment_that_is_not_there_stops_the_start_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "listeners: [{ address: '127.0.0.1:0' }]\nroutes: [{ match: {}, sessions: {} }]\n";
+    for name in ["POSTGRES_HOST", "DATABASE_HOST", "REDIS_URL", "REDIS_HOST"] {
+        let launch = Launch::new(BINARY, config).folder(folder.path()).env(name, "localhost");
+        let said = launch.start().unwrap_err().to_string();
+        assert!(said.contains(name) && said.contains("sessions.store"), "{said}");
+    }
+}

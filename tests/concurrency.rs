@@ -1,1 +1,184 @@
+//! Many at once: equal requests of which one wins, strangers who burn nothing, and a stop under load.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, OnceLock};
+use std::time::{Duration, Instant};
+
+use sealway_proto::wire::Wire;
+use sealway_testkit::process::{Launch, Server};
+use sealway_testkit::raw_http::{Connection, Request};
+use sealway_testkit::upstream::{Upstream, answer};
+use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, init, nonce, now_ms};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
+const BOTH: [Wire; 2] = [Wire::One, Wire::Two];
+const AT_ONCE: usize = 64;
+
+fn config(store: &str) -> String {
+    format!(
+        "
+listeners: [{{ address: '127.0.0.1:0' }}]
+routes:
+  - {{ match: {{ path_prefix: [/session/, /v1/session/] }}, sessions: {{}} }}
+  - {{ match: {{}}, sealed: required, upstream: shop }}
+upstreams: {{ shop: {{ servers: ['demo:'] }} }}
+sessions: {{ {store} }}
+"
+    )
+}
+
+fn servers() -> &'static [Server; 2] {
+    static SERVERS: OnceLock<[Server; 2]> = OnceLock::new();
+    SERVERS.get_or_init(|| {
+        ["store: 'memory:'", "store: 'file:sessions.redb', allow_generated_kek: true"]
+            .map(|store| Launch::new(BINARY, &config(store)).start().unwrap())
+    })
+}
+
+/// Sends one request over 64 connections at once; returns the statuses.
+fn at_once(server: &Server, request: &Request) -> Vec<u16> {
+    let bytes: Arc<[u8]> = request.bytes().into();
+    let barrier = Arc::new(Barrier::new(AT_ONCE));
+    let threads: Vec<_> = (0..AT_ONCE)
+        .map(|_| {
+            let (bytes, barrier, to) = (bytes.clone(), barrier.clone(), server.address());
+            std::thread::spawn(move || {
+                let mut connection = Connection::open(to).unwrap();
+                let (most, last) = bytes.split_at(bytes.len() - 1);
+                connection.write(most).unwrap();
+                // All but a byte is there: what is left goes out together.
+                barrier.wait();
+                connection.write(last).unwrap();
+                connection.read_answer("POST").unwrap().status
+            })
+        })
+        .collect();
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+fn count(statuses: &[u16], status: u16) -> usize {
+    statuses.iter().filter(|seen| **seen == status).count()
+}
+
+#[test]
+fn of_64_equal_sealed_requests_exactly_one_wins() {
+    for server in servers() {
+        for wire in BOTH {
+            let agreed = Agreed::open(server.address(), wire, "/session/init").unwrap();
+            for ahead in [0, 60_000] {
+                let stamp = (now_ms() + ahead).to_string();
+                let request = agreed.seal_as(PURCHASE, ORDER, &stamp, &nonce()).0;
+                let statuses = at_once(server, &request);
+                assert_eq!((count(&statuses, 200), count(&statuses, 400)), (1, AT_ONCE - 1), "{statuses:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn of_64_equal_inits_exactly_one_wins() {
+    for server in servers() {
+        for (wire, path, refused) in
+            [(Wire::One, "/session/init", 400), (Wire::Two, "/session/init", 400), (Wire::Two, "/v1/session/init", 409)]
+        {
+            let statuses = at_once(server, &init(wire, path, CLIENT_ID, None).1);
+            assert_eq!((count(&statuses, 200), count(&statuses, refused)), (1, AT_ONCE - 1), "{statuses:?}");
+        }
+    }
+}
+
+#[test]
+fn strangers_without_the_key_burn_no_nonce_however_many() {
+    for server in servers() {
+        for wire in BOTH {
+            let agreed = Agreed::open(server.address(), wire, "/session/init").unwrap();
+            let request = agreed.seal(PURCHASE, ORDER).0;
+            let mut body = request.body_bytes().to_vec();
+            // Still base64 on wire 1, still a message on wire 2: it is the tag that fails.
+            body[3] = if body[3] == b'A' { b'B' } else { b'A' };
+            let statuses = at_once(server, &request.clone().body(body));
+            assert_eq!(count(&statuses, 400), AT_ONCE, "{statuses:?}");
+            assert_eq!(request.send(server.address()).unwrap().status, 200, "the owner's own request");
+            assert_eq!(request.send(server.address()).unwrap().status, 400);
+        }
+    }
+}
+
+#[test]
+fn a_stop_under_load_answers_every_request_in_flight_and_resets_none() {
+    let upstream = Upstream::answering(|_, body| {
+        std::thread::sleep(Duration::from_millis(500));
+        answer("200 OK", &[], body)
+    });
+    let upstream = upstream.unwrap();
+    let config = format!(
+        "{}\nlimits: {{ drain_ms: 10000 }}\n",
+        config("store: 'memory:'").replace("'demo:'", &format!("'http://{}'", upstream.address))
+    );
+    let mut server = Launch::new(BINARY, &config).start().unwrap();
+    let to = server.address();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let answered = Arc::new(AtomicUsize::new(0));
+    let stopping = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..32)
+        .map(|n| {
+            let (sent, answered, stopping) = (sent.clone(), answered.clone(), stopping.clone());
+            std::thread::spawn(move || {
+                let agreed = Agreed::open(to, BOTH[n % 2], "/session/init").unwrap();
+                let mut connection = Connection::open(to).unwrap();
+                loop {
+                    let request = agreed.seal("/x", b"x").0.header("Connection", "keep-alive");
+                    connection.write(&request.bytes()).unwrap();
+                    sent.fetch_add(1, Ordering::SeqCst);
+                    let answer = connection.read_answer("POST").expect("a request in flight was not answered");
+                    assert_eq!(answer.status, 200, "{}", answer.text());
+                    answered.fetch_add(1, Ordering::SeqCst);
+                    // A server that stops says so, and a client that was told asks elsewhere.
+                    if answer.header("connection") == Some("close") || stopping.load(Ordering::SeqCst) {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    // All sessions agreed, all requests on their way or at the service.
+    while sent.load(Ordering::SeqCst) < 64 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let started = Instant::now();
+    stopping.store(true, Ordering::SeqCst);
+    server.terminate().unwrap();
+    for client in clients {
+        client.join().unwrap();
+    }
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(10), "within drain_ms");
+    assert_eq!(sent.load(Ordering::SeqCst), answered.load(Ordering::SeqCst));
+    assert!(Connection::open(to).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn draining_ends_at_its_bound_with_whoever_is_left() {
+    let upstream = Upstream::answering(|_, body| {
+        std::thread::sleep(Duration::from_secs(20));
+        answer("200 OK", &[], body)
+    });
+    let upstream = upstream.unwrap();
+    let config = format!(
+        "{}\nlimits: {{ drain_ms: 300 }}\n",
+        config("store: 'memory:'").replace("'demo:'", &format!("'http://{}'", upstream.address))
+    );
+    let mut server = Launch::new(BINARY, &config).start().unwrap();
+    let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    let mut stuck = Connection::open(server.address()).unwrap();
+    stuck.write(&agreed.seal("/x", b"x").0.bytes()).unwrap();
+    let _idle = Connection::open(server.address()).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let started = Instant::now();
+    assert_eq!(server.stop().unwrap().code(), Some(0));
+    let took = started.elapsed();
+    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(5), "{took:?}");
+    assert!(server.log().iter().any(|line| line.contains("still busy")));
+}
