@@ -159,6 +159,8 @@ fn no_other_spelling_of_a_sealed_path_reaches_the_service_in_plain() {
         "/transaction\\purchase",
         "/either/../transaction/purchase",
         "/transaction/../transaction/purchase",
+        "/TRANSACTION/purchase",
+        "/transaction",
     ] {
         let answer = Request::post(path, ORDER).send(server()).unwrap();
         assert_eq!((answer.status, answer.text().as_str()), (400, r#"{"error":"CRYPTO_ERROR"}"#), "{path}");
@@ -168,7 +170,7 @@ fn no_other_spelling_of_a_sealed_path_reaches_the_service_in_plain() {
     let sealed = Agreed::open(server(), Wire::Two, "/session/init").unwrap();
     let (request, _) = sealed.seal(PURCHASE, ORDER);
     request.target("/x/../transaction/purchase").send(server()).unwrap().assert_error("sealed", 400, "CRYPTO_ERROR");
-    for path in ["/transactions/x", "/transaction", "/x/transaction/purchase", "/TRANSACTION/purchase"] {
+    for path in ["/transactions/x", "/x/transaction/purchase", "/x/TRANSACTION/purchase"] {
         assert_eq!(Request::post(path, "x").send(server()).unwrap().json()["target"], path);
     }
 }

@@ -9,6 +9,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use dashmap::DashMap;
@@ -20,11 +21,13 @@ use sealway_proto::wire::SessionId;
 
 use super::memory::{Memory, MemoryLimits};
 use super::row;
-use super::writer::{Change, KEKS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS, Writer};
+use super::writer::{Change, KEKS, LEAD_MS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS, Writer};
 use super::{ReserveError, Status, Store, StoreError};
 use crate::kek::{KeyRing, UnwrapError, Wrapped};
 
 const FORMAT: u64 = 1;
+/// How long an opening waits for the clock to pass the floor. A floor further ahead means that the clock stepped back.
+const CRASH_WAIT_MAX: Duration = Duration::from_millis(2 * LEAD_MS);
 /// The page cache: reads come from memory, so it need not be large.
 const CACHE_LEN: usize = 32 * 1024 * 1024;
 
@@ -74,6 +77,11 @@ impl Embedded {
         })?;
         let memory = Memory::new(limits);
         let floor_ms = restore(provider, &database, &keys, &memory, now_ms).map_err(fail)?;
+        // After a crash the ceiling is a little ahead of the clock. Who is waited for here is not refused later.
+        let ahead = Duration::from_millis(floor_ms.saturating_sub(now_ms));
+        if ahead <= CRASH_WAIT_MAX {
+            std::thread::sleep(ahead);
+        }
         let writer = Writer::start(database, floor_ms).map_err(|err| fail(err.to_string()))?;
         Ok(Embedded { memory, keys, floor_ms, writer, undeleted: DashMap::new() })
     }

@@ -29,8 +29,8 @@ const GATHER: Duration = Duration::from_millis(2);
 const BATCH_MAX: usize = 1000;
 const QUEUE_MAX: usize = 16 * 1024;
 /// How far ahead of the latest stamp the ceiling is written, so that no request waits for it: twice a lead at most.
-/// After a crash, stamps up to it are refused.
-const LEAD_MS: u64 = 500;
+/// After a crash, stamps up to it are refused: the next start waits for the clock to pass it.
+pub(crate) const LEAD_MS: u64 = 500;
 
 /// A change.
 #[derive(Debug)]
