@@ -43,7 +43,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Demo {
-    /// Port on 127.0.0.1 and [::1]; 0 takes a free one
+    /// Port on both loopback addresses; 0 takes a free one
     #[arg(long, default_value_t = 3000)]
     pub(crate) port: u16,
     /// Exit after the demonstration
