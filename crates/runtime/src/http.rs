@@ -109,9 +109,7 @@ where
 }
 
 /// How a client begins HTTP/2 without being asked to (RFC 9113 section 3.3).
-const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Enough to tell the preface from any HTTP/1 request: no method begins like this.
-const H2_PREFACE_MARK: usize = 14;
+const H2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const OVERLOADED: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
@@ -238,16 +236,17 @@ where
     Ok(())
 }
 
-/// Whether the connection begins with HTTP/2's preface. Looks without taking.
+/// Whether the connection begins with HTTP/2's preface, the whole of it: what reads it next has no deadline for the rest.
+/// Looks without taking.
 async fn sniff_h2(stream: &TcpStream) -> io::Result<bool> {
-    let mut seen = [0_u8; H2_PREFACE_MARK];
+    let mut seen = [0_u8; H2_PREFACE.len()];
     let mut pause = Duration::from_millis(1);
     loop {
         let len = stream.peek(&mut seen).await?;
         if len == 0 || seen[..len] != H2_PREFACE[..len] {
             return Ok(false);
         }
-        if len == H2_PREFACE_MARK {
+        if len == H2_PREFACE.len() {
             return Ok(true);
         }
         // A part of the preface: peek would return it at once again, and again.
