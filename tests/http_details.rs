@@ -256,6 +256,15 @@ fn a_connection_that_does_not_get_on_with_its_head_is_cut() {
 }
 
 #[test]
+fn a_connection_that_stays_silent_after_an_answer_is_cut() {
+    let mut connection = Connection::open(server()).unwrap();
+    connection.set_wait(Duration::from_secs(8)).unwrap();
+    connection.write(&Request::get("/health").header("Connection", "keep-alive").bytes()).unwrap();
+    assert_eq!(connection.read_answer("GET").unwrap().status, 200);
+    assert_eq!(connection.read_to_end().unwrap(), b"");
+}
+
+#[test]
 fn a_head_that_trickles_is_cut_and_one_that_is_too_large_refused() {
     let mut connection = Connection::open(server()).unwrap();
     let started = Instant::now();

@@ -52,14 +52,19 @@ fn agreed(wire: Wire) -> Agreed {
     Agreed::open(server(), wire, "/session/init").unwrap()
 }
 
-/// Sends a request to the service behind and returns what that received. One at a time: what is received is in order.
+/// Sends a request to the service behind and returns what that received, told by a header from what others sent it.
 fn received(request: &Request) -> (Received, Vec<u8>) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    while !setup().upstream.is_untouched() {}
-    let answer = request.send(server()).unwrap();
+    let mark = nonce();
+    let answer = request.clone().header("X-Mark", mark.clone()).send(server()).unwrap();
     assert_eq!(answer.status, 200, "{}", answer.text());
-    setup().upstream.next().unwrap()
+    loop {
+        let (received, body) = setup().upstream.next().unwrap();
+        if received.header("x-mark") == Some(&mark) {
+            return (received, body);
+        }
+    }
 }
 
 #[test]

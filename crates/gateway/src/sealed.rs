@@ -39,6 +39,8 @@ pub(crate) async fn call(
         Ok(opened) => opened,
         Err(refusal) => {
             refusal.report("call");
+            // How far it came is the class of its refusal, which is the log's to know.
+            timing.forget_steps();
             return refusal.plain();
         }
     };

@@ -33,6 +33,11 @@ impl ServerTiming {
         self.last = Instant::now();
     }
 
+    /// Forgets every step: which ones there were would tell more than the answer may.
+    pub fn forget_steps(&mut self) {
+        self.steps.clear();
+    }
+
     /// Since the start.
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()

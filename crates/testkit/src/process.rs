@@ -142,7 +142,7 @@ impl<'a> Launch<'a> {
             folder,
             owned,
         };
-        let line = server.wait_for_log(|line| line["message"] == "serving")?;
+        let line = server.wait_for_log(0, |line| line["message"] == "serving")?;
         server.addresses = addresses(&line["addresses"]);
         server.admin = addresses(&line["admin"]).first().copied();
         if server.addresses.is_empty() {
@@ -184,13 +184,13 @@ impl Server {
         self.log.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until a line is logged that fits; lines that are not JSON are `Null`.
+    /// Waits until a line is logged that fits, the first `from` left aside; lines that are not JSON are `Null`.
     ///
     /// # Errors
     /// When it does not come, with what did.
-    pub fn wait_for_log(&mut self, fits: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
+    pub fn wait_for_log(&mut self, from: usize, fits: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
         let until = Instant::now() + WAIT;
-        let mut looked_at = 0;
+        let mut looked_at = from;
         loop {
             let has_ended = self.child.try_wait()?.is_some();
             let mut lines = self.log.lines.lock().unwrap_or_else(PoisonError::into_inner);
