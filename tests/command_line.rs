@@ -1,7 +1,7 @@
 //! The binary as a person meets it: `demo`, `serve`, `call`, `config`, `completions`, and what they say when they cannot.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -84,6 +84,21 @@ fn the_demo_shows_success_and_the_summary_and_exits() {
         let number = line.trim_end_matches(" ms").rsplit(' ').next().unwrap();
         assert_eq!(number.split_once('.').map(|(_, decimals)| decimals.len()), Some(3), "{line}");
     }
+}
+
+#[test]
+fn the_demo_goes_on_serving_until_it_is_told_to_stop() {
+    let mut command = Command::new(BINARY);
+    let mut demo = command.args(["demo", "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines();
+    let serving = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("Serving on ")).unwrap();
+    let base = serving.split(' ').nth(2).unwrap().to_owned();
+    let output = run(&["call", "POST", &format!("{base}/transaction/purchase"), "--data", ORDER]);
+    let stopped = Command::new("kill").arg(demo.id().to_string()).status().unwrap();
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert!(demo.wait().unwrap().success() && stopped.success(), "{rest:?}");
+    assert!(text(&output.stdout).contains("SUCCESS"), "{}", text(&output.stderr));
+    assert!(rest.iter().any(|line| line.contains("sealway call POST")), "it says what to try: {rest:?}");
 }
 
 #[test]

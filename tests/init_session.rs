@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use sealway_proto::wire::Wire;
+use sealway_proto::wire::{Wire, base64};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Connection, Request};
 use sealway_testkit::wire_client::{CLIENT_ID, init, nonce, now_ms, public_key};
@@ -198,7 +198,10 @@ fn stamps_and_nonces_at_the_edge_of_what_is_taken_are_taken() {
 #[test]
 fn public_keys_of_any_other_form_are_refused() {
     let key = public_key();
-    let spki = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE";
+    // A SubjectPublicKeyInfo: its 26 bytes of header, then the very point that is taken on its own.
+    let header = base64::decode("MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgA=").unwrap();
+    let spki = base64::encode(&[header, base64::decode(&key).unwrap()].concat());
+    assert_eq!(base64::decode(&spki).unwrap().len(), 91);
     let zero = format!("B{}=", "A".repeat(86));
     for wire in BOTH {
         for bad in [
@@ -212,7 +215,7 @@ fn public_keys_of_any_other_form_are_refused() {
             format!("\" {key}\""),
             format!("\"{key}\\n\""),
             format!("\"-{}\"", &key[1..]),
-            format!("\"{spki}{}\"", &key[..88]),
+            format!("\"{spki}\""),
             // Compressed, hybrid, off the curve, all zeroes.
             "\"A2sX0fLhLEJH+Lzm5WOkQPJ3A32BLeszoPShOUXYmMKW\"".into(),
             format!("\"Bg{}\"", &key[2..]),

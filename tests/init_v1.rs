@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use sealway_proto::wire::Wire;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Answer, Connection, Request};
@@ -271,28 +273,52 @@ fn a_full_nonce_store_is_503_here_and_400_on_the_other_family_and_nothing_is_evi
     assert_eq!(first.send(full.address()).unwrap().status, 409, "an old nonce is still known");
 }
 
+fn url_base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn token(key: &EcdsaKeyPair, header: &str, claims: &serde_json::Value) -> String {
+    let signed = format!("{}.{}", url_base64(header.as_bytes()), url_base64(claims.to_string().as_bytes()));
+    let signature = key.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
+    format!("Bearer {signed}.{}", url_base64(signature.as_ref()))
+}
+
 #[test]
-fn with_a_verifier_a_bad_token_is_401_and_none_at_all_is_anonymous() {
+fn with_a_verifier_a_good_token_lengthens_a_bad_one_is_401_and_none_at_all_is_anonymous() {
+    let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
+    let point = key.public_key().as_ref();
+    let (x, y) = (url_base64(&point[1..33]), url_base64(&point[33..]));
     let folder = tempfile::tempdir().unwrap();
-    let point = {
-        use base64::Engine;
-        base64::engine::general_purpose::STANDARD.decode(public_key()).unwrap()
-    };
-    let url = |bytes: &[u8]| {
-        use base64::Engine;
-        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
-    };
-    let jwks = json!({"keys": [{"kty": "EC", "crv": "P-256", "x": url(&point[1..33]), "y": url(&point[33..])}]});
+    let jwks = json!({"keys": [{"kty": "EC", "crv": "P-256", "x": x, "y": y}]});
     std::fs::write(folder.path().join("jwks.json"), jwks.to_string()).unwrap();
-    let config = format!("{CONFIG}sessions: {{ tokens: {{ jwks_file: jwks.json }} }}\n");
+    let config = format!("{CONFIG}sessions: {{ tokens: {{ jwks_file: jwks.json, audience: us }} }}\n");
     let server = Launch::new(BINARY, &config).folder(folder.path()).start().unwrap();
-    let forged = format!("Bearer {}.{}.{}", url(br#"{"alg":"ES256"}"#), url(br#"{"exp":9999999999}"#), url(&[1; 64]));
-    let unsigned = format!("Bearer {}.{}.", url(br#"{"alg":"none"}"#), url(br#"{"exp":9999999999}"#));
-    for token in ["Bearer x", "x", "Basic eDp5", "Bearer ", &forged, &unsigned] {
-        let answer = good().header("Authorization", token).send(server.address()).unwrap();
-        assert_eq!((answer.status, answer.json()["error"].as_str()), (401, Some("Unauthorized")), "{token}");
+    let send = |token: &str| good().header("Authorization", token).send(server.address()).unwrap();
+    let es256 = r#"{"alg":"ES256"}"#;
+    let now = now_ms() / 1000;
+    let claims = |exp: u64, audience: &str| json!({"exp": exp, "aud": audience, "sub": "someone"});
+    let fine = token(&key, es256, &claims(now + 600, "us"));
+    assert_eq!(send(&fine).json()["expiresInSec"], 3600);
+    let stranger = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
+    for bad in [
+        "Bearer x",
+        "x",
+        "Basic eDp5",
+        "Bearer ",
+        &fine[..fine.len() - 4],
+        &fine.replace("Bearer", "Basic"),
+        &token(&stranger, es256, &claims(now + 600, "us")),
+        &token(&key, es256, &claims(now - 600, "us")),
+        &token(&key, es256, &claims(now + 600, "them")),
+        &token(&key, es256, &json!({"aud": "us"})),
+        &token(&key, r#"{"alg":"none"}"#, &claims(now + 600, "us")),
+        &token(&key, r#"{"alg":"HS256"}"#, &claims(now + 600, "us")),
+    ] {
+        let answer = send(bad);
+        assert_eq!((answer.status, answer.json()["error"].as_str()), (401, Some("Unauthorized")), "{bad}");
     }
-    let twice = good().header("Authorization", "Bearer x").header("Authorization", "Bearer x");
+    let twice = good().header("Authorization", fine.clone()).header("Authorization", fine);
     assert_eq!(twice.send(server.address()).unwrap().status, 401);
     assert_eq!(good().send(server.address()).unwrap().json()["expiresInSec"], 1800);
 }

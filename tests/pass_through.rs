@@ -230,6 +230,43 @@ fn large_bodies_pass_both_ways_unchanged() {
 }
 
 #[test]
+fn a_request_whose_framing_can_be_read_in_two_ways_reaches_the_service_in_one_or_not_at_all() {
+    let head = "POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+    let chunked = "5\r\nhello\r\n0\r\n\r\n";
+    for (framing, body) in [
+        ("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", chunked),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", chunked),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", chunked),
+        ("Transfer-Encoding: chunked, identity\r\n", chunked),
+        ("Transfer-Encoding: xchunked\r\n", chunked),
+        ("Transfer-Encoding : chunked\r\n", chunked),
+        ("Content-Length: 5\r\nContent-Length: 6\r\n", "hello!"),
+        ("Content-Length: 5, 6\r\n", "hello!"),
+        ("Content-Length: +5\r\n", "hello"),
+        ("Content-Length: 0x5\r\n", "hello"),
+        ("Transfer-Encoding:\r\n chunked\r\n", chunked),
+        ("Transfer-Encoding: chunked\r\n", "5;x=\"\r\nhello\r\n0\r\n\r\n"),
+        ("Transfer-Encoding: chunked\r\n", "5\nhello\n0\n\n"),
+        ("Transfer-Encoding: chunked\r\n", "-5\r\nhello\r\n0\r\n\r\n"),
+    ] {
+        let mut connection = Connection::open(server()).unwrap();
+        connection.write(format!("{head}{framing}\r\n{body}").as_bytes()).unwrap();
+        let Ok(answer) = connection.read_answer("POST") else { continue };
+        if answer.status == 200 {
+            let seen = answer.json();
+            let headers = seen["headers"].as_array().unwrap();
+            let framings = headers.iter().filter(|pair| {
+                let name = pair[0].as_str().unwrap();
+                name == "content-length" || name == "transfer-encoding"
+            });
+            assert_eq!((framings.count(), seen["body"].as_str()), (1, Some("hello")), "{framing} {body}");
+        } else {
+            assert_eq!(answer.status, 400, "the fault is the client's: {framing} {body}");
+        }
+    }
+}
+
+#[test]
 fn a_service_that_is_slow_or_breaks_off_is_no_whole_answer() {
     Request::get("/slow").send(server()).unwrap().assert_error("slow", 504, "SERVICE_UNAVAILABLE");
     let cut = Request::get("/slow-body").send(server());

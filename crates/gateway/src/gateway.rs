@@ -8,10 +8,11 @@ use std::time::Duration;
 use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Incoming};
 use metrics::{Counter, Histogram, counter, histogram};
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
-use sealway_runtime::http::{Body, Origin, discard};
+use sealway_runtime::http::{Body, BodyRefusal, Origin, discard};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::answer::plain_error;
 use sealway_sessions::{Authority, endpoint};
@@ -135,7 +136,9 @@ impl Gateway {
         let host = parts.uri.authority().map(|host| host.as_str().to_owned());
         headers::to_upstream(&mut parts.headers, origin.as_ref(), host.as_deref());
         let limits = StreamLimits { len_max: forward.body_max, idle: self.body_idle };
-        let answer = forward.upstream.call(Request::from_parts(parts, bounded(body, limits))).await;
+        // Whose body broke off must be known later: the client's is not the service's fault.
+        let body = bounded(body.map_err(|_| BodyRefusal::Broken), limits);
+        let answer = forward.upstream.call(Request::from_parts(parts, body)).await;
         timing.lap("upstream");
         match answer {
             Ok(mut response) => {
