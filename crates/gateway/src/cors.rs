@@ -44,7 +44,8 @@ impl Cors {
         Ok(cors)
     }
 
-    fn allowed(&self, request: &HeaderMap) -> Option<HeaderValue> {
+    /// The origin of a request, if it may call; `*` when any may.
+    pub fn allowed_origin(&self, request: &HeaderMap) -> Option<HeaderValue> {
         let origin = request.get(header::ORIGIN)?;
         if self.any {
             return Some(HeaderValue::from_static("*"));
@@ -53,12 +54,12 @@ impl Cors {
     }
 
     /// Answers `OPTIONS`, whether a browser asks before a request or a person is curious.
-    pub fn preflight(&self, request: &HeaderMap) -> Response<Body> {
+    pub fn preflight(&self, is_allowed: bool) -> Response<Body> {
         let mut response = Response::new(full(""));
         *response.status_mut() = StatusCode::NO_CONTENT;
         let headers = response.headers_mut();
         headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW_METHODS));
-        if self.allowed(request).is_some() {
+        if is_allowed {
             headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ALLOW_METHODS));
             headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(ALLOW_HEADERS));
             if let Some(max_age) = &self.max_age {
@@ -68,7 +69,7 @@ impl Cors {
         response
     }
 
-    /// Lets the page at an allowed origin read an answer. One that carries a service's own permission is left alone.
+    /// Lets the page at an allowed origin (of [`Cors::allowed_origin`]) read an answer. One that carries a service's own permission is left alone.
     pub fn apply(&self, origin: Option<HeaderValue>, response: &mut HeaderMap) {
         let Some(origin) = origin else { return };
         if response.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
@@ -79,11 +80,6 @@ impl Cors {
         }
         response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         response.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSE_HEADERS));
-    }
-
-    /// What [`Cors::apply`] needs of a request, before the request goes on.
-    pub fn origin_of(&self, request: &HeaderMap) -> Option<HeaderValue> {
-        self.allowed(request)
     }
 }
 
@@ -111,9 +107,10 @@ mod tests {
         let cors = Cors::new(&["http://localhost:4200".into()], 600).unwrap();
         let mut request = HeaderMap::new();
         request.insert(header::ORIGIN, HeaderValue::from_static("http://localhost:4201"));
-        assert!(cors.preflight(&request).headers().get(header::ACCESS_CONTROL_ALLOW_HEADERS).is_none());
+        let origin = cors.allowed_origin(&request);
+        assert!(cors.preflight(origin.is_some()).headers().get(header::ACCESS_CONTROL_ALLOW_HEADERS).is_none());
         let mut response = HeaderMap::new();
-        cors.apply(cors.origin_of(&request), &mut response);
+        cors.apply(origin, &mut response);
         assert!(response.is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{HeaderName, HeaderValue};
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -69,15 +69,14 @@ impl Gateway {
         let (parts, body) = request.into_parts();
         let listener = parts.extensions.get::<Origin>().map(|origin| origin.listener.clone());
         let found = find(&self.routes, listener.as_deref().unwrap_or_default(), parts.uri.path());
-        let origin = self.cors.origin_of(&parts.headers);
+        let origin = self.cors.allowed_origin(&parts.headers);
+        let preflight = is_preflight(&parts.method, &parts.headers);
         let (mut response, metrics) = match found {
             Found::Route(index, route) => {
                 let span = tracing::debug_span!("request", route = %route.name, method = %parts.method, path = parts.uri.path());
                 (self.answer(route, parts, body, &mut timing).instrument(span).await, &self.metrics[index])
             }
-            Found::None | Found::Disguised if is_preflight(&parts.method, &parts.headers) => {
-                (self.cors.preflight(&parts.headers), &self.unrouted)
-            }
+            Found::None | Found::Disguised if preflight => (self.cors.preflight(origin.is_some()), &self.unrouted),
             Found::None => {
                 discard(body).await;
                 (plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"), &self.unrouted)
@@ -88,6 +87,10 @@ impl Gateway {
                 (plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR"), &self.unrouted)
             }
         };
+        // A service without a word on CORS has not answered the browser's question.
+        if preflight && origin.is_some() && !response.headers().contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) {
+            response = self.cors.preflight(true);
+        }
         self.cors.apply(origin, response.headers_mut());
         if let Ok(value) = HeaderValue::try_from(timing.header()) {
             response.headers_mut().append(SERVER_TIMING, value);
@@ -106,7 +109,7 @@ impl Gateway {
         };
         if parts.method == Method::OPTIONS {
             discard(body).await;
-            return self.cors.preflight(&parts.headers);
+            return self.cors.preflight(self.cors.allowed_origin(&parts.headers).is_some());
         }
         match forward {
             None => endpoint::handle(&self.authority, Request::from_parts(parts, body), timing).await,
