@@ -49,11 +49,9 @@ pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyh
     let folder = tempfile::tempdir()?;
     let port = free_port()?;
     let bare = Server::start(&me, &["bare", &port.to_string()], port, SERVER_CORE)?;
-    // The upstream stands on the load's core: its CPU is not the gateway's.
+    // The upstream stands on the load's core: its CPU is not the gateway's. It answers what it was sent.
     let upstream_port = free_port()?;
-    let config = write_config(folder.path(), "upstream", upstream_port, "demo:", "memory:")?;
-    let upstream = Server::start(&sealway, &["serve", "--config", &config], upstream_port, LOAD_CORE)?;
-    // What stands behind must be an ordinary service: it gets the plaintext on a plain route.
+    let upstream = Server::start(&me, &["bare", &upstream_port.to_string()], upstream_port, LOAD_CORE)?;
     let behind = format!("http://127.0.0.1:{}", upstream.port);
     let mut servers = vec![bare];
     for (name, target, store) in
@@ -69,12 +67,12 @@ pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyh
         case("bare hyper 200, 1 KiB each way", 0, Kind::Bare(1024)),
         case("bare hyper 200, 64 KiB each way", 0, Kind::Bare(65_536)),
         case("init, memory", 1, Kind::Init),
-        case("sealed call 1 KiB, demo in process", 1, Kind::Call(1024)),
-        case("sealed call 64 KiB, demo in process", 1, Kind::Call(65_536)),
-        case("sealed call 1 KiB, TCP upstream", 2, Kind::Call(1024)),
-        case("sealed call 64 KiB, TCP upstream", 2, Kind::Call(65_536)),
+        case("sealed call 1 KiB, small answer, demo in process", 1, Kind::Call(1024)),
+        case("sealed call 64 KiB, small answer, demo in process", 1, Kind::Call(65_536)),
+        case("sealed call 1 KiB each way, TCP upstream", 2, Kind::Call(1024)),
+        case("sealed call 64 KiB each way, TCP upstream", 2, Kind::Call(65_536)),
         case("init, embedded", 3, Kind::Init),
-        case("sealed call 1 KiB, embedded", 3, Kind::Call(1024)),
+        case("sealed call 1 KiB, small answer, embedded", 3, Kind::Call(1024)),
     ];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for round in 0..=rounds {
@@ -100,11 +98,10 @@ pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyh
 }
 
 fn write_config(folder: &Path, name: &str, port: u16, target: &str, store: &str) -> anyhow::Result<String> {
-    let sealed = if name == "upstream" { "off" } else { "required" };
     let path = folder.join(format!("{name}.yaml"));
     let text = format!(
         "listeners: [{{ address: '127.0.0.1:{port}' }}]\nroutes:\n  - {{ match: {{ path_prefix: /session/ }}, sessions: {{}} }}\n  \
-         - {{ match: {{}}, sealed: '{sealed}', upstream: shop }}\nupstreams: {{ shop: {{ servers: ['{target}'] }} }}\n\
+         - {{ match: {{}}, sealed: required, upstream: shop }}\nupstreams: {{ shop: {{ servers: ['{target}'] }} }}\n\
          sessions: {{ store: '{store}', allow_generated_kek: true }}\ntelemetry: {{ log_level: warn }}\n"
     );
     std::fs::write(&path, text)?;

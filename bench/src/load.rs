@@ -55,10 +55,18 @@ pub(crate) async fn drive(port: u16, kind: Kind, time: Duration) -> anyhow::Resu
             })
         })
         .collect();
+    // The load's core never sleeps: else each answer would cost the server the waking of another core, and only where
+    // the load is lighter than the server.
+    let awake = tokio::task::spawn_local(async {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
     let mut requests = 0;
     for task in tasks {
         requests += task.await??;
     }
+    awake.abort();
     Ok(Outcome { requests, elapsed: start.elapsed() })
 }
 
@@ -110,9 +118,9 @@ impl Connection {
                 let range = connection.round_trip().await?;
                 let answer = &connection.input[range];
                 connection.session = Some(init.finish(provider, answer, now_ms(), &mut |_| ())?);
-                let frame = r#"{"schemeCode":"","amount":5000}"#.len();
-                let code = "x".repeat(len.saturating_sub(frame));
-                connection.plaintext = format!(r#"{{"schemeCode":"{code}","amount":5000}}"#).into_bytes();
+                let frame = r#"{"schemeCode":"AEF","amount":5000,"note":""}"#.len();
+                let note = "x".repeat(len.saturating_sub(frame));
+                connection.plaintext = format!(r#"{{"schemeCode":"AEF","amount":5000,"note":"{note}"}}"#).into_bytes();
             }
         }
         Ok(connection)
