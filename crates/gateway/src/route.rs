@@ -1,6 +1,5 @@
 //! Which policy a request falls under: the first route that matches.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::HeaderValue;
@@ -89,9 +88,8 @@ pub struct Route {
 
 impl Route {
     fn matches(&self, listener: &str, path: &str) -> bool {
-        let on_listener = self.listeners.is_empty() || self.listeners.iter().any(|name| &**name == listener);
         let any_path = self.paths.is_empty() && self.path_prefixes.is_empty();
-        on_listener
+        self.is_on(listener)
             && (any_path
                 || self.paths.iter().any(|exact| exact == path)
                 || self.path_prefixes.iter().any(|prefix| path.starts_with(prefix.as_str())))
@@ -99,7 +97,6 @@ impl Route {
 
     /// As a service might read the path that takes no notice of case, or of a slash at the end.
     fn matches_loosely(&self, listener: &str, path: &str) -> bool {
-        let on_listener = self.listeners.is_empty() || self.listeners.iter().any(|name| &**name == listener);
         let bare = path.trim_end_matches('/');
         let begins = |prefix: &String| {
             let prefix = prefix.trim_end_matches('/');
@@ -107,10 +104,14 @@ impl Route {
                 && (bare.len() == prefix.len() || bare.as_bytes().get(prefix.len()) == Some(&b'/'))
         };
         let any_path = self.paths.is_empty() && self.path_prefixes.is_empty();
-        on_listener
+        self.is_on(listener)
             && (any_path
                 || self.paths.iter().any(|exact| exact.trim_end_matches('/').eq_ignore_ascii_case(bare))
                 || self.path_prefixes.iter().any(|prefix| path.starts_with(prefix.as_str()) || begins(prefix)))
+    }
+
+    fn is_on(&self, listener: &str) -> bool {
+        self.listeners.is_empty() || self.listeners.iter().any(|name| &**name == listener)
     }
 
     fn requires_seal(&self) -> bool {
@@ -133,46 +134,65 @@ pub enum Found<'a> {
 /// Finds the first route that matches.
 pub fn find<'a>(routes: &'a [Route], listener: &str, path: &str) -> Found<'a> {
     let found = routes.iter().enumerate().find(|(_, route)| route.matches(listener, path));
-    if found.is_none_or(|(_, route)| !route.requires_seal()) && routes.iter().any(Route::requires_seal) {
-        let plain = canonical(path);
-        let loosely = routes.iter().find(|route| route.matches_loosely(listener, &plain));
-        if loosely.is_some_and(Route::requires_seal) {
+    if found.is_none_or(|(_, route)| !route.requires_seal())
+        && routes.iter().any(|route| route.requires_seal() && route.is_on(listener))
+    {
+        let sealed = |path: &str| {
+            let loosely = routes.iter().find(|route| route.matches_loosely(listener, path));
+            loosely.is_some_and(Route::requires_seal)
+        };
+        let disguised = match is_unusual(path) {
+            true => readings(path).iter().any(|reading| reading.as_deref().is_none_or(sealed)),
+            false => sealed(path),
+        };
+        if disguised {
             return Found::Disguised;
         }
     }
     found.map_or(Found::None, |(index, route)| Found::Route(index, route))
 }
 
-/// The path as a lenient service might read it: percent-decoded, `\` as `/`, empty and dot segments resolved.
-fn canonical(path: &str) -> Cow<'_, str> {
-    if !path.contains(['%', '\\', ';']) && !path.contains("//") && !path.contains("/.") {
-        return Cow::Borrowed(path);
+/// Whether services may disagree on what the path is.
+fn is_unusual(path: &str) -> bool {
+    path.contains(['%', '\\', ';']) || path.contains("//") || path.contains("/.")
+}
+
+/// The path as lenient services might read it: percent-decoded not at all, once, or twice (by a chain of them). `None`
+/// is a path on which they disagree so much that it may be any.
+fn readings(path: &str) -> [Option<String>; 3] {
+    let bytes = path.as_bytes();
+    let once = percent_decoded(bytes);
+    let twice = percent_decoded(&once);
+    [bytes, &once, &twice].map(reading)
+}
+
+/// With `\` as `/`, and without parameters, empty segments and dots.
+fn reading(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    // A slash within parameters is cut with them by one service, and ends them for another.
+    let hides_slash = |segment: &str| segment.split_once(';').is_some_and(|(_, cut)| cut.contains(['%', '\\']));
+    if text.split('/').any(hides_slash) {
+        return None;
     }
-    let mut bytes = path.as_bytes().to_vec();
-    // Twice: what is encoded twice is decoded twice by a chain of services.
-    for _ in 0..2 {
-        bytes = percent_decoded(&bytes);
-    }
-    let text = String::from_utf8_lossy(&bytes).replace('\\', "/");
-    let mut segments: Vec<&str> = Vec::new();
+    let text = text.replace('\\', "/");
+    let mut plain = String::with_capacity(text.len() + 1);
+    let mut ends_open = true;
     for segment in text.split('/') {
         match segment.split(';').next().unwrap_or_default() {
-            "" | "." => {}
-            ".." => {
-                segments.pop();
+            // Which segment it takes away depends on whether empty ones count.
+            ".." => return None,
+            "" | "." => ends_open = true,
+            segment => {
+                ends_open = false;
+                plain.push('/');
+                plain.push_str(segment);
             }
-            segment => segments.push(segment),
         }
     }
-    let mut plain = String::with_capacity(path.len());
-    for segment in &segments {
-        plain.push('/');
-        plain.push_str(segment);
-    }
-    if text.ends_with('/') || segments.is_empty() {
+    if ends_open {
         plain.push('/');
     }
-    Cow::Owned(plain)
+    Some(plain)
 }
 
 fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
@@ -232,6 +252,14 @@ mod tests {
             "/x/%2e%2e/transaction/purchase",
             "\\transaction\\purchase",
             "/transaction;v=1/purchase",
+            // Found by fuzzing: services differ in which segment `..` takes away, and in how often they decode.
+            "/./transaction//../purchase",
+            "/x/%2e%2e/transaction/%252e%252e/y",
+            "/x/../transaction/a%2f..%2f..%2fb",
+            "/./transaction/.",
+            "/./transaction/;x",
+            "/;\\x/transaction/purchase",
+            "/;a%2fb/%74ransaction/purchase",
             "/TRANSACTION/purchase",
             "/Transaction/Purchase",
             "/transaction",

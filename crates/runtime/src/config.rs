@@ -9,6 +9,7 @@ use figment::providers::{Env, Serialized};
 pub use figment::value::Value;
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Largest configuration file.
@@ -46,22 +47,27 @@ impl Layers {
     ///
     /// # Errors
     /// [`ConfigError`], naming the file.
-    pub fn file<T: DeserializeOwned>(self, path: &Path) -> Result<Self, ConfigError> {
+    pub fn file<T: DeserializeOwned + Serialize>(self, path: &Path) -> Result<Self, ConfigError> {
         let text = read_bounded(path, FILE_LEN_MAX)?;
         self.text::<T>(&path.display().to_string(), &text)
     }
 
-    /// YAML text that is called `name` in errors, checked as a file is.
+    /// YAML text that is called `name` in errors, checked as a file is. The layer holds what was checked, not the text read
+    /// again without its types: there, `off` for a word would be false and `3000` for a name a number.
     ///
     /// # Errors
     /// [`ConfigError`].
-    pub fn text<T: DeserializeOwned>(self, name: &str, text: &str) -> Result<Self, ConfigError> {
+    pub fn text<T: DeserializeOwned + Serialize>(self, name: &str, text: &str) -> Result<Self, ConfigError> {
         let within = |err: ConfigError| ConfigError(format!("{name}: {}", err.0));
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             return Err(ConfigError(format!("{name}: the file holds no settings")));
         }
-        load_yaml::<T>(text).map_err(within)?;
-        let values: Dict = load_yaml(text).map_err(within)?;
+        let checked: T = load_yaml(text).map_err(within)?;
+        let unusable = |err: figment::Error| ConfigError(format!("{name}: {err}"));
+        let Value::Dict(_, mut values) = Value::serialize(&checked).map_err(unusable)? else {
+            return Err(ConfigError(format!("{name}: expected settings by name")));
+        };
+        drop_unset(&mut values);
         Ok(Layers { figment: self.figment.merge(Named { name: name.to_owned(), values }) })
     }
 
@@ -111,6 +117,20 @@ impl Provider for Named {
 
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
         Ok(Profile::Default.collect(self.values.clone()))
+    }
+}
+
+/// Takes out settings without a value: they are as good as absent.
+fn drop_unset(values: &mut Dict) {
+    values.retain(|_, value| !matches!(value, Value::Empty(..)));
+    values.values_mut().for_each(drop_unset_within);
+}
+
+fn drop_unset_within(value: &mut Value) {
+    match value {
+        Value::Dict(_, values) => drop_unset(values),
+        Value::Array(_, items) => items.iter_mut().for_each(drop_unset_within),
+        _ => {}
     }
 }
 
@@ -190,5 +210,44 @@ impl Problems {
     /// [`ConfigError`] with one line a problem.
     pub fn into_result(self) -> Result<(), ConfigError> {
         if self.0.is_empty() { Ok(()) } else { Err(ConfigError(self.0.join("\n"))) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, serde::Deserialize, serde::Serialize)]
+    #[serde(default)]
+    struct Settings {
+        word: Option<String>,
+        name: String,
+        section: Section,
+    }
+
+    #[derive(Debug, Default, PartialEq, serde::Deserialize, serde::Serialize)]
+    #[serde(default)]
+    struct Section {
+        number: Option<u32>,
+    }
+
+    #[test]
+    fn a_file_that_passes_its_check_means_the_same_in_the_layers() {
+        for text in
+            ["word: off\nname: 3000", "word: 'off'\nname: '3000'\nsection:\n", "{word: off, name: 0x1, section: ~}"]
+        {
+            let checked: Settings = load_yaml(text).unwrap();
+            let layered: Settings = Layers::new().text::<Settings>("test", text).unwrap().extract().unwrap();
+            assert_eq!(layered, checked, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_file_leaves_out_is_left_to_the_other_layers() {
+        let layers = Layers::new().text::<Settings>("test", "name: a\nsection: { number: ~ }").unwrap();
+        let layers = layers.values(vec![("section.number".into(), 5_u32.into()), ("word".into(), "b".into())]);
+        let settings: Settings = layers.extract().unwrap();
+        let expected = Settings { word: Some("b".into()), name: "a".into(), section: Section { number: Some(5) } };
+        assert_eq!(settings, expected);
     }
 }

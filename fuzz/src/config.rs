@@ -1,0 +1,59 @@
+//! `config`: YAML text to checked settings, in the sections of `sealway serve`.
+
+use std::collections::BTreeMap;
+
+use sealway_gateway::config::{RawCors, RawGateway, RawLimits, RawListener, RawRoute, RawUpstream};
+use sealway_runtime::config::{ConfigError, Layers, Problems, load_yaml};
+use sealway_runtime::telemetry::RawTelemetry;
+use sealway_sessions::config::{RawCompat, RawReplay, RawSessions};
+use serde::{Deserialize, Serialize};
+
+/// The configuration of `serve` without its admin listener, which the binary keeps to itself.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawServe {
+    listeners: Vec<RawListener>,
+    routes: Vec<RawRoute>,
+    upstreams: BTreeMap<String, RawUpstream>,
+    sessions: RawSessions,
+    replay: RawReplay,
+    compat: RawCompat,
+    cors: RawCors,
+    limits: RawLimits,
+    telemetry: RawTelemetry,
+}
+
+/// The checked sections as text, or their problems.
+fn resolve(raw: &RawServe) -> Result<String, ConfigError> {
+    let mut problems = Problems::default();
+    let sections = RawGateway {
+        listeners: &raw.listeners,
+        routes: &raw.routes,
+        upstreams: &raw.upstreams,
+        cors: &raw.cors,
+        limits: &raw.limits,
+    };
+    let gateway = sealway_gateway::config::resolve(sections, &mut problems);
+    let sessions = sealway_sessions::config::resolve(&raw.sessions, &raw.replay, &raw.compat, None, &mut problems);
+    let telemetry = raw.telemetry.resolve(&mut problems);
+    problems.into_result()?;
+    Ok(format!("{gateway:?}\n{sessions:?}\n{telemetry:?}"))
+}
+
+/// The target.
+pub fn config(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(raw) = load_yaml::<RawServe>(text) else { return };
+    let Ok(checked) = resolve(&raw) else { return };
+    assert_eq!(resolve(&raw).ok().as_ref(), Some(&checked), "resolving is not repeatable");
+
+    // What `config print` shows is a configuration, and the same one.
+    let printed = serde_json::to_string(&raw).expect("raw types can be printed");
+    let again = load_yaml::<RawServe>(&printed).unwrap_or_else(|err| panic!("{err} in {printed}"));
+    assert_eq!(resolve(&again).ok().as_ref(), Some(&checked), "as printed it says something else: {printed}");
+
+    // The way that the binary takes, through layers, comes out at the same place.
+    let Ok(layers) = Layers::new().text::<RawServe>("fuzz", text) else { return };
+    let layered = layers.extract::<RawServe>().unwrap_or_else(|err| panic!("{err} for {printed}"));
+    assert_eq!(resolve(&layered).ok().as_ref(), Some(&checked), "layers say something else than {printed}");
+}
