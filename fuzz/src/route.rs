@@ -6,7 +6,7 @@
 //! The reference reads the path as different services do: percent-decoded not at all, once or twice; `\` a slash or not;
 //! `;parameters` cut or not; empty segments dropped or kept; then dot segments resolved (RFC 3986 section 5.2.4, and
 //! `%2e` for a dot, as the URL standard has it, while at most two decodings are needed). If any of them lands in the
-//! sealed route, the plain one must not have it.
+//! sealed route, letter case and a slash at the end aside, the plain one must not have it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -39,7 +39,7 @@ pub fn routes(data: &[u8]) {
     }
     for reading in readings(path) {
         let read = String::from_utf8_lossy(&reading);
-        assert!(!matches(sealed, &reading), "{path:?} is forwarded in plain, and may be read as {read:?}");
+        assert!(!matches_loosely(sealed, &reading), "{path:?} is forwarded in plain, and may be read as {read:?}");
     }
 }
 
@@ -71,6 +71,21 @@ fn matches(matcher: &str, path: &[u8]) -> bool {
     }
 }
 
+/// As a service that takes no notice of case, nor of a slash at the end of a path or of a prefix that has one.
+fn matches_loosely(matcher: &str, path: &[u8]) -> bool {
+    let bare = |path: &[u8]| {
+        let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        path[..end].to_ascii_lowercase()
+    };
+    let mut slashed = bare(path);
+    slashed.push(b'/');
+    match matcher.strip_prefix('=') {
+        Some(exact) => bare(path) == bare(exact.as_bytes()),
+        None if matcher.ends_with('/') => slashed.starts_with(matcher.to_ascii_lowercase().as_bytes()),
+        None => matches(matcher, path),
+    }
+}
+
 /// The path as different services read it. Parameters may be cut before decoding as well as after.
 fn readings(path: &str) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
@@ -78,6 +93,10 @@ fn readings(path: &str) -> Vec<Vec<u8>> {
     for decoded in 0..3 {
         for text in &texts {
             for choice in 0..8 {
+                // A choice that changes nothing is not worth the time.
+                if (choice & 1 != 0 && !text.contains(&b'\\')) || (choice & 2 != 0 && !text.contains(&b';')) {
+                    continue;
+                }
                 // After two decodings an escape is a text: a third one is not promised.
                 all.push(read(text, decoded < 2, choice & 1 != 0, choice & 2 != 0, choice & 4 != 0));
             }
