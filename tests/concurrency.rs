@@ -222,3 +222,36 @@ fn draining_ends_at_its_bound_with_whoever_is_left() {
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(5), "{took:?}");
     assert!(server.log().iter().any(|line| line.contains("still busy")));
 }
+
+#[test]
+fn bodies_that_are_held_whole_have_one_bound_together() {
+    let config = "
+listeners: [{ address: '127.0.0.1:0' }]
+routes:
+  - { match: { path_prefix: /session/ }, sessions: {} }
+  - { match: { path_prefix: /transaction/ }, sealed: required, upstream: shop, sealed_body_max: 16777216 }
+upstreams: { shop: { servers: ['demo:'] } }
+limits: { buffered_bytes_max: 134217728 }
+";
+    let server = Launch::new(BINARY, config).start().unwrap();
+    // Each announces 16 MiB and sends nothing. Eight of them, and a KiB each, are over 128 MiB.
+    let head = b"POST /transaction/purchase HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n";
+    let slow: Vec<std::net::TcpStream> = (0..7)
+        .map(|_| {
+            let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
+            std::io::Write::write_all(&mut stream, head).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let large = Request::post("/transaction/purchase", vec![b'x'; 16 * 1024 * 1024]).send(server.address()).unwrap();
+    large.assert_error("over the bound", 503, "SERVICE_UNAVAILABLE");
+    assert_eq!(large.header("retry-after"), Some("1"));
+    // What is small still fits beside them.
+    let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    assert_eq!(agreed.call("/transaction/purchase", br#"{"schemeCode":"A","amount":1}"#).unwrap().0.status, 200);
+    drop(slow);
+    std::thread::sleep(Duration::from_millis(300));
+    let large = Request::post("/transaction/purchase", vec![b'x'; 16 * 1024 * 1024]).send(server.address()).unwrap();
+    large.assert_error("within it again", 400, "CRYPTO_ERROR");
+}

@@ -197,6 +197,17 @@ fn a_store_that_cannot_write_refuses_with_503_and_health_says_so() {
     let health = Request::get("/health").send(server.address()).unwrap();
     assert_eq!((health.status, health.json()["status"].as_str()), (200, Some("degraded")));
     assert_eq!(health.json()["store"], "embedded");
+
+    // The disk is back: so is everything, without a restart.
+    server.allow_file_writes().unwrap();
+    for wire in BOTH {
+        assert_eq!(init(wire, "/session/init", CLIENT_ID, None).1.send(server.address()).unwrap().status, 200);
+    }
+    assert_eq!(Request::get("/ready").send(server.address()).unwrap().status, 200);
+    for agreed in &agreed {
+        let ahead = agreed.seal_as(PURCHASE, ORDER, &(now_ms() + 60_000).to_string(), &nonce()).0;
+        assert_eq!(ahead.send(server.address()).unwrap().status, 200);
+    }
 }
 
 #[test]

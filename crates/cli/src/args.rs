@@ -68,7 +68,7 @@ pub(crate) enum ConfigAction {
         /// The file
         file: PathBuf,
     },
-    /// Print it as it is in force: file, then environment
+    /// Print what is set, by file and environment together; what would be adjusted is warned of
     Print {
         /// The file
         file: PathBuf,

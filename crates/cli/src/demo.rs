@@ -2,7 +2,7 @@
 
 use anyhow::{Context, anyhow, bail};
 use sealway_client::{Client, Options};
-use sealway_runtime::shutdown::stop_signal;
+use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::telemetry;
 
 use crate::serve::Running;
@@ -23,6 +23,7 @@ pub(crate) async fn run(args: args::Demo) -> anyhow::Result<()> {
     let folder = temporary.as_ref().map(|temporary| temporary.path()).or(args.data.as_deref());
     let config = config::demo(args.port, folder.context("no folder")?)?;
     let _telemetry = telemetry::init(&config.telemetry, "sealway-demo").map_err(|err| anyhow!(err))?;
+    let mut signals = StopSignals::install()?;
     let running = Running::start(&config)?;
     let port = running.addresses.first().context("no address")?.port();
     let base = format!("http://localhost:{port}");
@@ -37,7 +38,7 @@ pub(crate) async fn run(args: args::Demo) -> anyhow::Result<()> {
     }
     println!("Serving on {base} until Ctrl-C. From another terminal:\n");
     println!("  sealway call POST {base}{PATH} --data '{PURCHASE}' -v\n");
-    stop_signal().await?;
+    signals.stopped().await;
     println!("Stopping.");
     running.stop(config.gateway.drain).await;
     Ok(())

@@ -8,9 +8,8 @@ use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayService;
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
-use sealway_runtime::shutdown::{Shutdown, stop_signal};
+use sealway_runtime::shutdown::{Shutdown, StopSignals};
 use sealway_runtime::{http, listener, telemetry};
-use sealway_sessions::Authority;
 use sealway_sessions::admin::Admin;
 use sealway_sessions::config::strong_secret;
 
@@ -31,10 +30,11 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
     for warning in warnings.iter().chain(&config.warnings) {
         tracing::warn!("{warning}");
     }
+    let mut signals = StopSignals::install()?;
     let running = Running::start(&config)?;
     let (addresses, admin) = (&running.addresses, &running.admin_addresses);
     tracing::info!(?addresses, ?admin, version = env!("CARGO_PKG_VERSION"), "serving");
-    let signal = stop_signal().await?;
+    let signal = signals.stopped().await;
     tracing::info!(signal, "stopping: what is in flight is answered");
     running.stop(config.gateway.drain).await;
     Ok(())
@@ -46,7 +46,6 @@ pub(crate) struct Running {
     pub(crate) addresses: Vec<SocketAddr>,
     admin_addresses: Vec<SocketAddr>,
     shutdown: Shutdown,
-    authority: Arc<Authority>,
 }
 
 impl Running {
@@ -103,7 +102,7 @@ impl Running {
                 }
             }
         });
-        Ok(Running { addresses, admin_addresses, shutdown, authority })
+        Ok(Running { addresses, admin_addresses, shutdown })
     }
 
     /// Accepts nothing new, answers what is in flight, and ends after `drain` at the latest.
@@ -112,8 +111,6 @@ impl Running {
         if left > 0 {
             tracing::warn!(left, "some connections were still busy and were closed");
         }
-        // The last word of the clock, so that the next start refuses what this one may have seen.
-        self.authority.maintain().await;
         tracing::info!("stopped");
     }
 }

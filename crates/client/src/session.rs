@@ -70,7 +70,7 @@ pub enum Error {
 }
 
 /// How to agree a session.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The wire.
     pub wire: Wire,
@@ -140,6 +140,19 @@ pub struct Answer {
     pub timings: Timings,
     /// What went over the wire.
     pub seen: Seen,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("wire", &self.wire)
+            .field("init_path", &self.init_path)
+            .field("client_id", &self.client_id)
+            .field("ttl_sec", &self.ttl_sec)
+            .field("token", &self.token.as_ref().map(|_| "redacted"))
+            .field("timeout", &self.timeout)
+            .finish()
+    }
 }
 
 struct Agreed {
@@ -259,7 +272,11 @@ impl Client {
         if let Some(agreed) = self.agreed.read().await.as_ref().filter(|agreed| usable(agreed)) {
             return Ok(agreed.clone());
         }
-        let mut slot = self.agreed.write().await;
+        // Whoever waits here waits for another's exchange, and no longer than for one of its own.
+        let after = self.options.timeout;
+        let mut slot = tokio::time::timeout(after, self.agreed.write())
+            .await
+            .map_err(|_| Error::Timeout { url: self.base.to_string(), after })?;
         // Another task may have been faster.
         if let Some(agreed) = slot.as_ref().filter(|agreed| usable(agreed)) {
             return Ok(agreed.clone());

@@ -22,7 +22,9 @@ use crate::route::{Action, Forward, Route, Sealed};
 use crate::upstream::{Target, Upstream, UpstreamLimits};
 
 const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
+/// Largest `sealed_body_max`.
 const SEALED_BODY_MAX: usize = 64 * 1024 * 1024;
+const BUFFERED_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
 
 /// One text, or several.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -126,6 +128,7 @@ pub struct RawLimits {
     header_timeout_ms: Option<u64>,
     body_idle_ms: Option<u64>,
     streams_max: Option<u32>,
+    buffered_bytes_max: Option<usize>,
     drain_ms: Option<u64>,
 }
 
@@ -189,6 +192,7 @@ pub struct GatewayConfig {
     /// How long draining may take.
     pub drain: Duration,
     body_idle: Duration,
+    buffered_bytes_max: usize,
     cors: Cors,
     upstreams: BTreeMap<String, (CheckedTarget, UpstreamLimits)>,
     routes: Vec<CheckedRoute>,
@@ -239,7 +243,13 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
         header_timeout,
         streams_max: problems.bounded("limits.streams_max", limits.streams_max, defaults.streams_max, 1..=10_000),
     };
-    GatewayConfig { listeners, http, drain, body_idle, cors, upstreams, routes }
+    let buffered_bytes_max = problems.bounded(
+        "limits.buffered_bytes_max",
+        limits.buffered_bytes_max,
+        BUFFERED_BYTES_DEFAULT,
+        2 * SEALED_BODY_MAX..=64 * 1024 * 1024 * 1024,
+    );
+    GatewayConfig { listeners, http, drain, body_idle, buffered_bytes_max, cors, upstreams, routes }
 }
 
 fn resolve_listeners(raw: &[RawListener], problems: &mut Problems) -> Vec<Listener> {
@@ -410,6 +420,6 @@ impl GatewayConfig {
                 action,
             })
         });
-        Gateway::new(authority, routes.collect(), self.cors.clone(), self.body_idle)
+        Gateway::new(authority, routes.collect(), self.cors.clone(), self.body_idle, self.buffered_bytes_max)
     }
 }

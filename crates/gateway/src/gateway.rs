@@ -5,17 +5,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue};
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Incoming};
 use metrics::{Counter, Histogram, counter, histogram};
+use sealway_proto::limits::INIT_V1_BODY_MAX;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use sealway_runtime::http::{Body, BodyRefusal, Origin, discard};
 use sealway_runtime::timing::ServerTiming;
-use sealway_sessions::answer::plain_error;
+use sealway_sessions::answer::{plain_error, unavailable};
 use sealway_sessions::{Authority, endpoint};
+use tokio::sync::Semaphore;
 use tracing::Instrument;
 
 use crate::body::{StreamLimits, bounded};
@@ -52,15 +54,32 @@ pub struct Gateway {
     routes: Vec<Route>,
     cors: Cors,
     body_idle: Duration,
+    /// KiB of request bodies that may be held whole at once: sealed ones and inits.
+    buffered_kib: Semaphore,
     metrics: Vec<RouteMetrics>,
     unrouted: RouteMetrics,
 }
 
 impl Gateway {
-    /// Puts the parts together. `body_idle` is how long the next chunk of a request's body may take.
-    pub fn new(authority: Arc<Authority>, routes: Vec<Route>, cors: Cors, body_idle: Duration) -> Self {
+    /// Puts the parts together. `body_idle` is how long the next chunk of a request's body may take, `buffered_max` how
+    /// many bytes of request bodies may be held whole at once, over all connections.
+    pub fn new(
+        authority: Arc<Authority>,
+        routes: Vec<Route>,
+        cors: Cors,
+        body_idle: Duration,
+        buffered_max: usize,
+    ) -> Self {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
-        Gateway { authority, routes, cors, body_idle, metrics, unrouted: RouteMetrics::new("none") }
+        Gateway {
+            authority,
+            routes,
+            cors,
+            body_idle,
+            buffered_kib: Semaphore::new(buffered_max / 1024),
+            metrics,
+            unrouted: RouteMetrics::new("none"),
+        }
     }
 
     /// Answers a request, whatever it is.
@@ -111,11 +130,23 @@ impl Gateway {
             discard(body).await;
             return self.cors.preflight(self.cors.allowed_origin(&parts.headers).is_some());
         }
+        if let Some(forward) = forward.filter(|forward| forward.sealed == Sealed::Optional)
+            && !looks_sealed(&parts)
+        {
+            return self.pass_through(forward, parts, body, timing).await;
+        }
+        // Held until the answer is there: what a connection may send whole is bounded, and so is what all may together.
+        let len_max = forward.map_or(INIT_V1_BODY_MAX, |forward| forward.sealed_body_max) as u64;
+        let len = body.size_hint().upper().unwrap_or(len_max).min(len_max);
+        let Ok(_held) = self.buffered_kib.try_acquire_many(u32::try_from(len / 1024 + 1).unwrap_or(u32::MAX)) else {
+            tracing::warn!("refused: limits.buffered_bytes_max is reached");
+            discard(body).await;
+            let mut response = unavailable();
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            return response;
+        };
         match forward {
             None => endpoint::handle(&self.authority, Request::from_parts(parts, body), timing).await,
-            Some(forward) if forward.sealed == Sealed::Optional && !looks_sealed(&parts) => {
-                self.pass_through(forward, parts, body, timing).await
-            }
             Some(forward) => sealed::call(&self.authority, forward, parts, body, timing).await,
         }
     }

@@ -13,7 +13,7 @@ use crate::body::{StreamLimits, bounded, refusal_behind};
 use crate::demo::DemoService;
 
 /// Deadlines and bounds of an upstream.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct UpstreamLimits {
     /// Until a connection stands, in milliseconds.
     pub connect_ms: u64,

@@ -15,6 +15,7 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::Service;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -47,6 +48,9 @@ pub enum BodyRefusal {
     Broken,
 }
 
+/// How much memory is taken on the strength of an announced length alone.
+const ANNOUNCED_MAX: usize = 128 * 1024;
+
 /// How much of a refused body is read and thrown away, so that the client, still sending, gets to read its answer.
 const DISCARD_MAX: u64 = 16 * 1024 * 1024;
 const DISCARD_TIME: Duration = Duration::from_secs(5);
@@ -63,7 +67,9 @@ where
         discard(body).await;
         return Err(BodyRefusal::TooLarge);
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(body.size_hint().lower()).unwrap_or_default());
+    // A length that is only announced is not memory yet.
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(announced.min(ANNOUNCED_MAX));
     let read = async {
         while let Some(frame) = body.frame().await {
             let Ok(mut data) = frame.map_err(|_| BodyRefusal::Broken)?.into_data() else { continue };
@@ -113,6 +119,8 @@ where
 ///
 /// All of it is waited for under the header timeout: hyper itself has no bound on a preface that stops half-way.
 const H2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// How long an answer may lie unread at a peer whose window stays shut.
+const UNREAD_TIME: Duration = Duration::from_secs(60);
 /// How long a connection without a request stays open after stopping began.
 const IDLE_GRACE: Duration = Duration::from_millis(250);
 const OVERLOADED: &[u8] =
@@ -169,6 +177,8 @@ where
         if shutdown.has_begun() && Instant::now() > *backlog_until.get_or_insert_with(|| Instant::now() + IDLE_GRACE) {
             return;
         }
+        // Who does not read what was sent to it is cut off by the kernel.
+        let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(UNREAD_TIME));
         let Ok(permit) = permits.clone().try_acquire_owned() else {
             metrics::counter!("sealway_connections_refused_total", "listener" => name.to_string()).increment(1);
             shutdown.spawn(refuse(stream));

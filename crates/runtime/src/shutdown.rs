@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -63,15 +63,27 @@ impl Shutdown {
     }
 }
 
-/// Resolves on SIGTERM or SIGINT, with the signal's name.
-///
-/// # Errors
-/// When a signal handler cannot be installed.
-pub async fn stop_signal() -> std::io::Result<&'static str> {
-    let mut term = signal(SignalKind::terminate())?;
-    let mut int = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = term.recv() => Ok("SIGTERM"),
-        _ = int.recv() => Ok("SIGINT"),
+/// SIGTERM and SIGINT, listened for from the moment this is made.
+#[derive(Debug)]
+pub struct StopSignals {
+    term: Signal,
+    int: Signal,
+}
+
+impl StopSignals {
+    /// Installs the handlers. To be done before anything listens, so that no signal ends the process undrained.
+    ///
+    /// # Errors
+    /// When a handler cannot be installed.
+    pub fn install() -> std::io::Result<Self> {
+        Ok(StopSignals { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    /// Resolves when one came, with its name.
+    pub async fn stopped(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.term.recv() => "SIGTERM",
+            _ = self.int.recv() => "SIGINT",
+        }
     }
 }

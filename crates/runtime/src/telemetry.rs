@@ -42,7 +42,7 @@ pub struct RawTelemetry {
 }
 
 /// Checked.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Telemetry {
     /// Text or JSON.
     pub log_format: LogFormat,
@@ -61,9 +61,14 @@ impl RawTelemetry {
         }
         if let Some(endpoint) = &self.otlp_endpoint {
             let parsed = endpoint.parse::<http::Uri>();
-            if !parsed.is_ok_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some()) {
-                problems
-                    .add("telemetry.otlp_endpoint", "expected an http:// URL of a collector (TLS: use a local one)");
+            let is_fit = |uri: http::Uri| {
+                uri.scheme_str() == Some("http") && uri.authority().is_some_and(|host| !host.as_str().contains('@'))
+            };
+            if !parsed.is_ok_and(is_fit) {
+                problems.add(
+                    "telemetry.otlp_endpoint",
+                    "expected an http:// URL of a collector, without a user (TLS: use a local one)",
+                );
             }
         }
         Telemetry {

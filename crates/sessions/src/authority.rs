@@ -9,7 +9,7 @@ use http::HeaderMap;
 use metrics::{Counter, Gauge, counter, gauge};
 use sealway_proto::Error;
 use sealway_proto::crypto::{Provider, RandomPool};
-use sealway_proto::limits::{ANON_BODY_MAX, SEALED_BODY_MAX_DEFAULT};
+use sealway_proto::limits::ANON_BODY_MAX;
 use sealway_proto::session::{
     Claim, Family, Fresh, InitCall, InitRandoms, Opened, Reply, SealBuffer, SealRandoms, SealedCall, SealedMessage,
     Session, TtlPolicy,
@@ -155,9 +155,6 @@ impl Authority {
         }
     }
 
-    /// The bound on sealed bodies unless a route has its own.
-    pub const SEALED_BODY_MAX: usize = SEALED_BODY_MAX_DEFAULT;
-
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
@@ -238,6 +235,7 @@ impl Authority {
         timing.lap("replay-protection");
         let session = self.find(call.session_id()?).await?.ok_or(Error::SessionUnknown)?;
         timing.lap("session-get");
+        call.check(&session)?;
         if session.id().is_anonymous() && !self.policy.anonymous_paths.iter().any(|allowed| allowed == path) {
             return Err(Refusal::Forbidden);
         }

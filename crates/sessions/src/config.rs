@@ -79,7 +79,7 @@ pub struct RawCompat {
 }
 
 /// Where sessions are kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreUrl {
     /// `memory:`
     Memory,
@@ -88,7 +88,7 @@ pub enum StoreUrl {
 }
 
 /// Checked. Holds no secret: those are read from their files when the authority starts.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct SessionsConfig {
     /// Where sessions are kept.
     pub store: StoreUrl,
@@ -107,7 +107,6 @@ pub struct SessionsConfig {
     window_ms: u64,
     nonce_ttl_ms: u64,
     store_deadline_ms: u64,
-    #[serde(skip)]
     warnings: Vec<String>,
 }
 
@@ -213,10 +212,14 @@ fn resolve_ttl(raw: &RawTtl, problems: &mut Problems) -> [u32; 6] {
     let mut sec = |name: &str, value, default| {
         problems.bounded(&format!("sessions.ttl.{name}"), value, default, 1..=TTL_SEC_CONFIG_MAX)
     };
+    // What nobody set follows what somebody did.
+    let max_sec = sec("max_sec", raw.max_sec, defaults.max_sec.max(raw.min_sec.unwrap_or(0)));
+    let min_sec = sec("min_sec", raw.min_sec, defaults.min_sec.min(max_sec));
+    let default_sec = sec("default_sec", raw.default_sec, defaults.default_sec.min(max_sec).max(min_sec.min(max_sec)));
     let ttl = [
-        sec("min_sec", raw.min_sec, defaults.min_sec),
-        sec("max_sec", raw.max_sec, defaults.max_sec),
-        sec("default_sec", raw.default_sec, defaults.default_sec),
+        min_sec,
+        max_sec,
+        default_sec,
         sec("v1_anonymous_sec", raw.v1_anonymous_sec, defaults.v1_anonymous_sec),
         sec("v1_authenticated_sec", raw.v1_authenticated_sec, defaults.v1_authenticated_sec),
         sec("wire1_anonymous_sec", raw.wire1_anonymous_sec, defaults.wire1_anonymous_sec),

@@ -102,7 +102,12 @@ where
         }
         Err(refusal) => {
             refusal.report("init");
-            if family == Family::V1 { refusal.v1() } else { refusal.plain() }
+            if family == Family::V1 {
+                return refusal.v1();
+            }
+            // How far it came is the class of its refusal, which is the log's to know.
+            timing.forget_steps();
+            refusal.plain()
         }
     }
 }

@@ -97,13 +97,19 @@ impl KeyRing {
         let (key, id) = random.split_at(KEY_LEN);
         let id = u32::from_be_bytes([id[0], id[1], id[2], id[3]]);
         let line = Zeroizing::new(format!("kek-{id:08x} {}\n", base64::encode(key)));
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(|err| fail(err.to_string()))?;
-        file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).map_err(|err| fail(err.to_string()))
+        // Under another name first: a crash half-way must not leave a file that looks like a key file. The link fails
+        // where there is one already.
+        let unfinished = path.with_extension(format!("{id:08x}.tmp"));
+        let made =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished).and_then(|mut file| {
+                file.write_all(line.as_bytes())?;
+                file.sync_all()?;
+                std::fs::hard_link(&unfinished, path)?;
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                std::fs::File::open(folder)?.sync_all()
+            });
+        let _ = std::fs::remove_file(&unfinished);
+        made.map_err(|err| fail(err.to_string()))
     }
 
     /// The file that it was read from.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota};
 
-/// Most keys watched at once; a stranger in a new place waits when they are all in use.
+/// Most keys watched at once; when they are all in use, everybody waits.
 const KEYS_MAX: usize = 100_000;
 
 /// A limiter for keys of one kind.

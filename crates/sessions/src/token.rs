@@ -17,7 +17,7 @@ const TOKEN_LEN_MAX: usize = 8 * 1024;
 const SUBJECT_LEN_MAX: usize = 256;
 
 /// What a token must say.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug)]
 pub struct TokenPolicy {
     /// The file with the keys. Read again when it changes.
     pub jwks_file: PathBuf,
@@ -65,9 +65,10 @@ impl TokenVerifier {
         if *known == now {
             return;
         }
-        *known = now;
         match load_keys(&self.policy.jwks_file) {
             Ok(keys) => {
+                // Only now: what could not be read is tried again, whatever its time says.
+                *known = now;
                 tracing::info!(keys = keys.len(), "token keys read again");
                 self.keys.store(keys.into());
             }

@@ -235,6 +235,16 @@ impl Server {
         Ok(())
     }
 
+    /// Takes [`Server::forbid_file_writes`] back.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn allow_file_writes(&self) -> anyhow::Result<()> {
+        let limit = rustix::process::Rlimit { current: None, maximum: None };
+        rustix::process::prlimit(self.pid(), rustix::process::Resource::Fsize, limit)?;
+        Ok(())
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

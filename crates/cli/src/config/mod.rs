@@ -144,8 +144,11 @@ pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
             println!("{}: OK", file.display());
         }
         ConfigAction::Print { file } => {
-            let (raw, _) = load(Some(&file))?;
-            resolve(&raw, Some(&file))?;
+            let (raw, warnings) = load(Some(&file))?;
+            let config = resolve(&raw, Some(&file))?;
+            for warning in warnings.iter().chain(&config.warnings) {
+                eprintln!("warning: {warning}");
+            }
             // Secrets stand in files of their own, so what is printed holds none.
             let mut value = serde_json::to_value(&raw).context("the configuration cannot be printed")?;
             drop_nulls(&mut value);

@@ -69,9 +69,32 @@ impl<'a> SealedCall<'a> {
         self.session_id.as_ref().map_err(|err| *err)
     }
 
+    /// Checks that the call may use a session: before its body is read, and again when it is opened.
+    ///
+    /// Order: id, expiry, wire, client id.
+    ///
+    /// # Errors
+    /// [`Error::SessionUnknown`], [`Error::SessionExpired`], [`Error::WireMismatch`], [`Error::ClientMismatch`].
+    pub fn check(&self, session: &Session) -> Result<(), Error> {
+        if self.session_id()? != session.id() {
+            return Err(Error::SessionUnknown);
+        }
+        if session.is_expired(self.now_ms) {
+            return Err(Error::SessionExpired);
+        }
+        let record = session.record();
+        match &self.wire {
+            WireHeaders::One(_) if record.wire == Wire::One => Ok(()),
+            WireHeaders::Two { client_id } if record.wire == Wire::Two => {
+                if record.client_id.as_deref() == Some(*client_id) { Ok(()) } else { Err(Error::ClientMismatch) }
+            }
+            _ => Err(Error::WireMismatch),
+        }
+    }
+
     /// Opens the body. The plaintext stays shut until its nonce is reserved.
     ///
-    /// Order: expiry, wire, client id, length, tag.
+    /// Order: [`SealedCall::check`], length, tag.
     ///
     /// # Errors
     /// [`Error::SessionExpired`], [`Error::WireMismatch`], [`Error::ClientMismatch`], [`Error::BodyTooShort`],
@@ -84,27 +107,17 @@ impl<'a> SealedCall<'a> {
         body: Vec<u8>,
         laps: Laps<'_>,
     ) -> Result<Unreplayed<Opened>, Error> {
-        if self.session_id()? != session.id() {
-            return Err(Error::SessionUnknown);
-        }
-        if session.is_expired(self.now_ms) {
-            return Err(Error::SessionExpired);
-        }
-        let record = session.record();
+        self.check(&session)?;
         let (plaintext, path) = match self.wire {
-            WireHeaders::One(headers) if record.wire == Wire::One => {
+            WireHeaders::One(headers) => {
                 let path = headers.path.to_string();
                 (headers.open(session.aead(), self.stamp, self.nonce, self.kid, &body, laps)?, Some(path))
             }
-            WireHeaders::Two { client_id } if record.wire == Wire::Two => {
-                if record.client_id.as_deref() != Some(client_id) {
-                    return Err(Error::ClientMismatch);
-                }
+            WireHeaders::Two { client_id } => {
                 let context =
                     wire2::Context { stamp: self.stamp.as_str(), nonce: self.nonce.as_str(), kid: self.kid, client_id };
                 (wire2::open(session.aead(), &context, body, laps)?, None)
             }
-            _ => return Err(Error::WireMismatch),
         };
         let scope = Scope::Session(session.id());
         let claim = Claim::new(provider, scope, self.nonce, &self.stamp, self.now_ms, &self.policy);
@@ -176,11 +189,6 @@ pub struct SealedMessage {
 }
 
 impl Reply {
-    /// The session that the request came on.
-    pub fn session(&self) -> &Arc<Session> {
-        &self.session
-    }
-
     /// Seals an answer. `status` is the one that it is sent with; wire 1 binds it.
     ///
     /// # Errors

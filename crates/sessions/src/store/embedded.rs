@@ -20,16 +20,14 @@ use sealway_proto::session::{Claim, ClaimKey, Fresh, Session, SessionKey};
 use sealway_proto::wire::SessionId;
 
 use super::memory::{Memory, MemoryLimits};
-use super::row;
 use super::writer::{Change, KEKS, LEAD_MS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS, Writer};
 use super::{ReserveError, Status, Store, StoreError};
+use super::{row, writer};
 use crate::kek::{KeyRing, UnwrapError, Wrapped};
 
 const FORMAT: u64 = 1;
 /// How long an opening waits for the clock to pass the floor. A floor further ahead means that the clock stepped back.
 const CRASH_WAIT_MAX: Duration = Duration::from_millis(2 * LEAD_MS);
-/// The page cache: reads come from memory, so it need not be large.
-const CACHE_LEN: usize = 32 * 1024 * 1024;
 
 /// The file cannot be used. The text names it.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +65,7 @@ impl Embedded {
         // Made here and not by the database: it holds who has sessions, and is its owner's alone.
         let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
         made.map_err(|err| fail(err.to_string()))?;
-        let database = Database::builder().set_cache_size(CACHE_LEN).create(path).map_err(|err| {
+        let database = writer::open(path).map_err(|err| {
             fail(match err {
                 redb::DatabaseError::DatabaseAlreadyOpen => {
                     "another process uses it; a store belongs to one process".into()
@@ -82,7 +80,7 @@ impl Embedded {
         if ahead <= CRASH_WAIT_MAX {
             std::thread::sleep(ahead);
         }
-        let writer = Writer::start(database, floor_ms).map_err(|err| fail(err.to_string()))?;
+        let writer = Writer::start(database, path, floor_ms).map_err(|err| fail(err.to_string()))?;
         Ok(Embedded { memory, keys, floor_ms, writer, undeleted: DashMap::new() })
     }
 }

@@ -13,7 +13,7 @@ use super::nonces::Nonces;
 use super::{ReserveError, Status, Store, StoreError};
 
 /// Bounds of what is held in memory.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct MemoryLimits {
     /// Sessions; about 1 KiB each.
     pub sessions_max: usize,

@@ -58,10 +58,12 @@ impl Shard {
     fn insert(&mut self, key: ClaimKey, expires_ms: u64) {
         self.seen.insert(key);
         let second = expires_ms / 1000;
-        match self.by_second.back_mut() {
-            // A clock that stepped back only makes a key live longer.
-            Some((last, keys)) if *last >= second => keys.push(key),
-            _ => self.by_second.push_back((second, vec![key])),
+        // Nearly always the last; not when the clock has stepped back, and then a key must not live as long as those
+        // that the wrong clock made.
+        let at = self.by_second.partition_point(|(known, _)| *known < second);
+        match self.by_second.get_mut(at) {
+            Some((known, keys)) if *known == second => keys.push(key),
+            _ => self.by_second.insert(at, (second, vec![key])),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The embedded store's one writer: a thread that commits whatever has come in, many changes at once, and tells each
 //! caller when its own is on the disk.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(crate) const META_CEILING_MS: &str = "ceiling_ms";
 /// For each key-encryption key that ever wrapped: a known value wrapped under it, to tell a wrong key from a bad row.
 pub(crate) const KEKS: TableDefinition<&str, &[u8]> = TableDefinition::new("keks");
 
+/// The page cache: reads come from memory, so it need not be large.
+const CACHE_LEN: usize = 32 * 1024 * 1024;
 /// How long the first change of a batch waits for company.
 const GATHER: Duration = Duration::from_millis(2);
 const BATCH_MAX: usize = 1000;
@@ -80,7 +83,7 @@ struct State {
 
 impl Writer {
     /// `floor_ms` is what this life refuses, and the next one still must.
-    pub(crate) fn start(database: Database, floor_ms: u64) -> std::io::Result<Self> {
+    pub(crate) fn start(database: Database, path: &Path, floor_ms: u64) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE_MAX);
         let state = Arc::new(State {
             up: AtomicBool::new(true),
@@ -90,8 +93,10 @@ impl Writer {
             raising: AtomicBool::new(false),
         });
         let shared = state.clone();
-        let thread =
-            std::thread::Builder::new().name("store-writer".into()).spawn(move || run(&database, changes, &shared))?;
+        let path = path.to_owned();
+        let thread = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || run(database, &path, changes, &shared))?;
         Ok(Writer { queue: Some(queue), thread: Some(thread), state })
     }
 
@@ -152,7 +157,14 @@ impl Drop for Writer {
     }
 }
 
-fn run(database: &Database, mut changes: mpsc::Receiver<(Change, Done)>, state: &State) {
+/// Opens the file.
+pub(crate) fn open(path: &Path) -> Result<Database, redb::DatabaseError> {
+    Database::builder().set_cache_size(CACHE_LEN).create(path)
+}
+
+fn run(database: Database, path: &Path, mut changes: mpsc::Receiver<(Change, Done)>, state: &State) {
+    // None after a failure: the database takes nothing more then, and has to be opened again.
+    let mut database = Some(database);
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(first) = changes.blocking_recv() {
         batch.push(first);
@@ -162,7 +174,17 @@ fn run(database: &Database, mut changes: mpsc::Receiver<(Change, Done)>, state: 
         {
             batch.push(next);
         }
-        let result = apply(database, batch.iter().map(|(change, _)| change));
+        if database.is_none() {
+            database =
+                open(path).inspect_err(|err| tracing::error!(%err, "the embedded store cannot be opened again")).ok();
+        }
+        let result = match &database {
+            Some(database) => apply(database, batch.iter().map(|(change, _)| change)),
+            None => Err("it failed before, and cannot be opened again".into()),
+        };
+        if result.is_err() {
+            database = None;
+        }
         if let Ok(forgotten_ms) = result {
             state.granted_ms.fetch_max(forgotten_ms, Ordering::Relaxed);
         }
@@ -185,7 +207,11 @@ fn run(database: &Database, mut changes: mpsc::Receiver<(Change, Done)>, state: 
         }
     }
     // Closed in order: what was written ahead need not be refused.
-    if let Err(err) = settle(database, state.granted_ms.load(Ordering::Relaxed)) {
+    let settled = match database.or_else(|| open(path).ok()) {
+        Some(database) => settle(&database, state.granted_ms.load(Ordering::Relaxed)),
+        None => Err("it cannot be opened".into()),
+    };
+    if let Err(err) = settled {
         tracing::warn!(
             err,
             "the embedded store did not close in order; requests stamped up to {LEAD_MS} ms ahead are \
