@@ -56,7 +56,7 @@ impl RawTelemetry {
     /// Checks it.
     pub fn resolve(&self, problems: &mut Problems) -> Telemetry {
         let log_level = self.log_level.clone().unwrap_or_else(|| "info".into());
-        if let Err(err) = EnvFilter::try_new(&log_level) {
+        if let Err(err) = filter(&log_level) {
             problems.add("telemetry.log_level", err);
         }
         if let Some(endpoint) = &self.otlp_endpoint {
@@ -79,6 +79,14 @@ impl RawTelemetry {
     }
 }
 
+/// Reads a filter. The library's parser panics on a blank before a character of several bytes, so ASCII alone goes in.
+fn filter(text: &str) -> Result<EnvFilter, String> {
+    if !text.is_ascii() {
+        return Err("expected a filter in ASCII, such as info or warn,sealway_gateway=debug".into());
+    }
+    EnvFilter::try_new(text).map_err(|err| err.to_string())
+}
+
 /// Flushes traces when dropped.
 #[derive(Debug, Default)]
 pub struct TelemetryGuard(Option<SdkTracerProvider>);
@@ -97,7 +105,7 @@ impl Drop for TelemetryGuard {
 /// # Errors
 /// A sentence.
 pub fn init(config: &Telemetry, service: &'static str) -> Result<TelemetryGuard, String> {
-    let filter = EnvFilter::try_new(&config.log_level).map_err(|err| err.to_string())?;
+    let filter = filter(&config.log_level)?;
     let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let log = match config.log_format {
         LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
@@ -173,4 +181,17 @@ pub fn metrics() -> Result<PrometheusHandle, String> {
                 .map_err(|err| format!("metrics: {err}"))
         })
         .clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_that_the_library_cannot_read_is_a_problem_and_no_panic() {
+        assert!(filter("warn,sealway_gateway=debug").is_ok());
+        for text in [" \u{e9}=debug", "\u{e9}", "a=nolevel"] {
+            assert!(filter(text).is_err(), "{text}");
+        }
+    }
 }
