@@ -252,7 +252,7 @@ mod tests {
             "/x/%2e%2e/transaction/purchase",
             "\\transaction\\purchase",
             "/transaction;v=1/purchase",
-            // Found by fuzzing: services differ in which segment `..` takes away, and in how often they decode.
+            // From the fuzz target `routes`: services differ in which segment `..` takes away, and in how often they decode.
             "/./transaction//../purchase",
             "/x/%2e%2e/transaction/%252e%252e/y",
             "/x/../transaction/a%2f..%2f..%2fb",
