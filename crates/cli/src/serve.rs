@@ -105,7 +105,8 @@ impl Running {
         Ok(Running { addresses, admin_addresses, shutdown })
     }
 
-    /// Accepts nothing new, answers what is in flight, and ends after `drain` at the latest.
+    /// Accepts nothing new, answers what is in flight, and drops what is left after `drain`. What the store still has to
+    /// write is written before this returns.
     pub(crate) async fn stop(self, drain: Duration) {
         let left = self.shutdown.drain(drain).await;
         if left > 0 {

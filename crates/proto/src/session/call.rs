@@ -69,7 +69,8 @@ impl<'a> SealedCall<'a> {
         self.session_id.as_ref().map_err(|err| *err)
     }
 
-    /// Checks that the call may use a session: before its body is read, and again when it is opened.
+    /// Checks that the call may use a session: before its body is read, and again when it is opened, so that
+    /// no caller can leave it out.
     ///
     /// Order: id, expiry, wire, client id.
     ///
