@@ -16,6 +16,7 @@ use subtle::ConstantTimeEq;
 
 use crate::answer::{Refusal, json, plain_error, v1_error};
 use crate::authority::{Authority, HttpHeaders, KeyEndpoint};
+use crate::store::Pool;
 
 const KEY_PREFIX: &str = "/v1/session/";
 
@@ -187,7 +188,8 @@ pub(crate) fn ready(authority: &Authority) -> Response<Body> {
     let status = authority.store().status();
     let timestamp = iso8601(authority.now_ms());
     if status.up {
-        let pool = serde_json::json!({"totalCount": 1, "idleCount": usize::from(status.waiting == 0), "waitingCount": status.waiting});
+        let Pool { total, idle, waiting } = status.pool;
+        let pool = serde_json::json!({"totalCount": total, "idleCount": idle, "waitingCount": waiting});
         let body = serde_json::json!({"status": "ready", "database": "up", "cache": "up", "pool": pool, "timestamp": timestamp});
         json(StatusCode::OK, body.to_string())
     } else {

@@ -22,6 +22,16 @@ const FORGET_MS: u64 = 1000;
 pub trait Fixture: Send + Sync {
     /// An empty store that holds as much as `limits` says.
     fn make(&self, limits: MemoryLimits) -> impl Future<Output = Arc<dyn Store>> + Send;
+
+    /// Sets the clock of a server that the store stands on and that reads its own. Rules call it before they use a time.
+    fn set_clock(&self, _now_ms: u64) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
+    /// Whether `status` counts sessions and nonces at once and exactly.
+    fn counts(&self) -> bool {
+        true
+    }
 }
 
 /// Makes a test of every rule, in a module of the given name.
@@ -64,7 +74,18 @@ fn limits(sessions_max: usize, nonces_max: usize) -> MemoryLimits {
 }
 
 async fn empty(fixture: &impl Fixture) -> Arc<dyn Store> {
-    fixture.make(MemoryLimits::default()).await
+    bounded(fixture, MemoryLimits::default()).await
+}
+
+async fn bounded(fixture: &impl Fixture, limits: MemoryLimits) -> Arc<dyn Store> {
+    fixture.set_clock(START_MS).await;
+    fixture.make(limits).await
+}
+
+/// Time passes, for the process and for what its store stands on.
+async fn sweep(fixture: &impl Fixture, store: &Arc<dyn Store>, now_ms: u64) -> usize {
+    fixture.set_clock(now_ms).await;
+    store.sweep(now_ms).await.expect("sweep")
 }
 
 fn session(client_id: &str) -> Agreed {
@@ -93,7 +114,7 @@ pub async fn a_session_that_was_put_is_got_with_the_same_record_and_key(fixture:
         // And it is ready for use.
         claims::open(&agreed.seal("after-get", START_MS), got, START_MS);
     }
-    assert_eq!(store.status().sessions, 2);
+    assert!(!fixture.counts() || store.status().sessions == 2);
 }
 
 /// Nothing comes of nothing.
@@ -113,7 +134,7 @@ pub async fn a_deleted_session_is_gone_at_once_and_deletion_says_whether_it_was_
     assert!(store.get(one.id()).await.expect("get").is_none());
     assert_eq!(store.delete(one.id()).await, Ok(false));
     assert!(store.get(other.id()).await.expect("get").is_some(), "another session went with it");
-    assert_eq!(store.status().sessions, 1);
+    assert!(!fixture.counts() || store.status().sessions == 1);
 }
 
 /// Sealed calls: before, at and ahead of the clock.
@@ -189,15 +210,15 @@ pub async fn a_claim_lives_through_its_last_millisecond_and_is_forgotten_after(f
     reserve(&store, agreed.call("edge", stamp_ms, START_MS).claim()).await.expect("fresh");
     reserve(&store, init(Some("web"), "edge", stamp_ms, START_MS).claim()).await.expect("fresh");
     for now_ms in [START_MS + 1, stamp_ms, last_ms - 1, last_ms] {
-        store.sweep(now_ms).await.expect("sweep");
+        sweep(fixture, &store, now_ms).await;
         let call = *agreed.call("edge", stamp_ms, now_ms).claim();
         assert_eq!(reserve(&store, &call).await, Err(ReserveError::Replayed), "a call, {} ms on", now_ms - START_MS);
         let init = *init(Some("web"), "edge", stamp_ms, now_ms).claim();
         assert_eq!(reserve(&store, &init).await, Err(ReserveError::Replayed), "an init, {} ms on", now_ms - START_MS);
     }
     let after_ms = last_ms + 1 + FORGET_MS;
-    store.sweep(after_ms).await.expect("sweep");
-    assert_eq!(store.status().nonces, (0, 0), "kept longer than need be");
+    sweep(fixture, &store, after_ms).await;
+    assert!(!fixture.counts() || store.status().nonces == (0, 0), "kept longer than need be");
     reserve(&store, agreed.call("edge", after_ms, after_ms).claim()).await.expect("forgotten");
     reserve(&store, init(Some("web"), "edge", after_ms, after_ms).claim()).await.expect("forgotten");
 }
@@ -209,7 +230,7 @@ pub async fn a_claim_is_refused_even_if_the_clock_steps_back(fixture: &impl Fixt
     reserve(&store, agreed.call("one", START_MS, START_MS).claim()).await.expect("fresh");
     let back_ms = START_MS - 120_000;
     reserve(&store, agreed.call("two", back_ms, back_ms).claim()).await.expect("fresh");
-    store.sweep(back_ms).await.expect("sweep");
+    sweep(fixture, &store, back_ms).await;
     for (nonce, stamp_ms) in [("one", START_MS), ("two", back_ms)] {
         for now_ms in [back_ms, START_MS, START_MS + 100_000] {
             let again = *agreed.call(nonce, stamp_ms, now_ms).claim();
@@ -225,7 +246,7 @@ pub async fn a_claim_is_refused_even_if_the_clock_steps_ahead_and_back(fixture: 
     for stamp_ms in [START_MS, START_MS + 1000] {
         reserve(&store, agreed.call(&format!("n{stamp_ms}"), stamp_ms, START_MS).claim()).await.expect("fresh");
     }
-    store.sweep(START_MS + 1_800_000).await.expect("sweep");
+    sweep(fixture, &store, START_MS + 1_800_000).await;
     for stamp_ms in [START_MS, START_MS + 1000] {
         let again = *agreed.call(&format!("n{stamp_ms}"), stamp_ms, START_MS + 2000).claim();
         assert_eq!(reserve(&store, &again).await, Err(ReserveError::Replayed), "{stamp_ms}");
@@ -240,13 +261,13 @@ pub async fn a_replay_that_was_checked_in_time_and_reserves_late_is_refused(fixt
     let stamp_ms = START_MS + window_ms;
     reserve(&store, agreed.call("slow", stamp_ms, START_MS).claim()).await.expect("fresh");
     let replay = *agreed.call("slow", stamp_ms, START_MS + 2 * window_ms).claim();
-    store.sweep(START_MS + 2 * window_ms + 30_000).await.expect("sweep");
+    sweep(fixture, &store, START_MS + 2 * window_ms + 30_000).await;
     assert_eq!(reserve(&store, &replay).await, Err(ReserveError::Replayed));
 }
 
 /// Evicting a nonce would readmit it.
 pub async fn a_full_store_refuses_and_evicts_nothing(fixture: &impl Fixture) {
-    let store = fixture.make(limits(10, 100)).await;
+    let store = bounded(fixture, limits(10, 100)).await;
     let agreed = session("web");
     let call = |n: usize, now_ms| *agreed.call(&format!("n{n}"), START_MS, now_ms).claim();
     for n in 0..100 {
@@ -260,20 +281,21 @@ pub async fn a_full_store_refuses_and_evicts_nothing(fixture: &impl Fixture) {
     }
     // When their time has passed there is room again.
     let later_ms = START_MS + 2 * ReplayPolicy::default().window_ms() + 1 + FORGET_MS;
+    sweep(fixture, &store, later_ms).await;
     let agreed = agree(Some("web"), 600, later_ms);
     reserve(&store, agreed.call("later", later_ms, later_ms).claim()).await.expect("room");
 }
 
 /// Inits need no key: strangers must not crowd out those who hold one.
 pub async fn filling_the_init_side_leaves_the_sealed_side_open(fixture: &impl Fixture) {
-    let store = fixture.make(limits(10, 100)).await;
+    let store = bounded(fixture, limits(10, 100)).await;
     for n in 0..100 {
         reserve(&store, init(Some("flood"), &format!("n{n}"), START_MS, START_MS).claim()).await.expect("room");
     }
     let one_more = *init(Some("web"), "one-more", START_MS, START_MS).claim();
     assert_eq!(reserve(&store, &one_more).await, Err(ReserveError::Full));
     reserve(&store, session("web").call("one", START_MS, START_MS).claim()).await.expect("the sealed side is open");
-    assert_eq!(store.status().nonces, (1, 100));
+    assert!(!fixture.counts() || store.status().nonces == (1, 100));
 }
 
 /// To the millisecond: a session is over at `expires_ms`.
@@ -284,18 +306,18 @@ pub async fn a_sweep_purges_expired_sessions_and_only_those(fixture: &impl Fixtu
     for session in [&over, &just_over, &alive] {
         store.put(session.clone()).await.expect("put");
     }
-    assert_eq!(store.sweep(START_MS + 59_999).await, Ok(0));
-    assert_eq!(store.sweep(START_MS + 61_000).await, Ok(2));
-    assert_eq!(store.status().sessions, 1);
+    assert_eq!(sweep(fixture, &store, START_MS + 59_999).await, 0);
+    assert_eq!(sweep(fixture, &store, START_MS + 61_000).await, 2);
+    assert!(!fixture.counts() || store.status().sessions == 1);
     assert!(store.get(over.id()).await.expect("get").is_none());
     assert!(store.get(just_over.id()).await.expect("get").is_none());
     assert!(store.get(alive.id()).await.expect("get").is_some());
-    assert_eq!(store.sweep(START_MS + 61_000).await, Ok(0));
+    assert_eq!(sweep(fixture, &store, START_MS + 61_000).await, 0);
 }
 
 /// The bound counts what is held, and nothing twice.
 pub async fn a_store_holds_sessions_max_sessions_and_deleting_makes_room(fixture: &impl Fixture) {
-    let store = fixture.make(limits(3, 1000)).await;
+    let store = bounded(fixture, limits(3, 1000)).await;
     let held = [session("a").server, session("b").server, session("c").server];
     for session in &held {
         store.put(session.clone()).await.expect("put");
@@ -309,13 +331,13 @@ pub async fn a_store_holds_sessions_max_sessions_and_deleting_makes_room(fixture
     assert_eq!(store.delete(held[0].id()).await, Ok(true));
     store.put(newcomer).await.expect("room");
     assert_eq!(store.put(held[0].clone()).await, Err(StoreError::Full));
-    assert_eq!(store.sweep(START_MS + 600_000).await, Ok(3));
+    assert_eq!(sweep(fixture, &store, START_MS + 600_000).await, 3);
     store.put(agree(Some("e"), 600, START_MS + 600_000).server).await.expect("room");
 }
 
 /// The bound holds for those who come at once.
 pub async fn concurrent_puts_do_not_pass_the_bound(fixture: &impl Fixture) {
-    let store = fixture.make(limits(5, 1000)).await;
+    let store = bounded(fixture, limits(5, 1000)).await;
     let start = Arc::new(Barrier::new(32));
     let puts: Vec<_> = (0..32)
         .map(|_| {

@@ -21,21 +21,13 @@ use sealway_proto::wire::SessionId;
 
 use super::memory::{Memory, MemoryLimits};
 use super::writer::{Change, KEKS, LEAD_MS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS, Writer};
-use super::{ReserveError, Status, Store, StoreError};
+use super::{OpenError, Pool, ReserveError, Status, Store, StoreError};
 use super::{row, writer};
 use crate::kek::{KeyRing, UnwrapError, Wrapped};
 
 const FORMAT: u64 = 1;
 /// How long an opening waits for the clock to pass the floor. A floor further ahead means that the clock stepped back.
 const CRASH_WAIT_MAX: Duration = Duration::from_millis(2 * LEAD_MS);
-
-/// The file cannot be used. The text names it.
-#[derive(Debug, thiserror::Error)]
-#[error("session store {file}: {reason}")]
-pub struct OpenError {
-    file: String,
-    reason: String,
-}
 
 /// The store.
 #[derive(Debug)]
@@ -61,7 +53,7 @@ impl Embedded {
         limits: MemoryLimits,
         now_ms: u64,
     ) -> Result<Self, OpenError> {
-        let fail = |reason: String| OpenError { file: path.display().to_string(), reason };
+        let fail = |reason: String| OpenError(format!("session store {}: {reason}", path.display()));
         // Made here and not by the database: it holds who has sessions, and is its owner's alone.
         let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
         made.map_err(|err| fail(err.to_string()))?;
@@ -228,6 +220,8 @@ impl Store for Embedded {
 
     fn status(&self) -> Status {
         let memory = self.memory.status();
-        Status { kind: "embedded", up: self.writer.is_up(), waiting: self.writer.waiting(), ..memory }
+        let waiting = self.writer.waiting();
+        let pool = Pool { total: 1, idle: usize::from(waiting == 0), waiting };
+        Status { kind: "embedded", up: self.writer.is_up(), pool, ..memory }
     }
 }

@@ -10,7 +10,7 @@ use sealway_proto::session::{Claim, Fresh, Session};
 use sealway_proto::wire::SessionId;
 
 use super::nonces::Nonces;
-use super::{ReserveError, Status, Store, StoreError};
+use super::{Pool, ReserveError, Status, Store, StoreError};
 
 /// Bounds of what is held in memory.
 #[derive(Clone, Copy, Debug)]
@@ -148,7 +148,8 @@ impl Store for Memory {
             up: true,
             sessions: self.len.load(Ordering::Relaxed),
             nonces: (self.sealed.len(), self.inits.len()),
-            waiting: 0,
+            pool: Pool { total: 1, idle: 1, waiting: 0 },
+            ..Status::default()
         }
     }
 }

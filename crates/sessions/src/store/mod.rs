@@ -4,15 +4,21 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sealway_proto::session::{Claim, Fresh, Session};
+use sealway_proto::session::{Claim, ClaimKey, Fresh, Session};
 use sealway_proto::wire::SessionId;
 
+pub mod cache;
 pub mod embedded;
 pub mod memory;
 mod nonces;
+pub mod postgres;
+pub mod redis;
+pub mod remote;
 mod row;
+pub mod tiered;
 mod writer;
 
+pub use cache::SessionCache;
 pub use embedded::Embedded;
 pub use memory::{Memory, MemoryLimits};
 
@@ -41,19 +47,87 @@ pub enum ReserveError {
     Unavailable(String),
 }
 
+/// A server that a store stands on, as last seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// The store has none.
+    #[default]
+    Unused,
+    /// It answers.
+    Up,
+    /// It does not.
+    Down,
+}
+
+/// Connections to the source of truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pool {
+    /// Open ones.
+    pub total: usize,
+    /// Those that nobody uses now.
+    pub idle: usize,
+    /// Callers that wait for one, or writers that wait for their commit.
+    pub waiting: usize,
+}
+
 /// What `/health` and `/ready` tell of a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// `memory` or `embedded`.
+    /// `memory`, `embedded`, `postgres`, `redis`, `tiered` or `remote`.
     pub kind: &'static str,
     /// Whether it can take sessions and nonces now.
     pub up: bool,
-    /// Sessions held, expired ones that are not yet swept included.
+    /// PostgreSQL.
+    pub postgres: Part,
+    /// Redis.
+    pub redis: Part,
+    /// Sessions held, expired ones that are not yet swept included. Of a store that several processes share: as last
+    /// counted, or those that this process has at hand where nobody counts.
     pub sessions: usize,
-    /// Nonces held of sealed calls, and of inits.
+    /// Nonces of sealed calls, and of inits, that this process holds.
     pub nonces: (usize, usize),
-    /// Writers waiting.
-    pub waiting: usize,
+    /// Connections.
+    pub pool: Pool,
+}
+
+/// A store cannot be opened: a setting, a file or a server's answer is at fault. The text names it, and holds no
+/// password.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct OpenError(pub String);
+
+/// A claim that was written durably.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// What to remember.
+    pub key: ClaimKey,
+    /// Whether it comes from a sealed call.
+    pub sealed: bool,
+    /// The first millisecond at which it may be forgotten.
+    pub expires_ms: u64,
+}
+
+/// Keeps what a nonce store may lose with its memory: nonces stamped ahead of its clock, and revocations.
+/// `spec/session.md#nonce-lifetime`.
+#[async_trait]
+pub trait Durable: Send + Sync + std::fmt::Debug {
+    /// Writes a claim down; it is on the disk when this returns. Of any number of equal claims exactly one succeeds.
+    ///
+    /// # Errors
+    /// [`ReserveError`].
+    async fn record(&self, claim: &Claim) -> Result<(), ReserveError>;
+
+    /// All claims written down whose stamp is above `stamp_ms` and that must still be remembered at `now_ms`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<Recorded>, StoreError>;
+
+    /// Sessions that were revoked and are not over at `now_ms`, each with its end.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn revoked(&self, now_ms: u64) -> Result<Vec<(SessionId, u64)>, StoreError>;
 }
 
 /// A store. Every method answers promptly or fails; the authority adds a deadline of its own.
