@@ -119,7 +119,7 @@ fn restore(
                 restored += 1;
             }
             Err(row::RowError::Key(err @ UnwrapError::UnknownKek(_))) => {
-                let file = keys.file().display();
+                let file = keys.source();
                 return Err(format!(
                     "a session is {err}; put that key back into {file}, or remove the store to begin anew"
                 ));
@@ -151,13 +151,13 @@ fn check_keks(transaction: &redb::WriteTransaction, keys: &KeyRing) -> Result<()
         let Ok(bytes) = bytes.value().try_into() else { continue };
         let wrapped = Wrapped { kek_id: kek_id.value().to_owned(), bytes };
         if matches!(keys.unwrap(&id, &wrapped), Err(UnwrapError::Damaged)) {
-            let (file, kek_id) = (keys.file().display(), kek_id.value());
+            let (file, kek_id) = (keys.source(), kek_id.value());
             return Err(format!("key \"{kek_id}\" in {file} is another one than the store was written with"));
         }
     }
-    if known.get(keys.active_id()).map_err(|err| text(&err))?.is_none() {
+    if known.get(keys.active_id().as_str()).map_err(|err| text(&err))?.is_none() {
         let mark = keys.wrap(&id, &SessionKey::from_bytes([0; KEY_LEN])).map_err(|err| text(&err))?;
-        known.insert(keys.active_id(), mark.bytes.as_slice()).map_err(|err| text(&err))?;
+        known.insert(keys.active_id().as_str(), mark.bytes.as_slice()).map_err(|err| text(&err))?;
     }
     Ok(())
 }

@@ -170,7 +170,7 @@ mod tests {
     fn a_row_under_another_key_says_which() {
         let (keys, others) = (ring(), ring());
         let (key, row) = written(&record(Wire::Two, Some("web"), None), &keys);
-        let missing = UnwrapError::UnknownKek(keys.active_id().into());
+        let missing = UnwrapError::UnknownKek(keys.active_id());
         assert_eq!(decode(&key, &row, &others).unwrap_err(), RowError::Key(missing));
     }
 }
