@@ -24,6 +24,10 @@ use crate::limit::{PerMinute, network};
 use crate::store::{ReserveError, Store, StoreError};
 use crate::token::TokenVerifier;
 
+/// Stored keys that are wrapped anew at a time, and how often in one maintenance.
+const REWRAP_BATCH: usize = 500;
+const REWRAP_BATCHES: usize = 40;
+
 thread_local! {
     /// IVs and nonces of answers.
     static RANDOM: RefCell<RandomPool> = RefCell::default();
@@ -307,12 +311,31 @@ impl Authority {
         if let Err(err) = self.store.sweep(self.now_ms()).await {
             tracing::error!(%err, "expired sessions could not be purged");
         }
+        self.rewrap().await;
         self.anonymous.sweep();
         self.authenticated.sweep();
         if let Some(tokens) = &self.policy.tokens {
             tokens.reload_if_changed();
         }
         self.refresh_gauges();
+    }
+
+    /// Wraps stored keys anew after a change of the key file: some now, the rest the next time.
+    async fn rewrap(&self) {
+        let mut all = 0;
+        for _ in 0..REWRAP_BATCHES {
+            match self.store.rewrap(REWRAP_BATCH).await {
+                Ok(0) => break,
+                Ok(some) => all += some,
+                Err(err) => {
+                    tracing::error!(%err, "stored session keys could not be wrapped anew");
+                    break;
+                }
+            }
+        }
+        if all > 0 {
+            tracing::info!(sessions = all, "stored session keys were wrapped anew");
+        }
     }
 
     /// Brings gauges up to date.

@@ -250,7 +250,7 @@ impl SessionsConfig {
             StoreUrl::Memory => Arc::new(Memory::new(self.limits)),
             StoreUrl::File(path) => {
                 let keys = self.key_ring(provider, path)?;
-                let opened = Embedded::open(provider, path, keys, self.limits, clock.now_ms());
+                let opened = Embedded::open(provider, path, Arc::new(keys), self.limits, clock.now_ms());
                 Arc::new(opened.map_err(|err| ConfigError(err.to_string()))?)
             }
         };

@@ -107,7 +107,11 @@ impl KeyRing {
             Ok((keys, version)) => {
                 *known = version;
                 let before = self.active_id();
-                tracing::info!(keys = keys.len(), active = keys.first().map(|kek| kek.id.as_str()), "key file read again");
+                tracing::info!(
+                    keys = keys.len(),
+                    active = keys.first().map(|kek| kek.id.as_str()),
+                    "key file read again"
+                );
                 self.keys.store(keys.into());
                 before != self.active_id()
             }

@@ -163,6 +163,16 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// [`StoreError::Unavailable`].
     async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError>;
 
+    /// Wraps up to `count_max` stored session keys anew that are wrapped under another key-encryption key than the first;
+    /// returns how many. 0 says that none is left. The key file is looked at first. May be broken off at any time, and run
+    /// by several processes at once.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn rewrap(&self, _count_max: usize) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+
     /// For `/health`, `/ready` and gauges.
     fn status(&self) -> Status;
 }
