@@ -21,7 +21,7 @@ use sealway_runtime::timing::ServerTiming;
 
 use crate::answer::Refusal;
 use crate::limit::{PerMinute, network};
-use crate::store::{ReserveError, Store, StoreError};
+use crate::store::{Part, ReserveError, Store, StoreError};
 use crate::token::TokenVerifier;
 
 /// Stored keys that are wrapped anew at a time, and how often in one maintenance.
@@ -111,6 +111,9 @@ struct Counters {
     calls: [Counter; 2],
     sessions: Gauge,
     nonces: [Gauge; 2],
+    up: Gauge,
+    parts: [Gauge; 2],
+    pool: [Gauge; 3],
 }
 
 /// The session authority.
@@ -147,6 +150,9 @@ impl Authority {
             calls: of_wire("sealway_sealed_calls_total"),
             sessions: gauge!("sealway_sessions"),
             nonces: ["sealed", "init"].map(|scope| gauge!("sealway_nonces", "scope" => scope)),
+            up: gauge!("sealway_store_up"),
+            parts: ["postgres", "redis"].map(|part| gauge!("sealway_store_part_up", "part" => part)),
+            pool: ["total", "idle", "waiting"].map(|state| gauge!("sealway_store_pool", "state" => state)),
         };
         Authority {
             anonymous: PerMinute::new(policy.anonymous_inits_per_minute),
@@ -344,6 +350,16 @@ impl Authority {
         self.counters.sessions.set(status.sessions as f64);
         self.counters.nonces[0].set(status.nonces.0 as f64);
         self.counters.nonces[1].set(status.nonces.1 as f64);
+        self.counters.up.set(f64::from(u8::from(status.up)));
+        for (gauge, part) in self.counters.parts.iter().zip([status.postgres, status.redis]) {
+            if part != Part::Unused {
+                gauge.set(f64::from(u8::from(part == Part::Up)));
+            }
+        }
+        for (gauge, count) in self.counters.pool.iter().zip([status.pool.total, status.pool.idle, status.pool.waiting])
+        {
+            gauge.set(count as f64);
+        }
     }
 }
 
