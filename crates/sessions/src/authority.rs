@@ -18,10 +18,11 @@ use sealway_proto::wire::json::InitAnswer;
 use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, Wire};
 use sealway_runtime::clock::Clock;
 use sealway_runtime::timing::ServerTiming;
+use tracing::Instrument;
 
 use crate::answer::Refusal;
 use crate::limit::{PerMinute, network};
-use crate::store::{Part, ReserveError, Store, StoreError};
+use crate::store::{Part, Store, StoreError};
 use crate::token::TokenVerifier;
 
 /// Stored keys that are wrapped anew at a time, and how often in one maintenance.
@@ -206,8 +207,7 @@ impl Authority {
             call.accept(self.provider, &self.policy.ttl, authenticated, subject, draw, now_ms, &mut |step| {
                 timing.lap(step.name())
             })?;
-        let put = tokio::time::timeout(self.policy.store_deadline, self.store.put(Arc::new(session))).await;
-        put.unwrap_or_else(|_| Err(too_slow()))?;
+        self.ask("put", self.store.put(Arc::new(session))).await?;
         timing.lap("session-store");
         self.counters.inits[usize::from(wire == Wire::Two)].increment(1);
         Ok(answer)
@@ -290,8 +290,7 @@ impl Authority {
 
     /// Finds a session, expired ones included.
     pub(crate) async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, Refusal> {
-        let found = tokio::time::timeout(self.policy.store_deadline, self.store.get(id)).await;
-        Ok(found.unwrap_or_else(|_| Err(too_slow()))?)
+        Ok(self.ask("get", self.store.get(id)).await?)
     }
 
     /// Ends a session at once; whether it was there.
@@ -299,8 +298,7 @@ impl Authority {
     /// # Errors
     /// [`Refusal`] when the store cannot make it last.
     pub async fn revoke(&self, id: &SessionId) -> Result<bool, Refusal> {
-        let deleted = tokio::time::timeout(self.policy.store_deadline, self.store.delete(id)).await;
-        let deleted = deleted.unwrap_or_else(|_| Err(too_slow()))?;
+        let deleted = self.ask("delete", self.store.delete(id)).await?;
         if deleted {
             tracing::info!(session = %id, "session revoked");
         }
@@ -308,8 +306,18 @@ impl Authority {
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, Refusal> {
-        let reserved = tokio::time::timeout(self.policy.store_deadline, self.store.reserve(claim)).await;
-        Ok(reserved.unwrap_or_else(|_| Err(ReserveError::Unavailable("it did not answer in time".into())))?)
+        Ok(self.ask("reserve", self.store.reserve(claim)).await?)
+    }
+
+    /// Asks the store, which has so long to answer.
+    async fn ask<T, E: From<StoreError>>(
+        &self,
+        op: &'static str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let work = work.instrument(tracing::debug_span!("store", op));
+        let late = |_| Err(StoreError::Unavailable("it did not answer in time".into()).into());
+        tokio::time::timeout(self.policy.store_deadline, work).await.unwrap_or_else(late)
     }
 
     /// Forgets what has expired, reads changed keys, and brings gauges up to date. To be called every few seconds.
@@ -367,8 +375,4 @@ impl std::fmt::Debug for Authority {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Authority").field("policy", &self.policy).field("store", &self.store).finish_non_exhaustive()
     }
-}
-
-fn too_slow() -> StoreError {
-    StoreError::Unavailable("it did not answer in time".into())
 }

@@ -91,6 +91,16 @@ pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<(RawServe, Vec<String>
     Ok((raw, warnings))
 }
 
+/// A file, with the environment over it, checked; warnings go to standard error.
+pub(crate) fn load_checked(file: &Path) -> anyhow::Result<ServeConfig> {
+    let (raw, warnings) = load(Some(file))?;
+    let config = resolve(&raw, Some(file))?;
+    for warning in warnings.iter().chain(&config.warnings) {
+        eprintln!("warning: {warning}");
+    }
+    Ok(config)
+}
+
 /// The demo's configuration: one port, embedded store in `folder`.
 pub(crate) fn demo(port: u16, folder: &Path) -> anyhow::Result<ServeConfig> {
     let store = format!("file:{}", folder.join("sessions.redb").display());
@@ -137,11 +147,7 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
 pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
     match action {
         ConfigAction::Check { file } => {
-            let (raw, warnings) = load(Some(&file))?;
-            let config = resolve(&raw, Some(&file))?;
-            for warning in warnings.iter().chain(&config.warnings) {
-                eprintln!("warning: {warning}");
-            }
+            load_checked(&file)?;
             println!("{}: OK", file.display());
         }
         ConfigAction::Print { file } => {

@@ -47,6 +47,15 @@ pub enum ReserveError {
     Unavailable(String),
 }
 
+impl From<StoreError> for ReserveError {
+    fn from(err: StoreError) -> Self {
+        match err {
+            StoreError::Unavailable(reason) => ReserveError::Unavailable(reason),
+            StoreError::Full => ReserveError::Full,
+        }
+    }
+}
+
 /// A server that a store stands on, as last seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
