@@ -1,5 +1,7 @@
 //! Dev only: what the tests of several crates share.
 
+pub mod certificates;
+pub mod postgres;
 pub mod process;
 pub mod raw_http;
 pub mod store_contract;
