@@ -2,6 +2,7 @@
 
 pub mod process;
 pub mod raw_http;
+pub mod redis;
 pub mod store_contract;
 pub mod upstream;
 pub mod vectors;
