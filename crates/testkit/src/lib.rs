@@ -4,6 +4,7 @@ pub mod certificates;
 pub mod postgres;
 pub mod process;
 pub mod raw_http;
+pub mod redis;
 pub mod store_contract;
 pub mod upstream;
 pub mod vectors;

@@ -161,7 +161,7 @@ fn addresses(list: &Value) -> Vec<SocketAddr> {
 
 /// Ends the server should this process end without dropping it, as with a server in a `static`: the watcher's standard
 /// input closes then.
-fn watch(child: &Child) -> anyhow::Result<Child> {
+pub(crate) fn watch(child: &Child) -> anyhow::Result<Child> {
     let script = format!("read _; kill -9 {} 2>/dev/null", child.id());
     let mut watcher = Command::new("sh");
     watcher.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
