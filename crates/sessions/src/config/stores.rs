@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sealway_runtime::config::{Problems, relative_to};
+use sealway_runtime::config::{ConfigError, Problems, read_secret, relative_to};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -222,6 +222,14 @@ impl Access {
             }
         };
         Access { password_file: path(password), ca_file: path(ca), identity }
+    }
+
+    pub(super) fn password(&self) -> Result<Option<Zeroizing<String>>, ConfigError> {
+        self.password_file.as_deref().map(|file| read_secret(file).map(Zeroizing::new)).transpose()
+    }
+
+    pub(super) fn names_certificates(&self) -> bool {
+        self.ca_file.is_some() || self.identity.is_some()
     }
 
     pub(super) fn identity(&self) -> Option<(&Path, &Path)> {
