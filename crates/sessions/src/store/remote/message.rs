@@ -375,7 +375,7 @@ mod tests {
             ("0e0f", "0e0F", "key: "),
             ("\"0001", "\"+001", "key: "),
             ("true", "1", "sealed: "),
-            ("5", "\"5\"", "stamp_ms: "),
+            (":5", ":\"5\"", "stamp_ms: "),
             ("}", ",\"expires_ms\":9}", "expires_ms: unknown"),
         ] {
             let err = PassedClaim::decode(CLAIM.replacen(from, to, 1).as_bytes()).unwrap_err().to_string();
