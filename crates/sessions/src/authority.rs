@@ -22,6 +22,7 @@ use tracing::Instrument;
 
 use crate::answer::Refusal;
 use crate::limit::{PerMinute, network};
+use crate::peer::PeerSecret;
 use crate::store::{Part, Store, StoreError};
 use crate::token::TokenVerifier;
 
@@ -69,6 +70,8 @@ pub struct Policy {
     pub authenticated_inits_per_minute: u32,
     /// The key endpoint on public listeners.
     pub key_endpoint: KeyEndpoint,
+    /// Opens the endpoints under `/v1/authority/` to API sides that present it; without one they are closed.
+    pub peer_secret: Option<PeerSecret>,
     /// Verifies `Authorization`; without one any non-empty value counts, as in the field.
     pub tokens: Option<TokenVerifier>,
     /// How long a store may take.
@@ -86,6 +89,7 @@ impl Default for Policy {
             anonymous_inits_per_minute: 10,
             authenticated_inits_per_minute: 30,
             key_endpoint: KeyEndpoint::Closed,
+            peer_secret: None,
             tokens: None,
             store_deadline: Duration::from_secs(2),
             body_deadline: Duration::from_secs(30),
@@ -166,6 +170,10 @@ impl Authority {
         }
     }
 
+    pub(crate) fn provider(&self) -> &'static dyn Provider {
+        self.provider
+    }
+
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
@@ -207,7 +215,7 @@ impl Authority {
             call.accept(self.provider, &self.policy.ttl, authenticated, subject, draw, now_ms, &mut |step| {
                 timing.lap(step.name())
             })?;
-        self.ask("put", self.store.put(Arc::new(session))).await?;
+        self.keep(session).await?;
         timing.lap("session-store");
         self.counters.inits[usize::from(wire == Wire::Two)].increment(1);
         Ok(answer)
@@ -288,6 +296,11 @@ impl Authority {
         Ok(reply.seal(status, answer, self.now_ms(), &randoms, &mut |step| timing.lap(step.name()))?)
     }
 
+    /// Puts a session into the store.
+    pub(crate) async fn keep(&self, session: Session) -> Result<(), Refusal> {
+        Ok(self.ask("put", self.store.put(Arc::new(session))).await?)
+    }
+
     /// Finds a session, expired ones included.
     pub(crate) async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, Refusal> {
         Ok(self.ask("get", self.store.get(id)).await?)
@@ -305,7 +318,7 @@ impl Authority {
         Ok(deleted)
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Fresh, Refusal> {
+    pub(crate) async fn reserve(&self, claim: &Claim) -> Result<Fresh, Refusal> {
         Ok(self.ask("reserve", self.store.reserve(claim)).await?)
     }
 

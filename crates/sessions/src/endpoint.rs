@@ -1,4 +1,5 @@
-//! The authority's HTTP endpoints: both init families, the key endpoint, health and readiness.
+//! The authority's HTTP endpoints: both init families, the key endpoint, health and readiness. Those for other processes
+//! are [`peer`]'s.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,6 +17,7 @@ use subtle::ConstantTimeEq;
 
 use crate::answer::{Refusal, json, plain_error, v1_error};
 use crate::authority::{Authority, HttpHeaders, KeyEndpoint};
+use crate::peer;
 use crate::store::{Part, Pool};
 
 const KEY_PREFIX: &str = "/v1/session/";
@@ -40,6 +42,9 @@ where
             return method_not_allowed("POST, OPTIONS");
         }
         return init(authority, family, &parts.headers, body, peer, timing).await;
+    }
+    if path.starts_with(peer::PREFIX) {
+        return peer::handle(authority, &parts, body).await;
     }
     discard(body).await;
     let key_id = path.strip_prefix(KEY_PREFIX);

@@ -16,8 +16,11 @@ use sealway_runtime::config::{ConfigError, Problems, read_secret, relative_to};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{Authority, KeyEndpoint, Policy};
+use crate::peer::PeerSecret;
 use crate::store::MemoryLimits;
+use crate::store::remote::{self, RemoteConfig};
 use crate::token::{TokenPolicy, TokenVerifier};
+use remote::config::RawRemote;
 use stores::{RawServers, ServerSettings};
 pub use stores::{StoreUrl, redact};
 
@@ -28,6 +31,7 @@ pub struct RawSessions {
     store: Option<String>,
     postgres: Option<stores::RawPostgres>,
     redis: Option<stores::RawRedis>,
+    remote: Option<RawRemote>,
     cache: Option<stores::RawCache>,
     kek_file: Option<String>,
     allow_generated_kek: Option<bool>,
@@ -101,6 +105,7 @@ pub struct SessionsConfig {
     /// Where sessions are kept.
     pub store: StoreUrl,
     servers: ServerSettings,
+    remote: Option<RemoteConfig>,
     /// The key-encryption keys; beside the store unless set.
     pub kek_file: Option<PathBuf>,
     /// Whether a missing key file is made.
@@ -112,6 +117,7 @@ pub struct SessionsConfig {
     authenticated_inits_per_minute: u32,
     tokens: Option<TokenPolicy>,
     key_endpoint_secret_file: Option<PathBuf>,
+    authority_secret_file: Option<PathBuf>,
     open_key_endpoint: bool,
     window_ms: u64,
     nonce_ttl_ms: u64,
@@ -137,6 +143,15 @@ pub fn resolve(
         fall_back,
     };
     let servers = ServerSettings::resolve(&raw, &store, file, problems);
+    let raw_remote = sessions.remote.clone().unwrap_or_default();
+    let remote = match &store {
+        StoreUrl::Remote(url) => Some(remote::config::resolve(url, &raw_remote, file, problems, &mut warnings)),
+        _ if sessions.remote.is_some() => {
+            problems.add("sessions.remote", "sessions.store names no authority, so this has no effect; take it out");
+            None
+        }
+        _ => None,
+    };
     if fall_back {
         warnings.push(
             "compat.nonce_fallback: memory: while Redis is away each process takes nonces into its own memory, so a request \
@@ -199,6 +214,7 @@ pub fn resolve(
     SessionsConfig {
         store,
         servers,
+        remote,
         kek_file: sessions.kek_file.as_deref().map(|path| relative_to(file, path)),
         allow_generated_kek: sessions.allow_generated_kek.unwrap_or(false),
         limits,
@@ -208,6 +224,7 @@ pub fn resolve(
         authenticated_inits_per_minute: sessions.authenticated_inits_per_minute.unwrap_or(30),
         tokens,
         key_endpoint_secret_file: sessions.key_endpoint_secret_file.as_deref().map(|path| relative_to(file, path)),
+        authority_secret_file: sessions.authority_secret_file.as_deref().map(|path| relative_to(file, path)),
         open_key_endpoint,
         window_ms,
         nonce_ttl_ms: nonce_ttl_ms.max(2 * window_ms),
@@ -274,6 +291,8 @@ impl SessionsConfig {
             ),
             None => KeyEndpoint::Closed,
         };
+        let peer_secret = self.authority_secret_file.as_deref().map(strong_secret).transpose();
+        let peer_secret = peer_secret.map_err(|err| ConfigError(format!("sessions.authority_secret_file: {err}")))?;
         let policy = Policy {
             replay: ReplayPolicy::new(self.window_ms, self.nonce_ttl_ms),
             ttl: TtlPolicy {
@@ -288,6 +307,7 @@ impl SessionsConfig {
             anonymous_inits_per_minute: self.anonymous_inits_per_minute,
             authenticated_inits_per_minute: self.authenticated_inits_per_minute,
             key_endpoint,
+            peer_secret: peer_secret.map(PeerSecret::new),
             tokens: self.tokens.clone().map(TokenVerifier::load).transpose()?,
             store_deadline: Duration::from_millis(self.store_deadline_ms),
             ..Policy::default()

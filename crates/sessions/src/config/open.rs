@@ -11,6 +11,7 @@ use super::{SessionsConfig, StoreUrl};
 use crate::kek::{KekSource, KeyRing};
 use crate::store::postgres::{self, MigrationReport, Postgres, PostgresConfig};
 use crate::store::redis::{Redis, RedisConfig, TlsFiles};
+use crate::store::remote::Remote;
 use crate::store::tiered::Tiered;
 use crate::store::{Durable, Embedded, Memory, OpenError, SessionCache, Store, tls};
 
@@ -44,7 +45,10 @@ impl SessionsConfig {
                     Redis::open(provider, redis, keys, cache.clone(), self.limits, clock.clone(), Some(durable)).await;
                 Ok(Arc::new(Tiered::new(postgres, redis.map_err(named)?, cache, clock.clone(), on_loss)))
             }
-            StoreUrl::Remote(url) => todo!("{url}"),
+            StoreUrl::Remote(_) => {
+                let config = self.remote.clone().ok_or_else(|| ConfigError("sessions.remote: not resolved".into()))?;
+                Ok(Remote::open(provider, config, clock.clone()).await.map_err(named)?)
+            }
         }
     }
 
