@@ -126,7 +126,7 @@ async fn is_refused(what: &str, config: RemoteConfig) -> String {
     let claim = *agreed.call("one", START_MS, START_MS).claim();
     let reserved = remote.reserve(&claim).await;
     assert!(matches!(reserved, Err(ReserveError::Unavailable(_))), "{what}: {reserved:?}");
-    assert!(since.elapsed() < Duration::from_millis(2500), "{what}: {:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(5), "{what}: {:?}", since.elapsed());
     reason
 }
 
