@@ -175,6 +175,21 @@ async fn of_equal_claims_at_two_api_sides_and_the_authority_itself_exactly_one_w
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn under_load_every_claim_is_granted_once_and_none_is_lost() {
+    use futures_util::StreamExt;
+    let far = Far::memory().await;
+    let sides = [far.remote().await, far.remote().await];
+    let agreed = agree(Some("web"), 600, START_MS);
+    let claims: Vec<_> = (0..1500).map(|n| *agreed.call(&format!("n{n}"), START_MS, START_MS).claim()).collect();
+    let asks = claims.iter().flat_map(|claim| sides.iter().map(move |side| side.reserve(claim)));
+    let outcomes: Vec<_> = futures_util::stream::iter(asks).buffer_unordered(200).collect().await;
+    let granted = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let replayed = outcomes.iter().filter(|outcome| matches!(outcome, Err(ReserveError::Replayed))).count();
+    assert_eq!((granted, replayed), (1500, 1500));
+    assert_eq!(far.authority.store().status().nonces, (1500, 0));
+}
+
 #[tokio::test]
 async fn an_api_side_whose_clock_is_slow_does_not_shorten_a_record() {
     let far = Far::memory().await;

@@ -204,11 +204,16 @@ async fn an_answer_counts_only_as_json_and_within_its_bound() {
         ("application/json, text/html", 1, false),
     ] {
         let stand = Stand::new(says("200 OK", content, &state(&"0".repeat(more)))).await;
-        let status = stand.remote().await.status();
+        let remote = stand.remote().await;
+        let status = remote.status();
         assert_eq!(status.up, up, "{content}, {more} bytes");
         if up {
             assert_eq!((status.postgres, status.redis, status.sessions), (Part::Up, Part::Down, 1));
             assert_eq!(status.nonces, (2, 3));
+            // A question that is not answered as it should be: what is behind is out of sight.
+            remote.get(agree(Some("web"), 600, START_MS).server.id()).await.unwrap_err();
+            let status = remote.status();
+            assert_eq!((status.up, status.postgres, status.redis), (false, Part::Down, Part::Down));
         }
     }
 }
