@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use far::{Far, SECRET, config, open, policy, secret_file, within};
 use sealway_proto::wire::base64;
+use sealway_sessions::Policy;
 use sealway_sessions::kek::KeyRing;
+use sealway_sessions::store::remote::{Remote, RemoteConfig};
 use sealway_sessions::store::{Embedded, Memory, MemoryLimits, Part, ReserveError, Store, StoreError};
-use sealway_sessions::{Policy, store::remote::Remote};
 use sealway_testkit::store_contract;
 use sealway_testkit::store_contract::Fixture;
 use sealway_testkit::store_contract::claims::{START_MS, agree, init, provider};
@@ -107,13 +108,9 @@ async fn what_the_authority_sweeps_is_gone_here_and_makes_room() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_revocation_at_the_authority_is_heard_of_within_a_second() {
     let far = Far::memory().await;
-    let remote =
-        open(sealway_sessions::store::remote::RemoteConfig { fresh: Duration::from_secs(3600), ..config(far.address) })
-            .await
-            .unwrap();
+    let (remote, other) = (far.remote().await, far.remote().await);
     let session = agree(Some("web"), 600, START_MS).server;
     remote.put(session.clone()).await.unwrap();
-    let other = far.remote().await;
     assert!(remote.get(session.id()).await.unwrap().is_some());
     assert!(other.get(session.id()).await.unwrap().is_some());
     assert!(far.authority.revoke(session.id()).await.unwrap());
@@ -123,6 +120,18 @@ async fn a_revocation_at_the_authority_is_heard_of_within_a_second() {
     for _ in 0..100 {
         assert!(remote.get(session.id()).await.unwrap().is_none(), "it came back");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_setting_makes_a_session_outlive_its_revocation_for_long() {
+    let far = Far::memory().await;
+    let how = RemoteConfig { fresh: Duration::from_secs(3600), ..config(far.address) };
+    let remote = open(how).await.unwrap();
+    let session = agree(Some("web"), 600, START_MS).server;
+    remote.put(session.clone()).await.unwrap();
+    assert!(far.authority.revoke(session.id()).await.unwrap());
+    let gone = async || remote.get(session.id()).await.unwrap().is_none();
+    within(Duration::from_secs(2), "the revoked session is still used", gone).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -166,6 +175,21 @@ async fn of_equal_claims_at_two_api_sides_and_the_authority_itself_exactly_one_w
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn under_load_every_claim_is_granted_once_and_none_is_lost() {
+    use futures_util::StreamExt;
+    let far = Far::memory().await;
+    let sides = [far.remote().await, far.remote().await];
+    let agreed = agree(Some("web"), 600, START_MS);
+    let claims: Vec<_> = (0..1500).map(|n| *agreed.call(&format!("n{n}"), START_MS, START_MS).claim()).collect();
+    let asks = claims.iter().flat_map(|claim| sides.iter().map(move |side| side.reserve(claim)));
+    let outcomes: Vec<_> = futures_util::stream::iter(asks).buffer_unordered(200).collect().await;
+    let granted = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let replayed = outcomes.iter().filter(|outcome| matches!(outcome, Err(ReserveError::Replayed))).count();
+    assert_eq!((granted, replayed), (1500, 1500));
+    assert_eq!(far.authority.store().status().nonces, (1500, 0));
+}
+
 #[tokio::test]
 async fn an_api_side_whose_clock_is_slow_does_not_shorten_a_record() {
     let far = Far::memory().await;
@@ -201,19 +225,13 @@ async fn a_stamp_outside_the_authoritys_window_is_refused_whatever_the_api_sides
 #[tokio::test]
 async fn an_authority_that_will_not_be_asked_stops_the_start() {
     let far = Far::memory().await;
-    let wrong = sealway_sessions::store::remote::RemoteConfig {
-        secret_file: Some(secret_file("another-secret-0123456789")),
-        ..config(far.address)
-    };
+    let wrong = RemoteConfig { secret_file: Some(secret_file("another-secret-0123456789")), ..config(far.address) };
     let err = open(wrong).await.unwrap_err().to_string();
     assert!(err.contains("/v1/authority/state: answered 401"), "{err}");
     let closed = Far::with(Arc::new(Memory::new(MemoryLimits::default())), Policy::default()).await;
     let err = open(config(closed.address)).await.unwrap_err().to_string();
     assert!(err.contains("answered 404: is sessions.authority_secret_file set there"), "{err}");
-    let weak = sealway_sessions::store::remote::RemoteConfig {
-        secret_file: Some(secret_file("short")),
-        ..config(far.address)
-    };
+    let weak = RemoteConfig { secret_file: Some(secret_file("short")), ..config(far.address) };
     let err = open(weak).await.unwrap_err().to_string();
     assert!(err.contains("sessions.remote.secret_file: ") && !err.contains("short\n"), "{err}");
 }
@@ -272,10 +290,7 @@ async fn neither_a_secret_nor_a_key_is_in_a_log_or_in_what_is_printed() {
     remote.reserve(&claim).await.unwrap();
     remote.reserve(&claim).await.unwrap_err();
     remote.delete(agreed.server.id()).await.unwrap();
-    let wrong = sealway_sessions::store::remote::RemoteConfig {
-        secret_file: Some(secret_file("another-secret-0123456789")),
-        ..config(far.address)
-    };
+    let wrong = RemoteConfig { secret_file: Some(secret_file("another-secret-0123456789")), ..config(far.address) };
     let refused = open(wrong).await.unwrap_err();
     far.kill().await;
     let lost = remote.put(agreed.server.clone()).await.unwrap_err();

@@ -21,7 +21,7 @@ use sealway_runtime::clock::Clock;
 use zeroize::Zeroizing;
 
 use super::cache::{CacheLimits, SessionCache};
-use super::{OpenError, ReserveError, Status, Store, StoreError};
+use super::{OpenError, Part, ReserveError, Status, Store, StoreError};
 use line::{Answer, Line, Question};
 use message::{Members, PassedClaim, State, decode_session, encode_session};
 
@@ -265,13 +265,15 @@ impl Store for Remote {
         let Some(Seen { at, state, skew_ms }) = seen else {
             return Status { kind: "remote", pool, sessions: self.cache.len(), ..Status::default() };
         };
-        // Beyond the window every stamp is refused, there or here.
-        let is_up = state.up && at.elapsed() < watch::STALE && skew_ms <= state.window_ms;
+        let is_known = self.reachable.load(Ordering::Relaxed) && at.elapsed() < watch::STALE;
+        // What stands behind an authority that is away is away as well, as seen from here.
+        let part = |part| if is_known || part == Part::Unused { part } else { Part::Down };
         Status {
             kind: "remote",
-            up: is_up && self.reachable.load(Ordering::Relaxed),
-            postgres: state.postgres,
-            redis: state.redis,
+            // Beyond the window every stamp is refused, there or here.
+            up: is_known && state.up && skew_ms <= state.window_ms,
+            postgres: part(state.postgres),
+            redis: part(state.redis),
             sessions: state.sessions,
             nonces: state.nonces,
             pool,
