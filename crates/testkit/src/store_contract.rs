@@ -15,9 +15,6 @@ pub mod claims;
 
 use claims::{Agreed, START_MS, agree, init};
 
-/// Stores forget within this time after they may.
-const FORGET_MS: u64 = 1000;
-
 /// Makes empty stores of one kind.
 pub trait Fixture: Send + Sync {
     /// An empty store that holds as much as `limits` says.
@@ -31,6 +28,11 @@ pub trait Fixture: Send + Sync {
     /// Whether `status` counts sessions and nonces at once and exactly.
     fn counts(&self) -> bool {
         true
+    }
+
+    /// How long after a nonce may be forgotten it is, at the latest, in ms.
+    fn forgets_within_ms(&self) -> u64 {
+        1000
     }
 }
 
@@ -216,7 +218,7 @@ pub async fn a_claim_lives_through_its_last_millisecond_and_is_forgotten_after(f
         let init = *init(Some("web"), "edge", stamp_ms, now_ms).claim();
         assert_eq!(reserve(&store, &init).await, Err(ReserveError::Replayed), "an init, {} ms on", now_ms - START_MS);
     }
-    let after_ms = last_ms + 1 + FORGET_MS;
+    let after_ms = last_ms + 1 + fixture.forgets_within_ms();
     sweep(fixture, &store, after_ms).await;
     assert!(!fixture.counts() || store.status().nonces == (0, 0), "kept longer than need be");
     reserve(&store, agreed.call("edge", after_ms, after_ms).claim()).await.expect("forgotten");
@@ -280,7 +282,7 @@ pub async fn a_full_store_refuses_and_evicts_nothing(fixture: &impl Fixture) {
         assert_eq!(reserve(&store, &call(n, START_MS + 5000)).await, Err(ReserveError::Replayed), "{n} was evicted");
     }
     // When their time has passed there is room again.
-    let later_ms = START_MS + 2 * ReplayPolicy::default().window_ms() + 1 + FORGET_MS;
+    let later_ms = START_MS + 2 * ReplayPolicy::default().window_ms() + 1 + fixture.forgets_within_ms();
     sweep(fixture, &store, later_ms).await;
     let agreed = agree(Some("web"), 600, later_ms);
     reserve(&store, agreed.call("later", later_ms, later_ms).claim()).await.expect("room");

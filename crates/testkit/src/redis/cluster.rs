@@ -82,13 +82,22 @@ impl RedisCluster {
     /// # Errors
     /// When none does.
     pub fn fail_over(&mut self, index: usize) -> anyhow::Result<()> {
-        let masters = |cluster: &Self| {
-            let roles = cluster.alive().map(|node| node.cli(&["ROLE"]).unwrap_or_default());
-            roles.filter(|role| role.starts_with("master")).count()
-        };
-        let before = masters(self);
+        let before = self.masters();
         self.nodes[index].kill()?;
-        wait("no replica took over", || masters(self) == before && self.is_ok())
+        self.wait_for_masters(before)
+    }
+
+    /// Waits until so many masters live and serve all slots.
+    ///
+    /// # Errors
+    /// When they do not come to be.
+    pub fn wait_for_masters(&self, count: usize) -> anyhow::Result<()> {
+        wait("no replica took over", || self.masters() == count && self.is_ok())
+    }
+
+    fn masters(&self) -> usize {
+        let roles = self.alive().map(|node| node.cli(&["ROLE"]).unwrap_or_default());
+        roles.filter(|role| role.starts_with("master")).count()
     }
 }
 

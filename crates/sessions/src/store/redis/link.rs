@@ -1,0 +1,181 @@
+//! A connection to a server or to a cluster, and what an error on it means.
+//!
+//! It may not know a nonce or a session.
+
+use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, Value};
+
+use super::config::RedisConfig;
+use crate::store::OpenError;
+
+/// Why something did not work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Trouble {
+    /// The server is not reached, or its answer did not come: whether it acted is unknown.
+    #[error("{0}")]
+    Away(String),
+    /// It answered with an error, and did nothing.
+    #[error("{0}")]
+    Refused(String),
+    /// It did not answer in time.
+    #[error("no answer within the deadline")]
+    Slow,
+    /// What a setting must put right: password, rights, eviction, version.
+    #[error("{0}")]
+    Setting(String),
+    /// It holds as much as it may.
+    #[error("its memory is full")]
+    Full,
+    /// The memory that the epoch was begun in is not at hand.
+    #[error("its memory is not the one that nonces were kept in")]
+    Lost,
+}
+
+impl From<RedisError> for Trouble {
+    fn from(err: RedisError) -> Self {
+        let text = err.to_string();
+        match err.kind() {
+            ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => Trouble::Setting(text),
+            ErrorKind::InvalidClientConfig => Trouble::Setting(text),
+            ErrorKind::Server(ServerErrorKind::NoScript) => Trouble::Lost,
+            _ if err.is_timeout() => Trouble::Slow,
+            _ => match err.code() {
+                Some("OOM") => Trouble::Full,
+                Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Trouble::Setting(text),
+                // How a script says that its user lacks a right.
+                _ if text.contains("can't run this command") || text.contains("No permissions") => {
+                    Trouble::Setting(text)
+                }
+                Some(_) => Trouble::Refused(text),
+                None => Trouble::Away(text),
+            },
+        }
+    }
+}
+
+/// A connection; a clone shares it.
+#[derive(Clone)]
+pub(super) enum Link {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Link {
+    /// Connects.
+    pub(super) async fn connect(config: &RedisConfig) -> Result<Self, Trouble> {
+        let setting = |err: OpenError| Trouble::Setting(err.0);
+        if !config.cluster {
+            let node = config.nodes.first().ok_or(Trouble::Setting("no host".into()))?;
+            let client = config.client(node).map_err(setting)?;
+            let link = client.get_multiplexed_async_connection_with_config(&config.connection()).await?;
+            return Ok(Link::Single(link));
+        }
+        let infos =
+            config.nodes.iter().map(|node| config.info(node)).collect::<Result<Vec<_>, _>>().map_err(setting)?;
+        let mut builder = ClusterClientBuilder::new(infos)
+            .connection_timeout(config.connect_timeout)
+            .response_timeout(config.deadline)
+            .overall_response_timeout(Some(config.deadline))
+            // Redirections count as tries. A script that is run twice knows its own token.
+            .retries(4)
+            .min_retry_wait(10)
+            .max_retry_wait(100);
+        if let Some(certificates) = config.certificates().map_err(setting)? {
+            builder = builder.tls(redis::cluster::TlsMode::Secure).certs(certificates);
+        }
+        let connecting = async { builder.build()?.get_async_connection().await };
+        match tokio::time::timeout(config.connect_timeout * 2, connecting).await {
+            Ok(link) => Ok(Link::Cluster(link?)),
+            Err(_) => Err(Trouble::Slow),
+        }
+    }
+
+    /// Sends a command to where its key is.
+    pub(super) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
+        match self {
+            Link::Single(link) => link.clone().req_packed_command(cmd).await,
+            Link::Cluster(link) => link.clone().req_packed_command(cmd).await,
+        }?
+        .extract_error()
+    }
+
+    /// Sends a command and reads its answer.
+    pub(super) async fn get<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, Trouble> {
+        let value = self.ask(cmd).await?;
+        redis::from_redis_value(value).map_err(|err| Trouble::Refused(err.to_string()))
+    }
+
+    /// Sends a command that names no key to the server that has `key`.
+    pub(super) async fn get_at<T: FromRedisValue>(&self, key: &str, cmd: Cmd) -> Result<T, Trouble> {
+        let value = match self {
+            Link::Single(_) => self.ask(&cmd).await?,
+            Link::Cluster(link) => {
+                let node = SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
+                link.clone().route_command(cmd, RoutingInfo::SingleNode(node)).await?.extract_error()?
+            }
+        };
+        redis::from_redis_value(value).map_err(|err| Trouble::Refused(err.to_string()))
+    }
+}
+
+/// A connection that listens; of a cluster, to the `turn`th server, as any hears every message.
+pub(super) async fn listen(config: &RedisConfig, turn: usize) -> Result<PubSub, Trouble> {
+    let node = config.nodes.get(turn % config.nodes.len().max(1)).ok_or(Trouble::Setting("no host".into()))?;
+    let client = config.client(node).map_err(|err| Trouble::Setting(err.0))?;
+    match tokio::time::timeout(config.connect_timeout, client.get_async_pubsub()).await {
+        Ok(pubsub) => Ok(pubsub?),
+        Err(_) => Err(Trouble::Slow),
+    }
+}
+
+/// A field of INFO.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// Refuses servers that could not keep what they are given.
+pub(super) fn check_server(server: &str, memory: &str, cluster: bool) -> Result<(), Trouble> {
+    if cluster != (field(server, "redis_mode") == Some("cluster")) {
+        let what = if cluster { "no member of a cluster" } else { "a member of a cluster; name it redis-cluster://" };
+        return Err(Trouble::Setting(format!("it is {what}")));
+    }
+    let version = field(server, "redis_version").unwrap_or_default();
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok()).unwrap_or_default();
+    // Older ones keep scripts in snapshots and give them to replicas, so a server that lost nonces would not show it.
+    if major < 7 {
+        return Err(Trouble::Setting(format!("its version is {version}; 7.0 or newer is needed")));
+    }
+    let policy = field(memory, "maxmemory_policy").unwrap_or_default();
+    let bound = field(memory, "maxmemory").unwrap_or("0");
+    if bound != "0" && policy != "noeviction" {
+        return Err(Trouble::Setting(format!(
+            "its maxmemory-policy is {policy}, which evicts nonces and so readmits them; set it to noeviction"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_that_keeps_what_it_is_given_is_taken() {
+        let server = |version: &str| format!("# Server\r\nredis_version:{version}\r\nredis_mode:standalone\r\n");
+        let memory = |max: u32, policy: &str| format!("maxmemory:{max}\r\nmaxmemory_policy:{policy}\r\n");
+        for (version, max, policy, is_good) in [
+            ("7.0.15", 0, "allkeys-lru", true),
+            ("8.2.1", 100, "noeviction", true),
+            ("7.2.0", 100, "allkeys-lru", false),
+            ("7.2.0", 100, "volatile-ttl", false),
+            ("6.2.14", 0, "noeviction", false),
+        ] {
+            let checked = check_server(&server(version), &memory(max, policy), false);
+            assert_eq!(checked.is_ok(), is_good, "{version} {max} {policy}: {checked:?}");
+        }
+        assert!(check_server(&server("7.0.0"), &memory(0, "noeviction"), true).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! Nonces: this process's own memory first, then Redis in one round trip, then, if the stamp is ahead, the durable side.
+
+use std::sync::Arc;
+
+use sealway_proto::session::{Claim, ClaimKey, Fresh};
+
+use super::epoch::{Answer, Epoch, State};
+use super::link::Trouble;
+use super::{Live, Redis, Shared, hex, measured};
+use crate::store::ReserveError;
+
+/// Stamps no further ahead than this need no record: floors cover them.
+const AHEAD_MS: u64 = 500;
+/// Alone, stamps up to so long after this process's start are refused: an earlier life may have granted them.
+const START_MARGIN_MS: u64 = 1000;
+
+fn unavailable(what: impl std::fmt::Display) -> ReserveError {
+    ReserveError::Unavailable(format!("Redis: {what}"))
+}
+
+impl Redis {
+    /// Reserves a nonce. [`crate::store::Store::reserve`].
+    ///
+    /// # Errors
+    /// [`ReserveError`].
+    pub async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
+        measured("reserve", self.shared.reserve(claim), |err| *err != ReserveError::Replayed).await
+    }
+}
+
+impl Shared {
+    async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
+        let live = self.live.load_full();
+        // Before the own memory takes it: what is refused for want of Redis may be sent again when it is back.
+        if live.is_none() && !self.alone.lock().is_alone() {
+            return Err(unavailable("it is away"));
+        }
+        let nonces = self.nonces(claim.is_sealed());
+        nonces.reserve(claim.key(), claim.stamp_ms(), claim.now_ms(), claim.expires_ms())?;
+        let Some(live) = live else { return self.grant_alone(claim).await };
+        match self.reserve_there(&live, claim).await {
+            // Whether Redis took it is unknown. Here it is taken, and where `OnLoss::Local` holds nobody else may have
+            // it: granting it once is right.
+            Err(Refusal::Gone(what)) => match self.grant_alone(claim).await {
+                Err(ReserveError::Unavailable(_)) => Err(unavailable(what)),
+                done => done,
+            },
+            Err(Refusal::Final(err)) => Err(err),
+            Ok(()) => Ok(Fresh::reserved(claim)),
+        }
+    }
+
+    async fn reserve_there(&self, live: &Arc<Live>, claim: &Claim) -> Result<(), Refusal> {
+        let bucket = self.bucket(&claim.key());
+        let epoch = live.epochs.get(bucket).and_then(arc_swap::ArcSwapAny::load_full);
+        let Some(epoch) = epoch else { return Err(Refusal::Final(unavailable("it is about to be ready"))) };
+        let answer = self.call(live, self.ask(live, bucket, &epoch, claim)).await?;
+        match answer.state {
+            State::Fresh => Ok(()),
+            State::Ahead => self.record_ahead(live, bucket, &epoch, claim).await,
+            State::Replayed | State::Forgotten => Err(Refusal::Final(ReserveError::Replayed)),
+            State::Floor if answer.floor_ms < answer.time_ms => Err(Refusal::Final(ReserveError::Replayed)),
+            // The floor was raised; this process has not heard of it yet.
+            State::Floor | State::Ok => {
+                self.trouble.notify_one();
+                Err(Refusal::Final(unavailable("its floor lies ahead")))
+            }
+            State::Lost => {
+                self.close(live, bucket, &epoch);
+                Err(Refusal::Final(unavailable(Trouble::Lost)))
+            }
+        }
+    }
+
+    async fn ask(&self, live: &Live, bucket: usize, epoch: &Epoch, claim: &Claim) -> Result<Answer, Trouble> {
+        let mut token = [0; 8];
+        self.provider.fill_random(&mut token).map_err(|err| Trouble::Refused(err.to_string()))?;
+        let kept_ms = claim.expires_ms().saturating_sub(claim.now_ms());
+        // As the own memory counts: the nonce was taken no later than half its time after its stamp.
+        let gone_ms = claim.stamp_ms().saturating_add(kept_ms.saturating_sub(1) / 2).saturating_add(1);
+        let mut cmd = epoch.cmd(&self.config.prefix, bucket, &self.nonce_key(&claim.key()));
+        cmd.arg(hex(&token)).arg(kept_ms).arg(claim.stamp_ms()).arg(gone_ms);
+        let answer = live.link.get::<Answer>(&cmd).await;
+        match answer {
+            Err(Trouble::Lost) => Ok(Answer::LOST),
+            Ok(answer) => {
+                self.saw(answer.time_ms);
+                Ok(answer)
+            }
+            err => err,
+        }
+    }
+
+    /// A stamp ahead of the clock is in no floor: the durable side must have it, and the epoch must still be in force
+    /// when it has. Whoever begins a new epoch closes this one first and reads the durable side after: he finds the
+    /// record, or we find the epoch closed.
+    async fn record_ahead(&self, live: &Arc<Live>, bucket: usize, epoch: &Epoch, claim: &Claim) -> Result<(), Refusal> {
+        let Some(durable) = &self.durable else { return Ok(()) };
+        durable.record(claim).await.map_err(Refusal::Final)?;
+        let answer = self.call(live, self.verify(live, bucket, epoch)).await?;
+        if answer.state == State::Ok {
+            return Ok(());
+        }
+        self.close(live, bucket, epoch);
+        Err(Refusal::Final(unavailable(Trouble::Lost)))
+    }
+
+    /// Takes an epoch out of use here; the supervisor finds out what became of it.
+    fn close(&self, live: &Live, bucket: usize, epoch: &Epoch) {
+        if let Some(slot) = live.epochs.get(bucket) {
+            let current = slot.load();
+            if current.as_ref().is_some_and(|current| current.generation == epoch.generation) {
+                slot.store(None);
+            }
+        }
+        self.trouble.notify_one();
+    }
+
+    /// Grants by this process's own memory, which has taken the nonce just now.
+    async fn grant_alone(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
+        if !self.alone.lock().is_alone() {
+            return Err(unavailable("it is away"));
+        }
+        if claim.stamp_ms() <= self.start_ms.saturating_add(START_MARGIN_MS) {
+            return Err(ReserveError::Replayed);
+        }
+        // An earlier life may have granted stamps as far ahead of its end as the window is wide, with a record.
+        let earlier_ms = self.start_ms.saturating_add(self.config.window_ms).saturating_add(START_MARGIN_MS);
+        let is_ahead = claim.stamp_ms() > self.clock.now_ms().saturating_add(AHEAD_MS);
+        if is_ahead || claim.stamp_ms() <= earlier_ms {
+            let Some(durable) = &self.durable else { return Err(unavailable("it is away, and no record is kept")) };
+            durable.record(claim).await?;
+        }
+        // Looked at again under the lock: what is granted after the list was taken would be told to nobody.
+        match self.alone.lock().grant(claim.key(), claim.expires_ms()) {
+            Some(()) => Ok(Fresh::reserved(claim)),
+            None => Err(unavailable("it is away")),
+        }
+    }
+
+    pub(super) fn nonce_key(&self, key: &ClaimKey) -> String {
+        format!("{{{}:{}}}:n:{}", self.config.prefix, self.bucket(key), hex(&key.0))
+    }
+}
+
+/// Why Redis did not grant.
+enum Refusal {
+    /// As it is.
+    Final(ReserveError),
+    /// Redis is away; another may decide.
+    Gone(String),
+}
+
+impl From<Trouble> for Refusal {
+    fn from(err: Trouble) -> Self {
+        match err {
+            Trouble::Full => Refusal::Final(ReserveError::Full),
+            Trouble::Away(_) | Trouble::Slow => Refusal::Gone(err.to_string()),
+            err => Refusal::Final(unavailable(err)),
+        }
+    }
+}

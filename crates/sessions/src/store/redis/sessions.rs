@@ -1,0 +1,209 @@
+//! Sessions in Redis: the same row as in the embedded store, its key wrapped, until its end; or a tombstone.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use sealway_proto::session::Session;
+use sealway_proto::wire::SessionId;
+use tokio::sync::mpsc;
+
+use super::link::{Link, Trouble};
+use super::{Live, Redis, Shared, script};
+use crate::kek::UnwrapError;
+use crate::store::{StoreError, row};
+
+/// Shorter than any row.
+const TOMBSTONE: &[u8] = b"x";
+const BEHIND_AT_ONCE: usize = 256;
+
+/// What Redis knows of a session.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// It is there.
+    Session(Arc<Session>),
+    /// It was revoked.
+    Revoked,
+    /// It is not there, or cannot be read; who has another source asks that.
+    Absent,
+}
+
+fn unavailable(err: impl std::fmt::Display) -> StoreError {
+    StoreError::Unavailable(format!("Redis: {err}"))
+}
+
+fn refused(err: Trouble) -> StoreError {
+    match err {
+        Trouble::Full => StoreError::Full,
+        err => unavailable(err),
+    }
+}
+
+impl Redis {
+    /// Looks for a session.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn find(&self, id: &SessionId) -> Result<Found, StoreError> {
+        match self.shared.read(id).await.map_err(refused)? {
+            None => Ok(Found::Absent),
+            Some(value) if value == TOMBSTONE => Ok(Found::Revoked),
+            Some(value) => Ok(self.shared.decode(id, &value).map_or(Found::Absent, Found::Session)),
+        }
+    }
+
+    /// Keeps a session, unless it is there or was revoked.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn save(&self, session: &Arc<Session>) -> Result<(), StoreError> {
+        let live = self.shared.live()?;
+        self.shared.call(&live, self.shared.write(&live.link, session)).await.map_err(refused)
+    }
+
+    /// Keeps a session soon, if there is room in the queue and Redis is there; nobody waits for it.
+    pub fn save_later(&self, session: Arc<Session>) {
+        if self.shared.behind.try_send(session).is_err() {
+            dropped();
+        }
+    }
+
+    /// Revokes a session until its end, here and, by a message, in every process.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]; it is then revoked in this process.
+    pub async fn revoke(&self, id: &SessionId, expires_ms: u64) -> Result<(), StoreError> {
+        self.shared.cache.revoke(id);
+        let live = self.shared.live()?;
+        let keep_ms = expires_ms.saturating_sub(self.shared.clock.now_ms()).max(1000);
+        self.shared.call(&live, self.shared.bury(&live.link, id, keep_ms)).await.map(drop).map_err(refused)
+    }
+
+    pub(super) async fn put_session(&self, session: Arc<Session>) -> Result<(), StoreError> {
+        let ticket = self.shared.cache.ticket();
+        self.save(&session).await?;
+        self.shared.cache.keep(&session, ticket);
+        Ok(())
+    }
+
+    pub(super) async fn get_session(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        if let Some(held) = self.shared.cache.get(id)
+            && held.is_fresh
+        {
+            return Ok(Some(held.session));
+        }
+        let ticket = self.shared.cache.ticket();
+        let Some(value) = self.shared.read(id).await.map_err(refused)? else { return Ok(None) };
+        if value == TOMBSTONE {
+            self.shared.cache.revoke(id);
+            return Ok(None);
+        }
+        // There is nobody else to ask: that it cannot be read is a fault, not an answer.
+        let Some(session) = self.shared.decode(id, &value) else { return Err(unavailable("a session cannot be read")) };
+        Ok(self.shared.cache.keep(&session, ticket).then_some(session))
+    }
+
+    pub(super) async fn delete_session(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.shared.cache.revoke(id);
+        let live = self.shared.live()?;
+        self.shared.call(&live, self.shared.bury(&live.link, id, 0)).await.map_err(refused)
+    }
+}
+
+impl Shared {
+    fn live(&self) -> Result<Arc<Live>, StoreError> {
+        self.live.load_full().ok_or_else(|| unavailable("it is away"))
+    }
+
+    fn session_key(&self, id: &SessionId) -> String {
+        format!("{}:s:{}", self.config.prefix, id.as_str())
+    }
+
+    async fn read(&self, id: &SessionId) -> Result<Option<Vec<u8>>, Trouble> {
+        let live = self.live.load_full().ok_or_else(|| Trouble::Away("it is away".into()))?;
+        let mut cmd = redis::cmd("GET");
+        cmd.arg(self.session_key(id));
+        self.call(&live, live.link.get(&cmd)).await
+    }
+
+    fn decode(&self, id: &SessionId, value: &[u8]) -> Option<Arc<Session>> {
+        let (expires, row) = value.split_first_chunk::<8>()?;
+        match row::decode(&row::session_key(u64::from_be_bytes(*expires), id), row, &self.keys) {
+            Ok((record, _)) => Session::new(self.provider, record).ok().map(Arc::new),
+            Err(err) => {
+                let is_unknown = matches!(err, row::RowError::Key(UnwrapError::UnknownKek(_)));
+                tracing::error!(%err, is_unknown, "a session in Redis cannot be read");
+                None
+            }
+        }
+    }
+
+    async fn write(&self, link: &Link, session: &Arc<Session>) -> Result<(), Trouble> {
+        let record = session.record();
+        let keep_ms = record.expires_ms.saturating_sub(self.clock.now_ms());
+        if keep_ms == 0 {
+            return Ok(());
+        }
+        let wrapped = self.keys.wrap(&record.id, &record.key).map_err(|err| Trouble::Refused(err.to_string()))?;
+        let mut value = record.expires_ms.to_be_bytes().to_vec();
+        value.extend_from_slice(&row::encode(record, &wrapped));
+        let mut cmd = redis::cmd("SET");
+        // Never over a tombstone.
+        cmd.arg(self.session_key(&record.id)).arg(value).arg("NX").arg("PX").arg(keep_ms);
+        link.get::<Option<String>>(&cmd).await.map(drop)
+    }
+
+    /// Puts a tombstone for so long, or with 0 for what is left of the session, and tells every process; whether a
+    /// session was there.
+    async fn bury(&self, link: &Link, id: &SessionId, keep_ms: u64) -> Result<bool, Trouble> {
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(script::REVOKE).arg(1).arg(self.session_key(id));
+        cmd.arg(TOMBSTONE).arg(keep_ms).arg(self.channel()).arg(id.as_str());
+        link.get(&cmd).await
+    }
+
+    /// A tombstone without a message: everybody was told when the session was revoked.
+    pub(super) async fn write_tombstone(&self, link: &Link, id: &SessionId, expires_ms: u64) -> Result<(), Trouble> {
+        let keep_ms = expires_ms.saturating_sub(self.clock.now_ms()).max(1000);
+        let mut cmd = redis::cmd("SET");
+        cmd.arg(self.session_key(id)).arg(TOMBSTONE).arg("PX").arg(keep_ms);
+        self.within(link.get::<Option<String>>(&cmd)).await.map(drop)
+    }
+
+    /// Does once what this user must be allowed to do, so that a missing right shows at the start.
+    pub(super) async fn try_rights(&self, link: &Link) -> Result<(), Trouble> {
+        let key = format!("{}:s:probe", self.config.prefix);
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(TOMBSTONE).arg("NX").arg("PX").arg(1);
+        match self.within(link.get::<Option<String>>(&set)).await {
+            Ok(_) | Err(Trouble::Full) => {}
+            Err(err) => return Err(err),
+        }
+        let mut get = redis::cmd("GET");
+        self.within(link.get::<Option<Vec<u8>>>(get.arg(&key))).await?;
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(self.channel()).arg("");
+        self.within(link.get::<u64>(&publish)).await.map(drop)
+    }
+}
+
+fn dropped() {
+    metrics::counter!("sealway_store_failures_total", "store" => "redis", "op" => "put").increment(1);
+}
+
+/// Writes what [`Redis::save_later`] queued, many at once. What cannot be written is left out: its source is elsewhere.
+pub(super) async fn write_behind(shared: Arc<Shared>, mut queue: mpsc::Receiver<Arc<Session>>) {
+    let mut batch = Vec::with_capacity(BEHIND_AT_ONCE);
+    while queue.recv_many(&mut batch, BEHIND_AT_ONCE).await > 0 {
+        let live = shared.live.load_full();
+        let writes = batch.drain(..).map(|session| {
+            let (shared, live) = (&shared, &live);
+            async move {
+                let Some(live) = live else { return dropped() };
+                if shared.call(live, shared.write(&live.link, &session)).await.is_err() {
+                    dropped();
+                }
+            }
+        });
+        join_all(writes).await;
+    }
+}

@@ -1,0 +1,59 @@
+//! Revocations as they are published. While nobody listens some may be missed, so the sessions at hand are forgotten when
+//! somebody listens again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use sealway_proto::wire::SessionId;
+
+use super::Shared;
+use super::link::{Trouble, listen};
+
+const BACKOFF_MIN: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// How often the connection is tried: one that is dead without a sign would miss revocations.
+const PING: Duration = Duration::from_millis(500);
+
+/// Listens until the store is dropped.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut backoff = BACKOFF_MIN;
+    let mut told = None;
+    for turn in 0.. {
+        let err = match hear(&shared, turn, &mut backoff).await {
+            Ok(()) => Trouble::Away("the connection broke".into()),
+            Err(err) => err,
+        };
+        if told.as_ref() != Some(&err) {
+            tracing::warn!(store = %shared.config.name(), %err, "revocations are not heard of");
+            told = Some(err);
+        }
+        tokio::time::sleep(backoff).await;
+        backoff = (backoff * 2).min(BACKOFF_MAX);
+    }
+}
+
+async fn hear(shared: &Arc<Shared>, turn: usize, backoff: &mut Duration) -> Result<(), Trouble> {
+    let (mut sink, mut messages) = listen(&shared.config, turn).await?.split();
+    let subscribed = tokio::time::timeout(shared.config.connect_timeout, sink.subscribe(shared.channel())).await;
+    subscribed.map_err(|_| Trouble::Slow)??;
+    // After the subscription is in force: what is fetched from now on is told of.
+    shared.cache.clear();
+    *backoff = BACKOFF_MIN;
+    let mut ping = tokio::time::interval(PING);
+    ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            message = messages.next() => {
+                let Some(message) = message else { return Ok(()) };
+                if let Ok(id) = SessionId::parse(&String::from_utf8_lossy(message.get_payload_bytes())) {
+                    shared.cache.revoke(&id);
+                }
+            }
+            _ = ping.tick() => {
+                let answered = tokio::time::timeout(shared.config.deadline, sink.ping::<redis::Value>()).await;
+                answered.map_err(|_| Trouble::Slow)??;
+            }
+        }
+    }
+}

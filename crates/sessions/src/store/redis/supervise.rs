@@ -1,0 +1,195 @@
+//! One task that owns the connection: connects, looks at the server, brings the epochs into force, watches them, and
+//! starts over when something is wrong.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use futures_util::future::join_all;
+
+use super::epoch::{Answer, Epoch, State, Waits};
+use super::link::{Link, Trouble, check_server};
+use super::{Live, Shared};
+
+/// How often the epochs are looked at, on a server and on a cluster.
+const TICK: Duration = Duration::from_millis(250);
+const TICK_CLUSTER: Duration = Duration::from_secs(1);
+/// How often while something is not yet in force.
+const TICK_SOON: Duration = Duration::from_millis(50);
+/// The least time between two looks, however often an operation complains.
+const TICK_MIN: Duration = Duration::from_millis(10);
+/// How long a cluster may have a part missing before its connection is made anew.
+const MISSING_MAX: Duration = Duration::from_secs(3);
+const BACKOFF_MIN: Duration = Duration::from_millis(20);
+const BACKOFF_MAX: Duration = Duration::from_millis(500);
+
+/// A connection on which nothing is granted yet.
+pub(super) struct Started {
+    live: Arc<Live>,
+    /// In force, but their floors may lie ahead.
+    pending: BTreeMap<usize, Epoch>,
+    waits: Waits,
+}
+
+/// Connects, looks at the server and at this user's rights, and brings epochs into force.
+pub(super) async fn start(shared: &Arc<Shared>) -> Result<Started, Trouble> {
+    let wait = shared.config.connect_timeout * 2;
+    let link = tokio::time::timeout(wait, Link::connect(&shared.config)).await.unwrap_or(Err(Trouble::Slow))?;
+    let looks = (0..shared.buckets()).map(|bucket| look_at_server(shared, &link, bucket));
+    join_all(looks).await.into_iter().collect::<Result<(), _>>()?;
+    shared.try_rights(&link).await?;
+    let epochs = (0..shared.buckets()).map(|_| ArcSwapOption::empty()).collect();
+    let live = Arc::new(Live { link, epochs });
+    let mut started = Started { live, pending: BTreeMap::new(), waits: Waits::default() };
+    repair(shared, &mut started).await?;
+    Ok(started)
+}
+
+async fn look_at_server(shared: &Shared, link: &Link, bucket: usize) -> Result<(), Trouble> {
+    let mut info = redis::cmd("INFO");
+    info.arg("server").arg("memory");
+    let key = format!("{{{}:{bucket}}}:epoch", shared.config.prefix);
+    let info: String = shared.within(link.get_at(&key, info)).await?;
+    check_server(&info, &info, shared.config.cluster)
+}
+
+/// Tries until the store is dropped.
+pub(super) async fn run(shared: Arc<Shared>, mut first: Option<Started>) {
+    let mut backoff = BACKOFF_MIN;
+    let mut told = None;
+    loop {
+        let started = match first.take() {
+            Some(started) => Ok(started),
+            None => start(&shared).await,
+        };
+        let err = match started {
+            Ok(started) => {
+                if told.take().is_some() {
+                    tracing::info!(store = %shared.config.name(), "Redis is back");
+                }
+                backoff = BACKOFF_MIN;
+                serve(&shared, started).await
+            }
+            Err(err) => err,
+        };
+        // Once for each way in which it is away, not for each try.
+        if told.as_ref() != Some(&err) {
+            tracing::warn!(store = %shared.config.name(), %err, "Redis is away");
+            told = Some(err);
+        }
+        tokio::time::sleep(backoff).await;
+        backoff = (backoff * 2).min(BACKOFF_MAX);
+    }
+}
+
+/// Puts a connection in use until something is wrong with it.
+async fn serve(shared: &Arc<Shared>, mut started: Started) -> Trouble {
+    let live = started.live.clone();
+    let granted = shared.alone.lock().end();
+    // Before anything is granted there: what this process granted alone must be known to all.
+    if let Err(err) = shared.write_nonces(&live.link, &granted).await {
+        shared.alone.lock().keep(granted);
+        return err;
+    }
+    shared.live.store(Some(live.clone()));
+    let err = watch(shared, &mut started).await;
+    shared.lose(&live);
+    err
+}
+
+async fn watch(shared: &Arc<Shared>, started: &mut Started) -> Trouble {
+    let mut complete = Instant::now();
+    loop {
+        if let Err(err) = round(shared, started).await {
+            return err;
+        }
+        let is_whole = started.live.epochs.iter().all(|epoch| epoch.load().is_some());
+        if started.pending.len() + in_force(&started.live).len() == shared.buckets() {
+            complete = Instant::now();
+        } else if complete.elapsed() > MISSING_MAX {
+            return Trouble::Refused("a part of it stays away".into());
+        }
+        // Lost while it was watched: an operation took it out of use.
+        if !shared.live.load().as_ref().is_some_and(|live| Arc::ptr_eq(live, &started.live)) {
+            return Trouble::Away("the connection broke".into());
+        }
+        let tick = match (is_whole, shared.config.cluster) {
+            (false, _) => TICK_SOON,
+            (true, false) => TICK,
+            (true, true) => TICK_CLUSTER,
+        };
+        tokio::time::sleep(TICK_MIN).await;
+        let _ = tokio::time::timeout(tick, shared.trouble.notified()).await;
+    }
+}
+
+fn in_force(live: &Live) -> Vec<(usize, Arc<Epoch>)> {
+    live.epochs.iter().enumerate().filter_map(|(bucket, slot)| Some((bucket, slot.load_full()?))).collect()
+}
+
+/// Looks at every bucket once.
+async fn round(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
+    let live = started.live.clone();
+    let present = in_force(&live);
+    let tended = join_all(present.iter().map(|(bucket, epoch)| shared.tend(&live.link, *bucket, epoch))).await;
+    for ((bucket, epoch), answer) in present.into_iter().zip(tended) {
+        let Some(slot) = live.epochs.get(bucket) else { continue };
+        match answer {
+            Ok(Answer { state: State::Ok, time_ms, floor_ms }) if time_ms > floor_ms => {}
+            // Raised by a process that knows of a loss.
+            Ok(Answer { state: State::Ok, .. }) => {
+                slot.store(None);
+                started.pending.insert(bucket, Epoch::new(epoch.generation.clone()));
+            }
+            Ok(_) => {
+                tracing::warn!(store = %shared.config.name(), bucket, "Redis has lost its memory, or its clock went back");
+                slot.store(None);
+            }
+            Err(err) if !shared.config.cluster => return Err(err),
+            Err(_) => slot.store(None),
+        }
+    }
+    let pending: Vec<_> = std::mem::take(&mut started.pending).into_iter().collect();
+    let verified = join_all(pending.iter().map(|(bucket, epoch)| shared.tend(&live.link, *bucket, epoch))).await;
+    for ((bucket, epoch), answer) in pending.into_iter().zip(verified) {
+        match answer {
+            Ok(answer) if answer.state == State::Ok => put_in_force(started, bucket, epoch, answer),
+            Ok(_) => {}
+            Err(err) if !shared.config.cluster => return Err(err),
+            Err(_) => {}
+        }
+    }
+    repair(shared, started).await.or_else(|err| if shared.config.cluster { Ok(()) } else { Err(err) })
+}
+
+/// Whose floor lies ahead waits: until then every stamp would be refused as a replay, and they are not.
+fn put_in_force(started: &mut Started, bucket: usize, epoch: Epoch, answer: Answer) {
+    if answer.time_ms > answer.floor_ms {
+        if let Some(slot) = started.live.epochs.get(bucket) {
+            slot.store(Some(Arc::new(epoch)));
+        }
+    } else {
+        started.pending.insert(bucket, epoch);
+    }
+}
+
+/// Sees to the buckets that have no epoch.
+async fn repair(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
+    let live = started.live.clone();
+    let is_missing = |bucket: &usize| {
+        !started.pending.contains_key(bucket) && live.epochs.get(*bucket).is_some_and(|slot| slot.load().is_none())
+    };
+    let missing: Vec<usize> = (0..shared.buckets()).filter(is_missing).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for (bucket, epoch, answer) in shared.repair(&live.link, &missing, &mut started.waits).await? {
+        if answer.floor_ms > answer.time_ms + 2000 {
+            let wait_ms = answer.floor_ms - answer.time_ms;
+            tracing::warn!(store = %shared.config.name(), bucket, wait_ms, "Redis takes no nonces until its clock has passed the floor");
+        }
+        put_in_force(started, bucket, epoch, answer);
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! The contract of stores, held by Redis alone: a real server, under a clock that the rules set.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sealway_runtime::clock::ManualClock;
+use sealway_sessions::kek::KeyRing;
+use sealway_sessions::store::cache::CacheLimits;
+use sealway_sessions::store::redis::{Redis, RedisConfig};
+use sealway_sessions::store::{MemoryLimits, SessionCache, Store};
+use sealway_testkit::redis::Redis as Server;
+use sealway_testkit::store_contract;
+use sealway_testkit::store_contract::Fixture;
+use sealway_testkit::store_contract::claims::{START_MS, provider};
+
+struct InRedis {
+    server: Server,
+    folder: tempfile::TempDir,
+    clock_ms: AtomicU64,
+}
+
+impl InRedis {
+    fn new() -> Self {
+        let server = Server::options().clock(START_MS - 200_000).start().unwrap();
+        InRedis { server, folder: tempfile::tempdir().unwrap(), clock_ms: AtomicU64::new(START_MS) }
+    }
+}
+
+impl Fixture for InRedis {
+    async fn make(&self, limits: MemoryLimits) -> Arc<dyn Store> {
+        // Begun before the rules' time, as any server was: what is stamped before its beginning is refused.
+        self.server.set_clock(START_MS - 200_000).unwrap();
+        let kek = self.folder.path().join("sessions.kek");
+        KeyRing::generate(provider(), &kek).unwrap();
+        let keys = Arc::new(KeyRing::load(provider(), &kek).unwrap());
+        let cache = Arc::new(SessionCache::new(CacheLimits::default()));
+        // Rules ask for more than a second's work of a debug build at once.
+        let deadline = Duration::from_secs(5);
+        let config = RedisConfig { deadline, ..RedisConfig::parse_url(&self.server.url()).unwrap() };
+        let clock = Arc::new(ManualClock::new(START_MS));
+        let store = Redis::open(provider(), config, keys, cache, limits, clock, None).await.unwrap();
+        assert!(store.is_up());
+        self.server.set_clock(START_MS).unwrap();
+        store
+    }
+
+    async fn set_clock(&self, now_ms: u64) {
+        // Ahead only: a server whose clock goes back refuses, which is a test of its own.
+        if self.clock_ms.fetch_max(now_ms, Ordering::SeqCst) < now_ms {
+            self.server.set_clock(now_ms).unwrap();
+        }
+    }
+
+    fn counts(&self) -> bool {
+        false
+    }
+
+    /// Redis keeps a nonce 12 seconds longer, against steps of its clock.
+    fn forgets_within_ms(&self) -> u64 {
+        13_000
+    }
+}
+
+store_contract!(redis, InRedis::new();
+    a_session_that_was_put_is_got_with_the_same_record_and_key
+    an_unknown_session_is_none
+    a_deleted_session_is_gone_at_once_and_deletion_says_whether_it_was_there
+    of_64_equal_claims_of_a_call_exactly_one_wins
+    of_64_equal_claims_of_an_init_exactly_one_wins
+    equal_nonces_in_different_scopes_do_not_meet
+    a_claim_lives_through_its_last_millisecond_and_is_forgotten_after
+    a_claim_is_refused_even_if_the_clock_steps_back
+    a_claim_is_refused_even_if_the_clock_steps_ahead_and_back
+    a_replay_that_was_checked_in_time_and_reserves_late_is_refused
+    a_full_store_refuses_and_evicts_nothing
+    filling_the_init_side_leaves_the_sealed_side_open
+);

@@ -1,0 +1,98 @@
+//! A Redis Cluster of three masters and three replicas.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod redis_desk;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis_desk::{Desk, claim, nonce, now, reserve, until, until_up};
+use sealway_sessions::store::{ReserveError, Store};
+use sealway_testkit::redis::RedisCluster;
+use sealway_testkit::store_contract::claims::agree;
+use tokio::sync::Barrier;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cluster_keeps_nonces_and_sessions_and_tells_of_revocations() {
+    let cluster = RedisCluster::start(3, 1).unwrap();
+    let desk = Desk::new(&cluster.url()).window_ms(3000);
+    // Two that find it new at the same moment.
+    let (one, other) = tokio::join!(desk.open(), desk.try_open());
+    let (other, cache) = other.unwrap();
+    let start = Instant::now();
+    until_up(&one).await;
+    until_up(&other).await;
+    assert!(start.elapsed() < Duration::from_secs(3), "each took the other's beginning for a loss");
+    for _ in 0..40 {
+        let (nonce, stamp_ms, start) = (nonce(), now(), Arc::new(Barrier::new(8)));
+        let racers: Vec<_> = (0..8)
+            .map(|n| {
+                let store = if n % 2 == 0 { one.clone() } else { other.clone() };
+                let (start, claim) = (start.clone(), claim(&nonce, stamp_ms));
+                tokio::spawn(async move {
+                    start.wait().await;
+                    reserve(&store, &claim).await
+                })
+            })
+            .collect();
+        let mut won = 0;
+        for racer in racers {
+            match racer.await.unwrap() {
+                Ok(()) => won += 1,
+                Err(err) => assert_eq!(err, ReserveError::Replayed),
+            }
+        }
+        assert_eq!(won, 1);
+    }
+    for _ in 0..20 {
+        let session = agree(Some("web"), 600, now()).server;
+        let id = *session.id();
+        Store::put(one.as_ref(), session).await.unwrap();
+        assert!(Store::get(other.as_ref(), &id).await.unwrap().is_some());
+        assert_eq!(Store::delete(one.as_ref(), &id).await, Ok(true));
+        until("the revocation", Duration::from_secs(1), async || cache.get(&id).is_none()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_failover_readmits_nothing() {
+    let mut cluster = RedisCluster::start(3, 1).unwrap();
+    let desk = Desk::new(&cluster.url()).durable();
+    let old = desk.open().await;
+    until_up(&old).await;
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    let victim = cluster.master_of("{sealway:0}:epoch").unwrap();
+    // The replica does not hear of these.
+    for node in &cluster.nodes {
+        if node.port != cluster.nodes[victim].port && node.cli(&["ROLE"]).unwrap().starts_with("slave") {
+            node.pause().unwrap();
+        }
+    }
+    let mut granted = Vec::new();
+    for n in 0..300 {
+        let (nonce, stamp_ms) = (nonce(), now() - 100 + n % 5 * 200);
+        assert_eq!(reserve(&old, &claim(&nonce, stamp_ms)).await, Ok(()));
+        granted.push((nonce, stamp_ms));
+    }
+    cluster.nodes[victim].kill().unwrap();
+    for node in &cluster.nodes {
+        let _ = node.resume();
+    }
+    cluster.wait_for_masters(3).unwrap();
+    let new = desk.open().await;
+    let start = Instant::now();
+    let (mut lost, mut is_settled) = (0, false);
+    while !is_settled {
+        assert!(start.elapsed() < Duration::from_secs(20), "not up");
+        // Once more after it is up.
+        is_settled = old.is_up() && new.is_up();
+        for (nonce, stamp_ms) in &granted {
+            let done = reserve(&new, &claim(nonce, *stamp_ms)).await;
+            assert!(done.is_err(), "a replay was granted");
+            lost += usize::from(done == Err(ReserveError::Replayed));
+        }
+    }
+    assert!(lost > 0);
+    assert_eq!(reserve(&new, &claim(&nonce(), now())).await, Ok(()));
+    assert_eq!(reserve(&old, &claim(&nonce(), now())).await, Ok(()));
+}

@@ -1,0 +1,149 @@
+//! What the tests of Redis share: stores as several processes would have them, claims, and a durable side in memory.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use sealway_proto::session::{Claim, ClaimKey};
+use sealway_proto::wire::SessionId;
+use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_sessions::kek::KeyRing;
+use sealway_sessions::store::cache::CacheLimits;
+use sealway_sessions::store::redis::{Redis, RedisConfig};
+use sealway_sessions::store::{
+    Durable, MemoryLimits, OpenError, Recorded, ReserveError, SessionCache, Store, StoreError,
+};
+use sealway_testkit::store_contract::claims::{init, provider, random};
+
+/// What the processes of one installation share.
+pub(crate) struct Desk {
+    pub(crate) config: RedisConfig,
+    pub(crate) keys: Arc<KeyRing>,
+    pub(crate) ledger: Option<Arc<Ledger>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Desk {
+    pub(crate) fn new(url: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let kek = folder.path().join("sessions.kek");
+        KeyRing::generate(provider(), &kek).unwrap();
+        let keys = Arc::new(KeyRing::load(provider(), &kek).unwrap());
+        let config = RedisConfig::parse_url(url).unwrap();
+        Desk { config, keys, ledger: None, clock: Arc::new(SystemClock), folder }
+    }
+
+    /// With a durable side.
+    pub(crate) fn durable(mut self) -> Self {
+        self.ledger = Some(Arc::default());
+        self
+    }
+
+    /// With a window short enough to wait for it.
+    pub(crate) fn window_ms(mut self, window_ms: u64) -> Self {
+        self.config.window_ms = window_ms;
+        self
+    }
+
+    /// A store as a process of its own has it.
+    pub(crate) async fn try_open(&self) -> Result<(Arc<Redis>, Arc<SessionCache>), OpenError> {
+        let cache = Arc::new(SessionCache::new(CacheLimits::default()));
+        let durable = self.ledger.clone().map(|ledger| ledger as Arc<dyn Durable>);
+        let (config, keys, clock) = (self.config.clone(), self.keys.clone(), self.clock.clone());
+        let limits = MemoryLimits::default();
+        let store = Redis::open(provider(), config, keys, cache.clone(), limits, clock, durable).await?;
+        Ok((store, cache))
+    }
+
+    pub(crate) async fn open(&self) -> Arc<Redis> {
+        self.try_open().await.unwrap().0
+    }
+}
+
+/// The time of day.
+pub(crate) fn now() -> u64 {
+    SystemClock.now_ms()
+}
+
+/// Another nonce each time.
+pub(crate) fn nonce() -> String {
+    random().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A claim of an init by the system's clock.
+pub(crate) fn claim(nonce: &str, stamp_ms: u64) -> Claim {
+    claim_at(nonce, stamp_ms, now())
+}
+
+pub(crate) fn claim_at(nonce: &str, stamp_ms: u64, now_ms: u64) -> Claim {
+    *init(Some("web"), nonce, stamp_ms, now_ms).claim()
+}
+
+/// Reserves.
+pub(crate) async fn reserve(store: &Arc<Redis>, claim: &Claim) -> Result<(), ReserveError> {
+    Store::reserve(store.as_ref(), claim).await.map(drop)
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, within: Duration, is_so: impl AsyncFn() -> bool) {
+    let end = Instant::now() + within;
+    while !is_so().await {
+        assert!(Instant::now() < end, "{what} did not come within {within:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub(crate) async fn until_up(store: &Arc<Redis>) {
+    until("up", Duration::from_secs(15), async || store.is_up()).await;
+}
+
+pub(crate) async fn until_down(store: &Arc<Redis>) {
+    until("down", Duration::from_secs(5), async || !store.is_up()).await;
+}
+
+/// Durable in this test's memory: what PostgreSQL is elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    rows: Mutex<HashMap<ClaimKey, (u64, Recorded)>>,
+    pub(crate) revoked: Mutex<Vec<(SessionId, u64)>>,
+    pub(crate) is_away: AtomicBool,
+}
+
+impl Ledger {
+    pub(crate) fn len(&self) -> usize {
+        self.rows.lock().unwrap().len()
+    }
+}
+
+#[async_trait::async_trait]
+impl Durable for Ledger {
+    async fn record(&self, claim: &Claim) -> Result<(), ReserveError> {
+        if self.is_away.load(Ordering::SeqCst) {
+            return Err(ReserveError::Unavailable("the ledger is away".into()));
+        }
+        let row = Recorded { key: claim.key(), sealed: claim.is_sealed(), expires_ms: claim.expires_ms() };
+        match self.rows.lock().unwrap().insert(claim.key(), (claim.stamp_ms(), row)) {
+            Some(_) => Err(ReserveError::Replayed),
+            None => Ok(()),
+        }
+    }
+
+    async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<Recorded>, StoreError> {
+        if self.is_away.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable("the ledger is away".into()));
+        }
+        let rows = self.rows.lock().unwrap();
+        let fits = |(stamp, row): &&(u64, Recorded)| *stamp > stamp_ms && row.expires_ms > now_ms;
+        Ok(rows.values().filter(fits).map(|(_, row)| *row).collect())
+    }
+
+    async fn revoked(&self, now_ms: u64) -> Result<Vec<(SessionId, u64)>, StoreError> {
+        if self.is_away.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable("the ledger is away".into()));
+        }
+        Ok(self.revoked.lock().unwrap().iter().filter(|(_, end)| *end > now_ms).copied().collect())
+    }
+}

@@ -1,0 +1,375 @@
+//! Redis loses its memory in every way it can, under stores as several processes have them: what was granted once is never
+//! granted again.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod redis_desk;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use redis_desk::{Desk, claim, claim_at, nonce, now, reserve, until, until_down, until_up};
+use sealway_runtime::clock::ManualClock;
+use sealway_sessions::store::redis::{OnLoss, Redis};
+use sealway_sessions::store::{Part, ReserveError, Store, StoreError};
+use sealway_testkit::redis::Redis as Server;
+use sealway_testkit::store_contract::claims::{START_MS, agree};
+use tokio::sync::Barrier;
+
+fn is_unavailable(done: &Result<(), ReserveError>) -> bool {
+    matches!(done, Err(ReserveError::Unavailable(_)))
+}
+
+/// Grants stamps before, at and ahead of the clock, the last ones as far as `ahead_ms`.
+async fn grant_some(store: &Arc<Redis>, ahead_ms: u64) -> Vec<(String, u64)> {
+    // Past the floor by more than the oldest stamp.
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    let now_ms = now();
+    let stamps = [now_ms - 200, now_ms, now_ms + 300, now_ms + 700, now_ms + ahead_ms];
+    let granted: Vec<_> = stamps.into_iter().map(|stamp_ms| (nonce(), stamp_ms)).collect();
+    for (nonce, stamp_ms) in &granted {
+        assert_eq!(reserve(store, &claim(nonce, *stamp_ms)).await, Ok(()), "stamped {stamp_ms} at {now_ms}");
+    }
+    granted
+}
+
+/// Sends them again to each store for a while, until and after it is up.
+async fn replay(stores: &[&Arc<Redis>], granted: &[(String, u64)]) {
+    let mut settled = None;
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while settled.is_none_or(|since: Instant| since.elapsed() < Duration::from_millis(500)) {
+        assert!(Instant::now() < give_up, "not up");
+        for store in stores {
+            for (nonce, stamp_ms) in granted {
+                let done = reserve(store, &claim(nonce, *stamp_ms)).await;
+                assert!(done.is_err(), "a replay was granted, stamped {stamp_ms}, at {}", now());
+            }
+        }
+        if settled.is_none() && stores.iter().all(|store| store.is_up()) {
+            settled = Some(Instant::now());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for store in stores {
+        assert_eq!(reserve(store, &claim(&nonce(), now())).await, Ok(()), "it takes nothing new");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_equal_claims_in_several_processes_exactly_one_wins() {
+    let server = Server::start().unwrap();
+    let desk = Desk::new(&server.url()).durable();
+    let stores = [desk.open().await, desk.open().await, desk.open().await];
+    let now_ms = now();
+    for stamp_ms in [now_ms, now_ms + 400, now_ms + 20_000] {
+        for _ in 0..20 {
+            let (nonce, start) = (nonce(), Arc::new(Barrier::new(12)));
+            let racers: Vec<_> = (0..12)
+                .map(|n| {
+                    let (store, start, claim) = (stores[n % 3].clone(), start.clone(), claim(&nonce, stamp_ms));
+                    tokio::spawn(async move {
+                        start.wait().await;
+                        reserve(&store, &claim).await
+                    })
+                })
+                .collect();
+            let mut won = 0;
+            for racer in racers {
+                match racer.await.unwrap() {
+                    Ok(()) => won += 1,
+                    Err(err) => assert_eq!(err, ReserveError::Replayed),
+                }
+            }
+            assert_eq!(won, 1);
+        }
+    }
+}
+
+/// Loses the memory, then sends everything again to the process that granted it and to one that starts now.
+async fn nothing_is_readmitted(desk: Desk, mut server: Server, lose: impl AsyncFnOnce(&mut Server)) {
+    let old = desk.open().await;
+    let ahead_ms = if desk.ledger.is_some() { 100_000 } else { desk.config.window_ms };
+    let before = grant_some(&old, ahead_ms).await;
+    server.save().unwrap();
+    let after = grant_some(&old, ahead_ms).await;
+    lose(&mut server).await;
+    let new = desk.open().await;
+    replay(&[&old, &new], &[before, after].concat()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_without_memory_readmits_nothing() {
+    let restart = async |server: &mut Server| server.start_again_empty().unwrap();
+    let server = Server::start().unwrap();
+    nothing_is_readmitted(Desk::new(&server.url()).durable(), server, restart).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_without_memory_readmits_nothing_where_redis_is_alone() {
+    let restart = async |server: &mut Server| server.start_again_empty().unwrap();
+    let server = Server::start().unwrap();
+    nothing_is_readmitted(Desk::new(&server.url()).window_ms(3000), server, restart).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_with_an_old_snapshot_readmits_nothing() {
+    let restart = async |server: &mut Server| server.start_again().unwrap();
+    let server = Server::start().unwrap();
+    nothing_is_readmitted(Desk::new(&server.url()).durable(), server, restart).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_with_an_old_snapshot_readmits_nothing_where_redis_is_alone() {
+    let restart = async |server: &mut Server| server.start_again().unwrap();
+    let server = Server::start().unwrap();
+    nothing_is_readmitted(Desk::new(&server.url()).window_ms(3000), server, restart).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flushall_readmits_nothing() {
+    let flush = async |server: &mut Server| drop(server.cli(&["FLUSHALL"]).unwrap());
+    let server = Server::start().unwrap();
+    nothing_is_readmitted(Desk::new(&server.url()).durable(), server, flush).await;
+    let server = Server::start().unwrap();
+    nothing_is_readmitted(Desk::new(&server.url()).window_ms(3000), server, flush).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_request_after_flushall_is_no_exception() {
+    let server = Server::start().unwrap();
+    let desk = Desk::new(&server.url()).durable();
+    let (one, other) = (desk.open().await, desk.open().await);
+    for _ in 0..6 {
+        until_up(&one).await;
+        until_up(&other).await;
+        // No record is kept of it: only the floor of the next epoch covers it.
+        let (nonce, stamp_ms) = (nonce(), now());
+        assert_eq!(reserve(&one, &claim(&nonce, stamp_ms)).await, Ok(()));
+        server.cli(&["FLUSHALL"]).unwrap();
+        let again = reserve(&other, &claim(&nonce, stamp_ms)).await;
+        assert!(again.is_err(), "a replay was granted before anybody looked");
+        until_down(&one).await;
+        until_down(&other).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_flush_refuses_for_a_moment_and_readmits_nothing() {
+    let server = Server::start().unwrap();
+    let flush = async |server: &mut Server| drop(server.cli(&["SCRIPT", "FLUSH"]).unwrap());
+    nothing_is_readmitted(Desk::new(&server.url()).durable(), server, flush).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_revoked_stays_revoked_when_redis_has_lost_it() {
+    let server = Server::start().unwrap();
+    let desk = Desk::new(&server.url()).durable();
+    let store = desk.open().await;
+    let session = agree(Some("web"), 600, now()).server;
+    let end_ms = session.record().expires_ms;
+    store.revoke(session.id(), end_ms).await.unwrap();
+    desk.ledger.as_ref().unwrap().revoked.lock().unwrap().push((*session.id(), end_ms));
+    server.cli(&["FLUSHALL"]).unwrap();
+    until_down(&store).await;
+    until_up(&store).await;
+    store.save(&session).await.unwrap();
+    assert!(matches!(store.find(session.id()).await, Ok(sealway_sessions::store::redis::Found::Revoked)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_durable_side_that_is_away_keeps_a_new_beginning_from_being_granted_from() {
+    let server = Server::start().unwrap();
+    let desk = Desk::new(&server.url()).durable();
+    let store = desk.open().await;
+    let ledger = desk.ledger.clone().unwrap();
+    let (ahead, stamp_ms) = (nonce(), now() + 60_000);
+    assert_eq!(reserve(&store, &claim(&ahead, stamp_ms)).await, Ok(()));
+    assert_eq!(ledger.len(), 1);
+    ledger.is_away.store(true, Ordering::SeqCst);
+    assert!(is_unavailable(&reserve(&store, &claim(&nonce(), now() + 60_000)).await), "granted without a record");
+    server.cli(&["FLUSHALL"]).unwrap();
+    until_down(&store).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(!store.is_up());
+    assert!(is_unavailable(&reserve(&store, &claim(&nonce(), now())).await));
+    ledger.is_away.store(false, Ordering::SeqCst);
+    replay(&[&store], &[(ahead, stamp_ms)]).await;
+}
+
+/// A server, and stores under the same clock, both set by the test.
+async fn under_a_clock() -> (Server, Desk, Arc<ManualClock>) {
+    let server = Server::options().clock(START_MS - 100_000).start().unwrap();
+    let clock = Arc::new(ManualClock::new(START_MS));
+    let desk = Desk { clock: clock.clone(), ..Desk::new(&server.url()).durable() };
+    let first = desk.open().await;
+    assert!(first.is_up());
+    server.set_clock(START_MS).unwrap();
+    (server, desk, clock)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_steps_ahead_and_back_while_somebody_looks_readmits_nothing() {
+    let (server, desk, _) = under_a_clock().await;
+    let (one, other) = (desk.open().await, desk.open().await);
+    let taken = nonce();
+    assert_eq!(reserve(&one, &claim_at(&taken, START_MS, START_MS)).await, Ok(()));
+    server.set_clock(START_MS + 3_600_000).unwrap();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    server.cli(&["DBSIZE"]).unwrap();
+    server.set_clock(START_MS + 2000).unwrap();
+    let end = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < end {
+        let done = reserve(&other, &claim_at(&taken, START_MS, START_MS + 2000)).await;
+        assert!(done.is_err(), "a replay was granted");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // What was granted in the wrong hour is not known: its stamps are refused, and the store says that it is down.
+    assert!(!other.is_up());
+    server.set_clock(START_MS + 3_620_000).unwrap();
+    until_up(&other).await;
+    let later_ms = START_MS + 3_620_000;
+    assert_eq!(reserve(&other, &claim_at(&nonce(), later_ms, later_ms)).await, Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_steps_ahead_and_back_while_nobody_looks_readmits_nothing() {
+    let (server, desk, _) = under_a_clock().await;
+    let taken = nonce();
+    {
+        let one = desk.open().await;
+        assert_eq!(reserve(&one, &claim_at(&taken, START_MS, START_MS)).await, Ok(()));
+    }
+    let before = server.cli(&["DBSIZE"]).unwrap();
+    server.set_clock(START_MS + 3_600_000).unwrap();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_ne!(server.cli(&["DBSIZE"]).unwrap(), before, "it has forgotten nothing, so this test shows nothing");
+    server.set_clock(START_MS + 1000).unwrap();
+    let other = desk.open().await;
+    let end = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < end {
+        let done = reserve(&other, &claim_at(&taken, START_MS, START_MS + 2000)).await;
+        assert!(done.is_err(), "a replay was granted");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_whose_clock_is_behind_is_not_told_fresh_when_redis_has_forgotten() {
+    let (server, desk, _) = under_a_clock().await;
+    let taken = nonce();
+    assert_eq!(reserve(&desk.open().await, &claim_at(&taken, START_MS, START_MS)).await, Ok(()));
+    server.set_clock(START_MS + 3_600_000).unwrap();
+    let behind = desk.open().await;
+    until_up(&behind).await;
+    let again = reserve(&behind, &claim_at(&taken, START_MS, START_MS + 1000)).await;
+    assert_eq!(again, Err(ReserveError::Replayed));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flap_refuses_at_once_and_readmits_nothing() {
+    let mut server = Server::options().appendonly().start().unwrap();
+    let desk = Desk::new(&server.url()).durable();
+    let store = desk.open().await;
+    let granted = grant_some(&store, 60_000).await;
+    server.kill().unwrap();
+    until_down(&store).await;
+    assert_eq!((store.part(), store.status().redis), (Part::Down, Part::Down));
+    let start = Instant::now();
+    let refused = claim(&nonce(), now());
+    for _ in 0..100 {
+        assert!(is_unavailable(&reserve(&store, &refused).await));
+    }
+    assert!(start.elapsed() < Duration::from_millis(500), "refusals took {:?}", start.elapsed());
+    server.start_again().unwrap();
+    replay(&[&store, &desk.open().await], &granted).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_may_decide_alone_does_and_tells_redis_later() {
+    let mut server = Server::start().unwrap();
+    let mut desk = Desk::new(&server.url()).durable().window_ms(500);
+    let earlier = nonce();
+    let earlier_ms = now() + 60_000;
+    assert_eq!(reserve(&desk.open().await, &claim(&earlier, earlier_ms)).await, Ok(()));
+    desk.config.on_loss = OnLoss::Local;
+    let store = desk.open().await;
+    let before = (nonce(), now());
+    assert_eq!(reserve(&store, &claim(&before.0, before.1)).await, Ok(()));
+    server.kill().unwrap();
+    until_down(&store).await;
+    let old = claim(&nonce(), now() - 10_000);
+    assert_eq!(reserve(&store, &old).await, Err(ReserveError::Replayed), "an earlier life may have granted it");
+    assert_eq!(reserve(&store, &claim(&earlier, earlier_ms)).await, Err(ReserveError::Replayed), "it was recorded");
+    tokio::time::sleep(Duration::from_millis(1600)).await;
+    let mut granted = vec![before];
+    for _ in 0..20 {
+        granted.push((nonce(), now()));
+        let (nonce, stamp_ms) = granted.last().unwrap();
+        assert_eq!(reserve(&store, &claim(nonce, *stamp_ms)).await, Ok(()));
+        assert_eq!(reserve(&store, &claim(nonce, *stamp_ms)).await, Err(ReserveError::Replayed));
+    }
+    granted.push((nonce(), now() + 50_000));
+    assert_eq!(reserve(&store, &claim(&granted[21].0, granted[21].1)).await, Ok(()));
+    server.start_again_empty().unwrap();
+    until_up(&store).await;
+    let keys = server.cli(&["KEYS", "{sealway:0}:n:*"]).unwrap();
+    assert!(keys.lines().count() >= 21, "Redis was not told: {keys}");
+    replay(&[&store, &desk.open().await], &granted).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_redis_refuses_and_evicts_nothing() {
+    let server = Server::options().maxmemory("4mb", "noeviction").start().unwrap();
+    let desk = Desk::new(&server.url());
+    let (store, other) = (desk.open().await, desk.open().await);
+    let granted = grant_some(&store, 1000).await;
+    server.cli(&["CONFIG", "SET", "maxmemory", "500000"]).unwrap();
+    assert_eq!(reserve(&store, &claim(&nonce(), now())).await, Err(ReserveError::Full));
+    let session = agree(Some("web"), 600, now()).server;
+    assert_eq!(Store::put(store.as_ref(), session).await, Err(StoreError::Full));
+    for (nonce, stamp_ms) in &granted {
+        assert!(reserve(&other, &claim(nonce, *stamp_ms)).await.is_err(), "a nonce was evicted");
+    }
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(store.is_up(), "full is not away");
+    server.cli(&["CONFIG", "SET", "maxmemory", "4mb"]).unwrap();
+    assert_eq!(reserve(&store, &claim(&nonce(), now())).await, Ok(()));
+    replay(&[&store, &other], &granted).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_stands_still_is_given_up_within_the_deadline() {
+    let server = Server::start().unwrap();
+    let desk = Desk::new(&server.url()).durable();
+    let store = desk.open().await;
+    let granted = grant_some(&store, 1000).await;
+    server.pause().unwrap();
+    let start = Instant::now();
+    let claims: Vec<_> = (0..50).map(|_| claim(&nonce(), now())).collect();
+    let calls = claims.iter().map(|claim| reserve(&store, claim));
+    let done = futures_util::future::join_all(calls).await;
+    assert!(done.iter().all(is_unavailable));
+    assert!(start.elapsed() < Duration::from_millis(800), "it took {:?}", start.elapsed());
+    until_down(&store).await;
+    let start = Instant::now();
+    assert!(is_unavailable(&reserve(&store, &claim(&nonce(), now())).await));
+    assert!(start.elapsed() < Duration::from_millis(50), "it took {:?}", start.elapsed());
+    server.resume().unwrap();
+    until_up(&store).await;
+    // Those that it had received and answered to nobody are taken.
+    replay(&[&store, &desk.open().await], &granted).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_away_at_the_start_is_found_when_it_comes() {
+    let mut server = Server::start().unwrap();
+    server.kill().unwrap();
+    let store = Desk::new(&server.url()).open().await;
+    assert!(!store.is_up());
+    assert!(is_unavailable(&reserve(&store, &claim(&nonce(), now())).await));
+    assert!(Store::get(store.as_ref(), agree(Some("web"), 60, now()).server.id()).await.is_err());
+    server.start_again().unwrap();
+    until_up(&store).await;
+    assert_eq!(reserve(&store, &claim(&nonce(), now())).await, Ok(()));
+    until("the pool", Duration::from_secs(1), async || store.status().pool.total == 1).await;
+}
