@@ -159,6 +159,21 @@ pub fn resolve(
                 .into(),
         );
     }
+    let store_deadline_ms =
+        problems.bounded("sessions.store_deadline_ms", sessions.store_deadline_ms, 2000, 10..=60_000);
+    let deadlines = [
+        ("postgres", store.postgres().map(|_| servers.postgres.deadline)),
+        ("redis", store.redis().map(|_| servers.redis.deadline)),
+        ("remote", remote.as_ref().map(|remote| remote.deadline)),
+    ];
+    for (section, deadline) in deadlines {
+        if deadline.is_some_and(|deadline| deadline.as_millis() >= u128::from(store_deadline_ms)) {
+            warnings.push(format!(
+                "sessions.{section}.deadline_ms is not below sessions.store_deadline_ms, {store_deadline_ms}, which cuts it \
+                 short: the log will not say what was slow"
+            ));
+        }
+    }
     let window_ms = problems.bounded("replay.window_ms", replay.window_ms, WINDOW_MS_DEFAULT, 1..=WINDOW_MS_MAX);
     let nonce_ttl_ms =
         problems.bounded("replay.nonce_ttl_ms", replay.nonce_ttl_ms, 2 * window_ms, 1..=10 * WINDOW_MS_MAX);
@@ -228,12 +243,7 @@ pub fn resolve(
         open_key_endpoint,
         window_ms,
         nonce_ttl_ms: nonce_ttl_ms.max(2 * window_ms),
-        store_deadline_ms: problems.bounded(
-            "sessions.store_deadline_ms",
-            sessions.store_deadline_ms,
-            2000,
-            10..=60_000,
-        ),
+        store_deadline_ms,
         warnings,
     }
 }

@@ -32,14 +32,17 @@ impl SessionsConfig {
             StoreUrl::Redis(_) => {
                 let keys = Arc::new(self.key_ring(provider)?);
                 let config = self.redis_config()?;
-                Ok(Redis::open(provider, config, keys, cache(), self.limits, clock.clone(), None).await.map_err(named)?)
+                Ok(Redis::open(provider, config, keys, cache(), self.limits, clock.clone(), None)
+                    .await
+                    .map_err(named)?)
             }
             StoreUrl::Tiered(..) => {
                 let (keys, cache) = (Arc::new(self.key_ring(provider)?), cache());
                 let (postgres, redis) = (self.postgres_config()?, self.redis_config()?);
                 let on_loss = redis.on_loss;
-                let postgres =
-                    Postgres::open(provider, postgres, keys.clone(), cache.clone(), clock.clone()).await.map_err(named)?;
+                let postgres = Postgres::open(provider, postgres, keys.clone(), cache.clone(), clock.clone())
+                    .await
+                    .map_err(named)?;
                 let durable: Arc<dyn Durable> = postgres.clone();
                 let redis =
                     Redis::open(provider, redis, keys, cache.clone(), self.limits, clock.clone(), Some(durable)).await;
@@ -134,7 +137,8 @@ impl SessionsConfig {
         if settings.access.names_certificates() {
             if config.tls.is_none() {
                 return Err(ConfigError(
-                    "sessions.redis.ca_file: the connection is not encrypted; write rediss:// into sessions.store".into(),
+                    "sessions.redis.ca_file: the connection is not encrypted; write rediss:// into sessions.store"
+                        .into(),
                 ));
             }
             config.tls =
