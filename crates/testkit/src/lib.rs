@@ -1,8 +1,13 @@
 //! Dev only: what the tests of several crates share.
 
+pub mod daemon;
+pub mod fleet;
+pub mod haproxy;
+pub mod load;
 pub mod process;
 pub mod raw_http;
 pub mod store_contract;
+pub mod toxiproxy;
 pub mod upstream;
 pub mod vectors;
 pub mod wire_client;
