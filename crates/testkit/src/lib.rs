@@ -1,9 +1,11 @@
 //! Dev only: what the tests of several crates share.
 
+pub mod certificates;
 pub mod daemon;
 pub mod fleet;
 pub mod haproxy;
 pub mod load;
+pub mod postgres;
 pub mod process;
 pub mod raw_http;
 pub mod store_contract;
