@@ -8,6 +8,7 @@ pub mod load;
 pub mod postgres;
 pub mod process;
 pub mod raw_http;
+pub mod redis;
 pub mod store_contract;
 pub mod toxiproxy;
 pub mod upstream;

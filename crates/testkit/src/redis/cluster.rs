@@ -1,0 +1,104 @@
+//! A Redis Cluster of several servers on this machine.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::{Redis, RedisOptions, WAIT};
+
+/// The cluster.
+#[derive(Debug)]
+pub struct RedisCluster {
+    /// Its servers, those first that began as masters.
+    pub nodes: Vec<Redis>,
+}
+
+impl RedisCluster {
+    /// So many masters, each with so many replicas.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn start(masters: usize, replicas: usize) -> anyhow::Result<Self> {
+        RedisCluster::start_with(masters, replicas, &RedisOptions::default())
+    }
+
+    /// The same, each server set up so.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn start_with(masters: usize, replicas: usize, options: &RedisOptions) -> anyhow::Result<Self> {
+        let count = masters * (1 + replicas);
+        let nodes = (0..count).map(|_| options.clone().cluster().start()).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut command = Command::new("redis-cli");
+        command.args(["--cluster", "create"]).args(nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)));
+        command.args(["--cluster-replicas", &replicas.to_string(), "--cluster-yes"]);
+        let output = command.output().context("no redis-cli; install Debian's package redis-tools")?;
+        if !output.status.success() {
+            bail!("no cluster: {}", String::from_utf8_lossy(&output.stdout));
+        }
+        let cluster = RedisCluster { nodes };
+        cluster.wait_until_ok(count - masters)?;
+        Ok(cluster)
+    }
+
+    /// As a client names it: every node.
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+        format!("redis-cluster://{}", hosts.join(","))
+    }
+
+    fn alive(&self) -> impl Iterator<Item = &Redis> {
+        self.nodes.iter().filter(|node| node.pid().is_some())
+    }
+
+    /// Waits until every living node sees all slots served, and so many replicas follow their masters.
+    fn wait_until_ok(&self, replicas: usize) -> anyhow::Result<()> {
+        wait("the cluster is not complete", || {
+            let followers = self.alive().filter(|node| {
+                let text = node.cli(&["INFO", "replication"]).unwrap_or_default();
+                text.contains("role:slave") && text.contains("master_link_status:up")
+            });
+            followers.count() >= replicas && self.is_ok()
+        })
+    }
+
+    fn is_ok(&self) -> bool {
+        self.alive().all(|node| node.cli(&["CLUSTER", "INFO"]).is_ok_and(|text| text.contains("cluster_state:ok")))
+    }
+
+    /// The index of the living master that serves a key.
+    ///
+    /// # Errors
+    /// When nobody does.
+    pub fn master_of(&self, key: &str) -> anyhow::Result<usize> {
+        let is_master = |node: &Redis| node.cli(&["ROLE"]).is_ok_and(|text| text.starts_with("master"));
+        let serves = |node: &Redis| node.pid().is_some() && is_master(node) && node.cli(&["EXISTS", key]).is_ok();
+        self.nodes.iter().position(serves).context("nobody serves the key")
+    }
+
+    /// Kills one and waits until a replica has taken its place.
+    ///
+    /// # Errors
+    /// When none does.
+    pub fn fail_over(&mut self, index: usize) -> anyhow::Result<()> {
+        let masters = |cluster: &Self| {
+            let roles = cluster.alive().map(|node| node.cli(&["ROLE"]).unwrap_or_default());
+            roles.filter(|role| role.starts_with("master")).count()
+        };
+        let before = masters(self);
+        self.nodes[index].kill()?;
+        wait("no replica took over", || masters(self) == before && self.is_ok())
+    }
+}
+
+fn wait(what: &str, mut is_so: impl FnMut() -> bool) -> anyhow::Result<()> {
+    let until = Instant::now() + WAIT;
+    while !is_so() {
+        if Instant::now() > until {
+            bail!("{what}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
