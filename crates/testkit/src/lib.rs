@@ -3,6 +3,7 @@
 pub mod certificates;
 pub mod daemon;
 pub mod fleet;
+pub mod ground;
 pub mod haproxy;
 pub mod load;
 pub mod postgres;
