@@ -75,7 +75,7 @@ impl Ledger {
     }
 
     /// Captures a request that was sent, and answered with a 2xx or not.
-    pub(super) fn capture(&self, bytes: Vec<u8>, was_accepted: bool) {
+    pub fn capture(&self, bytes: Vec<u8>, was_accepted: bool) {
         let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
         if captured.len() < CAPTURED_MAX {
             let accepted = AtomicU32::new(u32::from(was_accepted));
