@@ -163,7 +163,12 @@ impl Fleet {
     /// When the file cannot be written.
     pub fn step_clock(&self, index: usize, offset_ms: i64) -> anyhow::Result<()> {
         ensure!(self.clock_library.is_some(), "the fleet was started without clocks");
-        let seconds = format!("{}{}.{:03}", if offset_ms < 0 { '-' } else { '+' }, offset_ms.abs() / 1000, offset_ms.abs() % 1000);
+        let seconds = format!(
+            "{}{}.{:03}",
+            if offset_ms < 0 { '-' } else { '+' },
+            offset_ms.abs() / 1000,
+            offset_ms.abs() % 1000
+        );
         let folder = &self.berths[index].folder;
         // Under another name first: it is read at any time.
         std::fs::write(folder.join("clock.new"), seconds)?;

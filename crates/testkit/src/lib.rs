@@ -5,6 +5,7 @@ pub mod daemon;
 pub mod fleet;
 pub mod ground;
 pub mod haproxy;
+pub mod history;
 pub mod load;
 pub mod postgres;
 pub mod process;

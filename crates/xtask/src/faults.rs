@@ -9,6 +9,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
     shell::run(&mut shell::command("scripts/setup-tests.sh"))?;
     let nextest = shell::venv_required("cargo-nextest")?;
     let mut command = shell::command(nextest);
-    command.args(["nextest", "run", "--locked", "-p", "sealway-cli", "--cargo-profile", PROFILE, "--profile", "faults"]);
+    command.args([
+        "nextest",
+        "run",
+        "--locked",
+        "-p",
+        "sealway-cli",
+        "--cargo-profile",
+        PROFILE,
+        "--profile",
+        "faults",
+    ]);
     shell::run(command.env("SEALWAY_FAULTS", "full"))
 }
