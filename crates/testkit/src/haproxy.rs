@@ -112,3 +112,24 @@ backend gateways
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw_http::Request;
+    use crate::upstream::{Upstream, answer};
+
+    #[test]
+    fn those_that_are_ready_get_the_requests_and_a_refused_connection_is_tried_elsewhere() {
+        let upstream = || Upstream::answering(|_, body| answer("200 OK", &[], body)).unwrap();
+        let (one, other) = (upstream(), upstream());
+        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
+        let proxy = HaProxy::start(&[one.address, nobody, other.address]).unwrap();
+        for _ in 0..9 {
+            // The first of them come before any health check has ended: all are taken for up then.
+            assert_eq!(Request::post("/x", "x").send(proxy.address).unwrap().status, 200);
+        }
+        proxy.wait_for_up(2).unwrap();
+        println!("{} tries again", proxy.tries_again().unwrap());
+    }
+}

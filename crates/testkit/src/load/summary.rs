@@ -53,6 +53,7 @@ impl Summary {
     ///
     /// # Panics
     /// When it is not so.
+    #[expect(clippy::print_stdout, reason = "the table is the record of a test that passes")]
     pub fn assert_right(&self, what: &str, purchases_min: u64) {
         println!("{what}\n{self}");
         assert!(self.wrong.is_empty(), "{what}: {} wrong answers:\n{}", self.wrong.len(), self.wrong.join("\n"));
