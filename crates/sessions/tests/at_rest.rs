@@ -105,6 +105,45 @@ async fn a_wrong_key_is_named_with_its_file_and_nothing_is_lost() {
 }
 
 #[tokio::test]
+async fn rows_are_wrapped_anew_while_the_store_is_open_and_the_old_key_is_no_longer_needed() {
+    let place = Place::new();
+    let agreed: Vec<_> = (0..25).map(|_| agree(Some("web"), 600, START_MS)).collect();
+    let store = place.open(START_MS);
+    for agreed in &agreed {
+        store.put(agreed.server.clone()).await.unwrap();
+    }
+    assert_eq!(store.rewrap(10).await, Ok(0), "nothing is to be done");
+    let second = sealway_sessions::kek::add(provider(), &place.kek()).unwrap();
+    assert_eq!(store.rewrap(10).await, Ok(0), "a key that does not wrap changes nothing");
+    sealway_sessions::kek::make_first(provider(), &place.kek(), &second).unwrap();
+    // Broken off, revoked meanwhile, closed, and taken up again.
+    assert_eq!(store.rewrap(10).await, Ok(10));
+    let revoked = agreed[3].server.id();
+    assert!(store.delete(revoked).await.unwrap());
+    drop(store);
+    let store = place.open(START_MS + 1);
+    let mut left = 0;
+    loop {
+        match store.rewrap(4).await.unwrap() {
+            0 => break,
+            some => left += some,
+        }
+    }
+    assert!((14..=15).contains(&left), "{left}");
+    drop(store);
+    let text = std::fs::read_to_string(place.kek()).unwrap();
+    std::fs::write(place.kek(), text.lines().next().unwrap()).unwrap();
+    let store = place.open(START_MS + 2);
+    for agreed in &agreed {
+        let found = store.get(agreed.server.id()).await.unwrap();
+        assert_eq!(found.is_none(), agreed.server.id() == revoked);
+        if let Some(session) = found {
+            open(&agreed.seal("rewrapped", START_MS + 3), session, START_MS + 3);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_key_is_rotated_by_putting_a_new_one_in_front_and_taking_the_old_one_out_later() {
     let place = Place::new();
     let (old, new) = (agree(Some("web"), 600, START_MS), agree(Some("web"), 900, START_MS));
