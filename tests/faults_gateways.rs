@@ -17,6 +17,13 @@ fn embedded(_: usize, keys: &Path) -> String {
     format!("\nsessions: {{ store: 'file:sessions.redb', kek_file: '{}' }}\n", keys.display())
 }
 
+fn tiered(ground: &Ground) -> Fleet {
+    let sections = |_: usize, keys: &Path| Ground::sections(&ground.direct_store(), keys, "");
+    let fleet = Fleet::start(BINARY, 3, sections).unwrap();
+    fleet.wait_for_calls(SOON).unwrap();
+    fleet
+}
+
 #[test]
 fn a_gateway_with_the_embedded_store_that_is_killed_under_load_loses_nothing_and_readmits_nothing() {
     let _alone = alone();
@@ -54,8 +61,7 @@ fn the_load_finds_a_gateway_that_forgets_its_sessions() {
 fn a_gateway_that_is_killed_under_load_takes_no_session_with_it() {
     let _alone = alone();
     let ground = Ground::start().unwrap();
-    let sections = |_: usize, keys: &Path| Ground::sections(&ground.direct_store(), keys, "");
-    let fleet = Fleet::start(BINARY, 3, sections).unwrap();
+    let fleet = tiered(&ground);
     let targets = fleet.addresses();
     let load = Load::start(Plan { init_every: 4, ..Plan::new(targets.clone()) });
     let kills = if is_full() { 9 } else { 3 };
@@ -81,8 +87,7 @@ fn a_rolling_restart_behind_a_proxy_fails_no_request() {
     let _alone = alone();
     let requests_max = if is_full() { 50_000 } else { 3000 };
     let ground = Ground::start().unwrap();
-    let sections = |_: usize, keys: &Path| Ground::sections(&ground.direct_store(), keys, "");
-    let fleet = Fleet::start(BINARY, 3, sections).unwrap();
+    let fleet = tiered(&ground);
     let proxy = HaProxy::start(&fleet.addresses()).unwrap();
     proxy.wait_for_up(3).unwrap();
     let pause = Duration::from_millis(1);

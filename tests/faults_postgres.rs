@@ -18,7 +18,9 @@ const SOON: Duration = Duration::from_secs(20);
 const REFUSAL_MAX: Duration = Duration::from_secs(4);
 
 fn fleet(ground: &Ground) -> Fleet {
-    Fleet::start(BINARY, 3, |_: usize, keys: &Path| Ground::sections(&ground.store(), keys, "")).unwrap()
+    let fleet = Fleet::start(BINARY, 3, |_: usize, keys: &Path| Ground::sections(&ground.store(), keys, "")).unwrap();
+    fleet.wait_for_calls(SOON).unwrap();
+    fleet
 }
 
 #[test]
@@ -53,7 +55,7 @@ fn a_postmaster_killed_again_and_again_under_load_loses_no_acknowledged_session(
     for index in 0..3 {
         fleet.start_again(index).unwrap();
     }
-    fleet.wait_for_ready(SOON).unwrap();
+    fleet.wait_for_calls(SOON).unwrap();
     let called = finished.call_every_session(&fleet.addresses());
     assert!(called as u64 >= finished.summary.inits, "{called}");
     finished.replay_everything(&fleet.addresses());

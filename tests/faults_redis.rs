@@ -17,7 +17,9 @@ const REFUSAL_MAX_MS: u64 = 6000;
 
 fn fleet(ground: &Ground, count: usize, more: &str) -> Fleet {
     let fleet = Fleet::start(BINARY, count, |_: usize, keys: &Path| Ground::sections(&ground.store(), keys, more));
-    fleet.unwrap()
+    let fleet = fleet.unwrap();
+    fleet.wait_for_calls(SOON).unwrap();
+    fleet
 }
 
 /// How often, and how long.
@@ -132,6 +134,7 @@ fn a_gateway_that_alone_has_lost_redis_refuses_and_the_others_serve() {
         Ground::sections(&ground.store_by(ground.to_postgres.address, to_redis.address), keys, "")
     };
     let fleet = Fleet::start(BINARY, 3, sections).unwrap();
+    fleet.wait_for_calls(SOON).unwrap();
     let load = Load::start(Plan::new(fleet.addresses()));
     load.wait_for_purchases(100, SOON);
     ground.also_to_redis.disable().unwrap();

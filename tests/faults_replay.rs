@@ -19,6 +19,7 @@ const HOUR_MS: i64 = 3_600_000;
 
 /// Buys and captures so much, and ends.
 fn captured(fleet: &Fleet, purchases: u64) -> Finished {
+    fleet.wait_for_calls(SOON).unwrap();
     let load = Load::start(Plan { replayers: 0, pause: Duration::ZERO, ..Plan::new(fleet.addresses()) });
     load.wait_for_purchases(purchases, SOON);
     let finished = load.stop();

@@ -80,7 +80,10 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
         StoreUrl::File(path) => match config.open_embedded(default_provider(), &clock()) {
             Ok(store) => rewrap_all(&store, &first).await,
             Err(err) if err.to_string().contains("another process uses it") => {
-                println!("{} is in use: the process that has it open reads the key file within ten seconds,", path.display());
+                println!(
+                    "{} is in use: the process that has it open reads the key file within ten seconds,",
+                    path.display()
+                );
                 println!("wraps all its sessions under {first}, and says so in its log.");
                 Ok(())
             }

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use sealway_proto::crypto::default_provider;
+use sealway_proto::wire::Wire;
 use sealway_sessions::kek::KeyRing;
 
 use crate::daemon::free_port;
 use crate::process::{Launch, Server};
 use crate::raw_http::Request;
+use crate::wire_client::{Agreed, ORDER, PURCHASE};
 
 /// What a gateway says of itself, less a line for every refusal: a fault test makes a million.
 const LOG_LEVEL: &str = "info,sealway_sessions::answer=error";
@@ -201,6 +203,27 @@ impl Fleet {
             }
         }
         Ok(started.elapsed())
+    }
+
+    /// Waits until every one grants a fresh sealed call. Redis that is new to a fleet refuses all that is stamped up to a
+    /// moment ahead; whoever holds a fleet to good answers alone waits for that to pass.
+    ///
+    /// # Errors
+    /// When one does not within `time`, with what it says and its log.
+    pub fn wait_for_calls(&self, time: Duration) -> anyhow::Result<()> {
+        let started = Instant::now();
+        for (index, address) in self.addresses().into_iter().enumerate() {
+            loop {
+                let said = Agreed::open(address, Wire::Two, "/session/init")
+                    .and_then(|agreed| Ok(agreed.seal(PURCHASE, ORDER).0.send(address)?.status));
+                if said.as_ref().is_ok_and(|status| *status == 200) {
+                    break;
+                }
+                ensure!(started.elapsed() < time, "gateway {index} says {said:?}:\n{}", self.log(index));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(())
     }
 
     /// What one logged, its end at most.
