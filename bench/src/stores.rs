@@ -39,20 +39,19 @@ pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyh
 /// Rows a second and the CPU that PostgreSQL spends on each, of ours and of pgbench.
 fn rows(folder: &Path, seconds: f64, rounds: usize) -> anyhow::Result<()> {
     let postgres = Postgres::start()?;
-    let database = postgres.create_database()?;
-    let url = postgres.url_of(&database);
+    let url = postgres.url();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let config = sessions_config(folder, &url)?;
     let store = runtime.block_on(config.open_postgres(default_provider(), &clock))?;
-    postgres.psql_in(&database, BESIDE)?;
+    postgres.psql(BESIDE)?;
     let script = folder.join("insert.sql");
-    std::fs::write(&script, insert_script(&postgres, &database, &runtime, store.as_ref(), &clock)?)?;
+    std::fs::write(&script, insert_script(&postgres, &runtime, store.as_ref(), &clock)?)?;
     // Rows a second, CPU of PostgreSQL a row in nanoseconds.
     let (mut ours, mut theirs) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     for round in 0..=rounds {
         for is_ours in [true, false] {
-            postgres.psql_in(&database, "CHECKPOINT")?;
+            postgres.psql("CHECKPOINT")?;
             let (cpu, start) = (postgres.cpu()?, Instant::now());
             let rows = if is_ours {
                 runtime.block_on(write_rows(store.clone(), &clock, seconds))?
@@ -114,7 +113,6 @@ fn new_session(clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<Session>> {
 /// A row as the store writes it, with its id drawn anew: what pgbench inserts.
 fn insert_script(
     postgres: &Postgres,
-    database: &str,
     runtime: &tokio::runtime::Runtime,
     store: &dyn Store,
     clock: &Arc<dyn Clock>,
@@ -122,12 +120,11 @@ fn insert_script(
     runtime.block_on(store.put(new_session(clock)?))?;
     let columns = "SELECT string_agg(quote_ident(column_name), ', ' ORDER BY ordinal_position) FROM \
                    information_schema.columns WHERE table_schema = 'sealway' AND table_name = 'sessions'";
-    let columns = postgres.psql_in(database, columns)?;
+    let columns = postgres.psql(columns)?;
     let columns: Vec<&str> = columns.trim().split(", ").collect();
     let mut values = Vec::new();
     for column in &columns {
-        let value =
-            postgres.psql_in(database, &format!("SELECT quote_nullable({column}) FROM sealway.sessions LIMIT 1"))?;
+        let value = postgres.psql(&format!("SELECT quote_nullable({column}) FROM sealway.sessions LIMIT 1"))?;
         values.push(value.trim().to_owned());
     }
     let id = columns.iter().position(|column| *column == "id").context("the table has no id")?;
@@ -192,10 +189,8 @@ fn over_http(folder: &Path, sealway: Option<PathBuf>, seconds: f64, rounds: usiz
     crate::http::pin_to_load_core()?;
     // Started now, so that they are on the load's core too: the server's CPU is its own.
     let (postgres, redis) = (Postgres::start()?, Redis::start()?);
-    let database = postgres.create_database()?;
     let mut servers = Vec::new();
-    for (name, store) in
-        [("memory", "memory:".to_owned()), ("tiered", format!("{} + {}", postgres.url_of(&database), redis.url()))]
+    for (name, store) in [("memory", "memory:".to_owned()), ("tiered", format!("{} + {}", postgres.url(), redis.url()))]
     {
         let port = free_port()?;
         let path = folder.join(format!("{name}.yaml"));
