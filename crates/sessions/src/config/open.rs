@@ -89,8 +89,8 @@ impl SessionsConfig {
     ///
     /// # Errors
     /// [`ConfigError`], naming what the server refused.
-    pub async fn migrate(&self) -> Result<MigrationReport, ConfigError> {
-        postgres::migrate(&self.postgres_config()?).await.map_err(named)
+    pub async fn migrate(&self, provider: &dyn Provider) -> Result<MigrationReport, ConfigError> {
+        postgres::migrate(provider, &self.postgres_config()?).await.map_err(named)
     }
 
     fn postgres_config(&self) -> Result<PostgresConfig, ConfigError> {

@@ -16,7 +16,7 @@ pub mod redis;
 pub mod remote;
 mod row;
 pub mod tiered;
-mod tls;
+pub(crate) mod tls;
 mod writer;
 
 pub use cache::SessionCache;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sealway_proto::crypto::Provider;
 use sealway_proto::session::{Claim, Fresh, Session};
 use sealway_proto::wire::SessionId;
@@ -63,6 +64,8 @@ pub struct Postgres {
     inits: Room,
     /// Which count this process goes by.
     count_number: AtomicI64,
+    /// The key under which all rows were when this process last looked at them.
+    rewrapped: Mutex<String>,
     _watch: JoinSet<()>,
 }
 
@@ -114,6 +117,7 @@ impl Postgres {
             sealed,
             inits,
             count_number,
+            rewrapped: Mutex::default(),
             _watch: tasks,
         };
         store.learn_counts().await;
@@ -144,12 +148,7 @@ impl Postgres {
         Ok(end)
     }
 
-    /// Wraps the keys of up to `batch` live sessions anew under the active key; how many were. When none are left it
-    /// returns zero; it may be stopped at any time and called again.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`].
-    pub async fn rewrap(&self, batch: i64) -> Result<usize, StoreError> {
+    async fn rewrap_some(&self, batch: i64) -> Result<usize, StoreError> {
         let (now_ms, keys) = (self.clock.now_ms(), self.keys.as_ref());
         let mut after = String::new();
         // Further only where all of a page could not be unwrapped.
@@ -250,6 +249,19 @@ impl Store for Postgres {
         self.sessions.give(i64::try_from(swept.sessions).unwrap_or(0));
         self.heed(&swept.counts);
         Ok(swept.sessions)
+    }
+
+    async fn rewrap(&self, count_max: usize) -> Result<usize, StoreError> {
+        self.keys.reload_if_changed();
+        let active_id = self.keys.active_id();
+        if *self.rewrapped.lock() == active_id {
+            return Ok(0);
+        }
+        let count = self.rewrap_some(i64::try_from(count_max).unwrap_or(i64::MAX)).await?;
+        if count == 0 {
+            *self.rewrapped.lock() = active_id;
+        }
+        Ok(count)
     }
 
     fn status(&self) -> Status {

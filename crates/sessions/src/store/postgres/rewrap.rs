@@ -33,20 +33,22 @@ pub(super) async fn page(
     let rows = transaction.query(select, &[&keys.active_id(), &ms(now_ms), &after, &batch]).await?;
     let last = rows.last().map(|row| row.try_get(0)).transpose()?;
     let mut ids = Vec::with_capacity(rows.len());
-    let mut wrapped = Vec::with_capacity(rows.len());
+    // Each with the id of its own key: another may have become the active one meanwhile.
+    let (mut kek_ids, mut wrapped) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     for row in &rows {
         let id: &str = row.try_get(0)?;
         match again(row, id, keys)? {
-            Ok(bytes) => {
+            Ok(anew) => {
                 ids.push(id);
-                wrapped.push(bytes);
+                kek_ids.push(anew.kek_id);
+                wrapped.push(anew.bytes.to_vec());
             }
             Err(err) => tracing::error!(session = id, %err, "a session's key cannot be wrapped anew"),
         }
     }
-    let update = "UPDATE sealway.sessions AS s SET kek_id = $1, wrapped = n.wrapped
-                  FROM unnest($2::text[], $3::bytea[]) AS n(id, wrapped) WHERE s.id = n.id";
-    transaction.execute(update, &[&keys.active_id(), &ids, &wrapped]).await?;
+    let update = "UPDATE sealway.sessions AS s SET kek_id = n.kek_id, wrapped = n.wrapped
+                  FROM unnest($1::text[], $2::text[], $3::bytea[]) AS n(id, kek_id, wrapped) WHERE s.id = n.id";
+    transaction.execute(update, &[&ids, &kek_ids, &wrapped]).await?;
     transaction.commit().await?;
     let moved = ids.len();
     drop(rows);
@@ -54,15 +56,14 @@ pub(super) async fn page(
     Ok(Page { moved, last })
 }
 
-fn again(row: &Row, id: &str, keys: &KeyRing) -> Result<Result<Vec<u8>, UnwrapError>, Fault> {
+fn again(row: &Row, id: &str, keys: &KeyRing) -> Result<Result<Wrapped, UnwrapError>, Fault> {
     let bytes: &[u8] = row.try_get(2)?;
     let (Ok(id), Ok(bytes)) = (SessionId::parse(id), bytes.try_into()) else { return Ok(Err(UnwrapError::Damaged)) };
     let key = match keys.unwrap(&id, &Wrapped { kek_id: row.try_get(1)?, bytes }) {
         Ok(key) => key,
         Err(err) => return Ok(Err(err)),
     };
-    let wrapped = keys.wrap(&id, &key).map_err(|err| Fault::Answer(err.to_string()))?;
-    Ok(Ok(wrapped.bytes.to_vec()))
+    keys.wrap(&id, &key).map(Ok).map_err(|err| Fault::Answer(err.to_string()))
 }
 
 /// How many live sessions are wrapped under each key.

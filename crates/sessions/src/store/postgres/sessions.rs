@@ -76,7 +76,7 @@ pub(super) async fn find(
         }
         // Not "no such session": the key may come back, and the client must not start anew for our mistake.
         Err(err @ UnwrapError::UnknownKek(_)) => {
-            tracing::error!(session = %id, %err, file = %keys.file().display(), "a session cannot be used");
+            tracing::error!(session = %id, %err, keys = %keys.source(), "a session cannot be used");
             Err(Fault::Answer(format!("a session is {err}")))
         }
         Err(err) => {

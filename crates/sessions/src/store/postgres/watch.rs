@@ -171,7 +171,7 @@ async fn check_keks(keys: &KeyRing, client: &mut Client) -> Result<(), Fault> {
     for row in transaction.query("SELECT kek_id, wrapped FROM sealway.keks", &[]).await? {
         let (kek_id, bytes): (String, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
         let Ok(bytes) = bytes.try_into() else { continue };
-        let file = keys.file().display();
+        let file = keys.source();
         if matches!(keys.unwrap(&id, &Wrapped { kek_id: kek_id.clone(), bytes }), Err(UnwrapError::Damaged)) {
             return Err(Fault::Setup(format!(
                 "key \"{kek_id}\" in {file} is another one than the database was written with"
