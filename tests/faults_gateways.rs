@@ -63,7 +63,7 @@ fn a_gateway_that_is_killed_under_load_takes_no_session_with_it() {
     let ground = Ground::start().unwrap();
     let fleet = tiered(&ground);
     let targets = fleet.addresses();
-    let load = Load::start(Plan { init_every: 4, ..Plan::new(targets.clone()) });
+    let load = Load::start(Plan { init_every: 2, ..Plan::new(targets.clone()) });
     let kills = if is_full() { 9 } else { 3 };
     for kill in 0..kills {
         load.wait_for_purchases(100, SOON);

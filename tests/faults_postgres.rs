@@ -29,7 +29,7 @@ fn a_postmaster_killed_again_and_again_under_load_loses_no_acknowledged_session(
     let (kills, between) = if is_full() { (5, Duration::from_secs(10)) } else { (2, Duration::from_secs(4)) };
     let ground = Ground::start().unwrap();
     let fleet = fleet(&ground);
-    let load = Load::start(Plan { init_every: 4, ..Plan::new(fleet.addresses()) });
+    let load = Load::start(Plan { init_every: 2, ..Plan::new(fleet.addresses()) });
     load.wait_for_purchases(50, SOON);
     let mut refused = 0;
     for kill in 0..kills {

@@ -101,7 +101,8 @@ func split(history []record, spread time.Duration) []part {
 		processes[r.Process] = true
 	}
 	var parts []part
-	for key, records := range byKey {
+	for key, all := range byKey {
+		records := enough(all)
 		if records[0].Op == "reserve" {
 			parts = append(parts, part{"nonce " + key, nonce, operations(records, func(r record) (time.Duration, bool) {
 				return 0, true
@@ -131,6 +132,28 @@ func split(history []record, spread time.Duration) []part {
 	}
 	sort.Slice(parts, func(i, j int) bool { return parts[i].name < parts[j].name })
 	return parts
+}
+
+// enough leaves out what failed without need. Nothing that is unknown has to have happened, and whatever of one kind may
+// have happened, the first that was called may have done at the same moment: a session is put once, so that it can go
+// but once, and a nonce can be taken but once. A nonce that was granted was taken by nobody else at all. Without this
+// the search has every subset of them to think about.
+func enough(records []record) []record {
+	first := map[string]int64{}
+	granted := false
+	for _, r := range records {
+		granted = granted || (r.Op == "reserve" && !r.Unknown && r.Output == "fresh")
+		if call, known := first[r.Op]; r.Unknown && (!known || r.CallNs < call) {
+			first[r.Op] = r.CallNs
+		}
+	}
+	var kept []record
+	for _, r := range records {
+		if !r.Unknown || (r.CallNs == first[r.Op] && !(r.Op == "reserve" && granted)) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
 }
 
 func operations(records []record, choose func(record) (time.Duration, bool)) []porcupine.Operation {

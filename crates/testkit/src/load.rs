@@ -35,8 +35,8 @@ pub struct Plan {
     pub replayers: usize,
     /// Between two requests of a thread.
     pub pause: Duration,
-    /// Each client agrees a new session once in so many requests.
-    pub init_every: u64,
+    /// Every other client agrees a new session once in so many requests.
+    pub init_every: usize,
     /// The clients stop after so many requests together.
     pub requests_max: u64,
     /// How long an answer may take.
@@ -51,7 +51,7 @@ impl Plan {
             buyers: 6,
             replayers: 2,
             pause: Duration::from_millis(4),
-            init_every: 12,
+            init_every: 6,
             requests_max: u64::MAX,
             answer_max: Duration::from_secs(10),
         }
