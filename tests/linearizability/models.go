@@ -46,28 +46,20 @@ var deletion = porcupine.Model{
 	DescribeOperation: describe,
 }
 
-// The states of a nonce.
-const (
-	free = iota
-	taken
-	refused
-)
-
-// nonce is one nonce over all processes: fresh at most once. A refusal is final too: what was refused because nobody
-// could say any more must not be accepted later.
+// nonce is one nonce over all processes: fresh at most once. A refusal needs a cause, that it was taken, until a fault
+// begins: from then on a process refuses what it cannot be sure of, such as what it failed to reserve before, and another
+// that can be sure may still grant it.
 var nonce = porcupine.Model{
-	Init: func() interface{} { return free },
+	Init: func() interface{} { return false },
 	Step: func(state, input, output interface{}) (bool, interface{}) {
-		r := input.(record)
+		r, taken := input.(record), state.(bool)
 		switch {
 		case r.Unknown:
-			return true, taken
+			return true, true
 		case r.Output == "fresh":
-			return state == free, taken
-		case state == free:
-			return !r.Strict, refused
+			return !taken, true
 		default:
-			return true, state
+			return taken || !r.Strict, taken
 		}
 	},
 	DescribeOperation: describe,
