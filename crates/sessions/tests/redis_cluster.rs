@@ -8,14 +8,17 @@ use std::time::{Duration, Instant};
 
 use redis_desk::{Desk, claim, nonce, now, reserve, until, until_up};
 use sealway_sessions::store::{ReserveError, Store};
-use sealway_testkit::redis::RedisCluster;
+use sealway_testkit::redis::{Redis, RedisCluster};
 use sealway_testkit::store_contract::claims::agree;
 use tokio::sync::Barrier;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_cluster_keeps_nonces_and_sessions_and_tells_of_revocations() {
-    let cluster = RedisCluster::start(3, 1).unwrap();
-    let desk = Desk::new(&cluster.url()).window_ms(3000);
+    let rights = "+ping +info +select +eval +evalsha +script|load +time +get +set +exists +strlen +pttl +hget +hset +hmget \
+                  +publish +subscribe +cluster|slots";
+    let user = format!("user sealway on >secret ~sealway:* ~{{sealway:* resetchannels &sealway:revoked -@all {rights}");
+    let cluster = RedisCluster::start_with(3, 1, &Redis::options().acl(&user)).unwrap();
+    let desk = Desk::new(&cluster.url().replace("://", "://sealway:secret@")).window_ms(3000);
     // Two that find it new at the same moment.
     let (one, other) = tokio::join!(desk.open(), desk.try_open());
     let (other, cache) = other.unwrap();

@@ -196,6 +196,42 @@ async fn a_durable_side_that_is_away_keeps_a_new_beginning_from_being_granted_fr
     replay(&[&store], &[(ahead, stamp_ms)]).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_comes_after_a_new_beginning_has_read_them_is_not_granted() {
+    let server = Server::start().unwrap();
+    let desk = Desk::new(&server.url()).durable();
+    let (one, other) = (desk.open().await, desk.open().await);
+    let ledger = desk.ledger.clone().unwrap();
+    ledger.is_slow.store(true, Ordering::SeqCst);
+    let (late, stamp_ms) = (nonce(), now() + 60_000);
+    let slow = tokio::spawn({
+        let (one, claim) = (one.clone(), claim(&late, stamp_ms));
+        async move { reserve(&one, &claim).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    server.cli(&["FLUSHALL"]).unwrap();
+    until_down(&other).await;
+    until_up(&other).await;
+    until_up(&one).await;
+    ledger.is_slow.store(false, Ordering::SeqCst);
+    assert!(is_unavailable(&slow.await.unwrap()), "the new epoch knows nothing of it");
+    assert!(reserve(&other, &claim(&late, stamp_ms)).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_a_replica_meanwhile_is_not_taken_for_the_one_it_was() {
+    let server = Server::options().config("enable-debug-command yes").start().unwrap();
+    let desk = Desk::new(&server.url()).durable();
+    let taken = (nonce(), now());
+    let store = desk.open().await;
+    let _ = reserve(&store, &claim(&taken.0, taken.1)).await;
+    let before = server.cli(&["HGET", "{sealway:0}:epoch", "gen"]).unwrap();
+    server.cli(&["DEBUG", "CHANGE-REPL-ID"]).unwrap();
+    until_down(&store).await;
+    until_up(&store).await;
+    assert_ne!(server.cli(&["HGET", "{sealway:0}:epoch", "gen"]).unwrap(), before);
+}
+
 /// A server, and stores under the same clock, both set by the test.
 async fn under_a_clock() -> (Server, Desk, Arc<ManualClock>) {
     let server = Server::options().clock(START_MS - 100_000).start().unwrap();
