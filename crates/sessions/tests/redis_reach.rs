@@ -48,7 +48,7 @@ async fn a_password_opens_and_a_wrong_one_stops_the_start() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_the_documented_rights_and_no_others_is_enough() {
-    let rights = "+auth +hello +ping +info +client|setinfo +select +eval +evalsha +script|load +time +get +set +exists \
+    let rights = "+ping +info +select +eval +evalsha +script|load +time +get +set +exists \
                   +strlen +pttl +hget +hset +hmget +publish +subscribe";
     let scope = "~sealway:* ~{sealway:* resetchannels &sealway:revoked -@all";
     let server = Server::options()
