@@ -190,3 +190,16 @@ async fn a_revocation_that_was_missed_while_nobody_listened_is_found_out() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_lost_its_tables_is_down_until_they_are_back() {
+    let server = Server::shared();
+    let url = spawn_blocking(|| Server::shared().create_database()).await.unwrap().unwrap();
+    let store = open(config(&url)).await.unwrap();
+    server.psql_in(&url, "ALTER SCHEMA sealway RENAME TO elsewhere").unwrap();
+    assert!(matches!(store.put(agree(Some("web"), 600, START_MS).server).await, Err(StoreError::Unavailable(_))));
+    assert!(!store.status().up);
+    server.psql_in(&url, "DROP SCHEMA IF EXISTS sealway CASCADE; ALTER SCHEMA elsewhere RENAME TO sealway").unwrap();
+    wait_until("up", &store, |store| store.status().up).await;
+    store.put(agree(Some("web"), 600, START_MS).server).await.unwrap();
+}

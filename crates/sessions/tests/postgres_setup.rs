@@ -144,8 +144,19 @@ async fn tls_is_verified_against_the_authority_and_the_name() {
     let err = refusal(config(&url.replace("@localhost", "@127.0.0.1"))).await;
     assert!(err.contains("certificate"), "{err}");
     // The server takes no plain connection over TCP.
-    let err = refusal(config(&url.split('?').next().unwrap().to_owned())).await;
+    let err = refusal(config(url.split('?').next().unwrap())).await;
     assert!(err.contains("no encryption"), "{err}");
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown_where_one_is_set() {
+    let server = Launch::default().tls("DNS:localhost").client_certificates().start().unwrap();
+    let url = server.create_database().unwrap();
+    let (certificate, key) = server.certificates.as_ref().unwrap().client.clone();
+    let with_it = format!("{url}&sslcert={}&sslkey={}", certificate.display(), key.display());
+    open(config(&with_it)).await.unwrap();
+    let err = refusal(config(&url)).await;
+    assert!(err.contains("certificate"), "{err}");
 }
 
 #[tokio::test]
