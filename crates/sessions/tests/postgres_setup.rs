@@ -123,6 +123,8 @@ async fn a_wrong_password_and_a_missing_database_stop_the_start_without_telling_
     assert!(!format!("{store:?}").contains("swordfish"));
     let err = refusal(config(&url.replace("swordfish", "hunter2hunter2"))).await;
     assert!(err.contains("password") && !err.contains("hunter2"), "{err}");
+    let err = refusal(config(&url.replace(":swordfish", ""))).await;
+    assert!(err.contains("password missing"), "{err}");
     let err = refusal(config(&format!("{}_not", url))).await;
     assert!(err.contains("does not exist") && !err.contains("swordfish"), "{err}");
 }
@@ -176,4 +178,21 @@ async fn a_server_is_reached_by_its_unix_socket() {
     let store = open(config(&server.socket_url(database))).await.unwrap();
     store.put(agree(Some("web"), 600, START_MS).server).await.unwrap();
     assert!(store.status().up);
+}
+
+#[tokio::test]
+async fn of_several_hosts_the_one_that_answers_is_used() {
+    let server = Server::shared();
+    let url = server.create_database().unwrap();
+    // Port 1 is nobody's.
+    let url = url.replace("@127.0.0.1:", "@127.0.0.1:1,127.0.0.1:");
+    let store = open(config(&url)).await.unwrap();
+    store.put(agree(Some("web"), 600, START_MS).server).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_writes_is_away() {
+    let server = Launch::default().setting("default_transaction_read_only", "on").start().unwrap();
+    let store = open(config(&server.url())).await.unwrap();
+    assert!(!store.status().up);
 }
