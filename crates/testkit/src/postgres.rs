@@ -30,6 +30,7 @@ pub const USER: &str = "postgres";
 pub struct Launch {
     password: Option<String>,
     names: Option<String>,
+    wants_certificates: bool,
     settings: Vec<(String, String)>,
 }
 
@@ -43,6 +44,13 @@ impl Launch {
     /// Over TCP it speaks TLS alone, under a certificate for these names, as [`Certificates::make`] has them.
     pub fn tls(mut self, names: &str) -> Self {
         self.names = Some(names.to_owned());
+        self
+    }
+
+    /// Over TCP it asks for a certificate of its authority that names [`USER`], and for nothing else. With
+    /// [`Launch::tls`] alone.
+    pub fn client_certificates(mut self) -> Self {
+        self.wants_certificates = true;
         self
     }
 
@@ -65,7 +73,11 @@ impl Launch {
             Some(names) => Some(Certificates::make(folder.path(), names, USER)?),
             None => None,
         };
-        let method = if self.password.is_some() { "scram-sha-256" } else { "trust" };
+        let method = match &self.password {
+            _ if self.wants_certificates => "cert",
+            Some(_) => "scram-sha-256",
+            None => "trust",
+        };
         let host = if certificates.is_some() { "hostssl" } else { "host" };
         fs::write(data.join("pg_hba.conf"), format!("local all all trust\n{host} all all 127.0.0.1/32 {method}\n"))?;
         let mut settings = format!("unix_socket_directories = '{}'\n", folder.path().display());

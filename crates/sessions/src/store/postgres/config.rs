@@ -164,7 +164,12 @@ pub fn parse_url(url: &str) -> Result<(tokio_postgres::Config, TlsWish), String>
             | "target_session_attrs"
             | "load_balance_hosts" => options.push(option),
             // Not named: it may be the end of a password with a ? in it.
-            _ => return Err("the URL has an option that is not known; see docs/operating/postgres.md".into()),
+            _ => {
+                return Err(
+                    "the URL has an option that is not known, or a ? in its password that is not percent-encoded"
+                        .into(),
+                );
+            }
         }
     }
     let stripped = format!("postgres://{address}?{}", options.join("&"));

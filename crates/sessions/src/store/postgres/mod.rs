@@ -89,7 +89,7 @@ impl Postgres {
         let (sessions, sealed, inits) =
             (Room::new(config.sessions_max), Room::new(config.nonces_max), Room::new(config.nonces_max));
         let watch = Watch { provider, config, keys: keys.clone(), cache: cache.clone(), link: link.clone() };
-        let begun = match watch.begin(false).await {
+        let begun = match watch.begin().await {
             Ok(session) => {
                 link.found(true);
                 Some(session)
@@ -202,7 +202,7 @@ impl Store for Postgres {
         let ticket = self.cache.ticket();
         let result = self.puts.commit(NewSession { session: session.clone(), wrapped }).await;
         link::took("put", begun);
-        result?;
+        result.inspect_err(|_| link::count_failure("put"))?;
         place.fill();
         self.cache.keep(&session, ticket);
         Ok(())
@@ -294,7 +294,12 @@ impl Durable for Postgres {
         };
         let result = self.claims.commit(*claim).await;
         link::took("reserve", begun);
-        result?;
+        // One that was seen before is no failure of the store.
+        result.inspect_err(|err| {
+            if matches!(err, ReserveError::Unavailable(_)) {
+                link::count_failure("reserve");
+            }
+        })?;
         place.fill();
         Ok(())
     }
