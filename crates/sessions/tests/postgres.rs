@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_sessions::store::postgres::PostgresConfig;
 use sealway_sessions::store::{Durable, MemoryLimits, ReserveError, Store};
 use sealway_testkit::postgres::Postgres as Server;
 use sealway_testkit::store_contract;
@@ -32,6 +34,23 @@ impl Fixture for Database {
 }
 
 store_contract!(postgres, Database::new());
+
+#[tokio::test]
+async fn a_process_whose_clock_is_ahead_purges_nothing_that_the_others_need() {
+    let database = Database::new();
+    let store = open(PostgresConfig { heed_server_clock: true, ..config(&database.0) }).await.unwrap();
+    let now_ms = SystemClock.now_ms();
+    let (agreed, over) = (agree(Some("web"), 600, now_ms), agree(Some("web"), 1, now_ms - 10_000));
+    store.put(agreed.server.clone()).await.unwrap();
+    store.put(over.server.clone()).await.unwrap();
+    let claim = *agreed.call("one", now_ms, now_ms).claim();
+    store.reserve(&claim).await.unwrap();
+    assert_eq!(store.sweep(now_ms + 3_600_000).await, Ok(1), "what is over goes");
+    let others = open(config(&database.0)).await.unwrap();
+    assert!(others.get(agreed.server.id()).await.unwrap().is_some());
+    assert_eq!(others.reserve(&claim).await.unwrap_err(), ReserveError::Replayed);
+    assert_eq!(store.sweep(now_ms - 3_600_000).await, Ok(0));
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_equal_claims_across_two_stores_exactly_one_wins() {

@@ -33,6 +33,8 @@ pub struct PostgresConfig {
     pub batch_wait: Duration,
     /// Whether opening applies migrations; else a schema that is too old is an error.
     pub migrate: bool,
+    /// Whether a sweep leaves what is not over by the server's clock. Always, but for tests that make up a time.
+    pub heed_server_clock: bool,
     /// Sessions that the database may hold. Processes that share it count apart between two sweeps, and may together
     /// pass it by what they put meanwhile.
     pub sessions_max: usize,
@@ -58,6 +60,7 @@ impl PostgresConfig {
             batch_max: 256,
             batch_wait: Duration::from_micros(500),
             migrate: false,
+            heed_server_clock: true,
             sessions_max: 1_000_000,
             nonces_max: 4_000_000,
         })
