@@ -232,26 +232,26 @@ async fn a_file_that_is_no_store_is_refused_by_name() {
 async fn a_missing_key_file_is_made_only_where_that_is_allowed() {
     let place = Place::new();
     std::fs::remove_file(place.kek()).unwrap();
-    let start = |allow: bool| {
+    let start = async |allow: bool| {
         let store = format!("file:{}", place.file().display());
         let raw = serde_json::json!({"store": store, "allow_generated_kek": allow});
         let raw: RawSessions = serde_json::from_value(raw).unwrap();
         let mut problems = Problems::default();
         let config = resolve(&raw, &Default::default(), &Default::default(), None, &mut problems);
         problems.into_result().unwrap();
-        config.start(provider(), Arc::new(ManualClock::new(START_MS))).map_err(|err| err.to_string())
+        config.start(provider(), Arc::new(ManualClock::new(START_MS))).await.map_err(|err| err.to_string())
     };
-    let err = start(false).unwrap_err();
+    let err = start(false).await.unwrap_err();
     assert!(err.contains("sessions.kek") && err.contains("allow_generated_kek"), "{err}");
     assert!(!place.kek().exists() && !place.file().exists(), "a refused start left something behind");
 
     let session = agree(Some("web"), 600, START_MS).server;
-    start(true).unwrap().store().put(session.clone()).await.unwrap();
+    start(true).await.unwrap().store().put(session.clone()).await.unwrap();
     // A key file that went missing is not made anew over sessions that it would lose.
     let kek = std::fs::read(place.kek()).unwrap();
     std::fs::remove_file(place.kek()).unwrap();
-    let err = start(true).unwrap_err();
+    let err = start(true).await.unwrap_err();
     assert!(err.contains("sessions.redb") && err.contains("put that key back"), "{err}");
     std::fs::write(place.kek(), kek).unwrap();
-    assert!(start(false).unwrap().store().get(session.id()).await.unwrap().is_some());
+    assert!(start(false).await.unwrap().store().get(session.id()).await.unwrap().is_some());
 }

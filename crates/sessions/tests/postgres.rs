@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_sessions::store::postgres::PostgresConfig;
 use sealway_sessions::store::{Durable, MemoryLimits, ReserveError, Store};
 use sealway_testkit::postgres::Postgres as Server;
 use sealway_testkit::store_contract;
@@ -32,6 +34,23 @@ impl Fixture for Database {
 }
 
 store_contract!(postgres, Database::new());
+
+#[tokio::test]
+async fn a_process_whose_clock_is_ahead_purges_nothing_that_the_others_need() {
+    let database = Database::new();
+    let store = open(PostgresConfig { heed_server_clock: true, ..config(&database.0) }).await.unwrap();
+    let now_ms = SystemClock.now_ms();
+    let (agreed, over) = (agree(Some("web"), 600, now_ms), agree(Some("web"), 1, now_ms - 10_000));
+    store.put(agreed.server.clone()).await.unwrap();
+    store.put(over.server.clone()).await.unwrap();
+    let claim = *agreed.call("one", now_ms, now_ms).claim();
+    store.reserve(&claim).await.unwrap();
+    assert_eq!(store.sweep(now_ms + 3_600_000).await, Ok(1), "what is over goes");
+    let others = open(config(&database.0)).await.unwrap();
+    assert!(others.get(agreed.server.id()).await.unwrap().is_some());
+    assert_eq!(others.reserve(&claim).await.unwrap_err(), ReserveError::Replayed);
+    assert_eq!(store.sweep(now_ms - 3_600_000).await, Ok(0));
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_equal_claims_across_two_stores_exactly_one_wins() {
@@ -188,11 +207,9 @@ async fn keys_are_wrapped_anew_a_few_at_a_time_from_wherever_it_stopped() {
     assert_eq!(both.wrapped_under().await.unwrap(), [("new".to_owned(), 3), ("old".to_owned(), 4)]);
     drop(both);
     // One whose row is damaged holds nobody up.
-    let damage = format!(
-        "UPDATE sealway.sessions SET wrapped = '\\x00' WHERE id = (SELECT min(id) FROM \
-                          sealway.sessions WHERE kek_id = 'old')"
-    );
-    Server::shared().psql_in(&database.0, &damage).unwrap();
+    let damage = "UPDATE sealway.sessions SET wrapped = '\\x00'
+                  WHERE id = (SELECT min(id) FROM sealway.sessions WHERE kek_id = 'old')";
+    Server::shared().psql_in(&database.0, damage).unwrap();
     let both = open_with(config(&database.0), ring(&[("new", 2), ("old", 1)]), fresh).await.unwrap();
     let mut moved = 0;
     loop {
@@ -228,4 +245,49 @@ async fn a_session_under_a_key_that_is_missing_is_unavailable_and_one_that_is_da
     Server::shared().psql_in(&database.0, damage).unwrap();
     let again = open_with(config(&database.0), ring(&[("old", 1)]), fresh).await.unwrap();
     assert!(again.get(session.id()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_sweep_of_more_rows_than_a_batch_removes_them_all() {
+    let database = Database::new();
+    let store = open(config(&database.0)).await.unwrap();
+    let many = "INSERT INTO sealway.sessions
+                    SELECT 'S-' || lpad(to_hex(n), 32, '0'), 2, 'web', NULL, 0, 1000 + n % 2, 'k', '', NULL
+                    FROM generate_series(1, 24000) n;
+                INSERT INTO sealway.nonces
+                    SELECT decode(lpad(to_hex(n), 32, '0'), 'hex'), n % 2 = 0, 0, 1000 FROM generate_series(1, 24000) n";
+    Server::shared().psql_in(&database.0, many).unwrap();
+    assert_eq!(store.sweep(2000 - 1000).await, Ok(12_000));
+    assert_eq!((store.status().sessions, store.status().nonces), (12_000, (12_000, 12_000)));
+    assert_eq!(store.sweep(2000).await, Ok(12_000));
+    assert_eq!(Server::shared().psql_in(&database.0, "SELECT count(*) FROM sealway.nonces").unwrap(), "0");
+}
+
+#[test]
+fn operations_and_failures_are_told_to_the_metrics() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let database = Database::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        runtime.block_on(async {
+            let store = open(config(&database.0)).await.unwrap();
+            let agreed = agree(Some("web"), 600, START_MS);
+            store.put(agreed.server.clone()).await.unwrap();
+            store.fetch(agreed.server.id()).await.unwrap();
+            store.reserve(agreed.call("one", START_MS, START_MS).claim()).await.unwrap();
+            store.reserve(agreed.call("one", START_MS, START_MS).claim()).await.unwrap_err();
+            store.delete(agreed.server.id()).await.unwrap();
+            store.sweep(START_MS).await.unwrap();
+            Server::shared().psql_in(&database.0, "ALTER TABLE sealway.nonces RENAME TO gone").unwrap();
+            store.reserve(agreed.call("two", START_MS, START_MS).claim()).await.unwrap_err();
+        });
+    });
+    let text = handle.render();
+    for op in ["put", "get", "reserve", "delete", "sweep"] {
+        let name = format!("sealway_store_seconds_count{{store=\"postgres\",op=\"{op}\"}}");
+        assert!(text.contains(&name), "{name}\n{text}");
+    }
+    let failures: Vec<_> = text.lines().filter(|line| line.starts_with("sealway_store_failures_total")).collect();
+    assert_eq!(failures, ["sealway_store_failures_total{store=\"postgres\",op=\"reserve\"} 1"]);
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use sealway_proto::session::{Claim, Session};
 use sealway_sessions::store::postgres::Postgres;
 use sealway_sessions::store::{Part, ReserveError, Store, StoreError};
 use sealway_testkit::postgres::Postgres as Server;
@@ -27,7 +28,7 @@ async fn wait_until(what: &str, store: &Postgres, holds: impl Fn(&Postgres) -> b
 }
 
 /// Nothing answers, nothing hangs, and what is at hand works on.
-async fn expect_away(store: &Postgres, at_hand: &Arc<sealway_proto::session::Session>) {
+async fn expect_away(store: &Postgres, at_hand: &Arc<Session>) {
     let since = Instant::now();
     assert_eq!(store.get(at_hand.id()).await.unwrap().expect("at hand").id(), at_hand.id());
     assert!(since.elapsed() < DEADLINE, "get");
@@ -189,4 +190,105 @@ async fn a_revocation_that_was_missed_while_nobody_listened_is_found_out() {
         assert!(since.elapsed() < Duration::from_secs(3), "it was never asked for again");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_lost_its_tables_is_down_until_they_are_back() {
+    let server = Server::shared();
+    let url = spawn_blocking(|| Server::shared().create_database()).await.unwrap().unwrap();
+    let store = open(config(&url)).await.unwrap();
+    server.psql_in(&url, "ALTER SCHEMA sealway RENAME TO elsewhere").unwrap();
+    assert!(matches!(store.put(agree(Some("web"), 600, START_MS).server).await, Err(StoreError::Unavailable(_))));
+    assert!(!store.status().up);
+    server.psql_in(&url, "DROP SCHEMA IF EXISTS sealway CASCADE; ALTER SCHEMA elsewhere RENAME TO sealway").unwrap();
+    wait_until("up", &store, |store| store.status().up).await;
+    store.put(agree(Some("web"), 600, START_MS).server).await.unwrap();
+}
+
+/// Holds these nonces, as a transaction does that has inserted them and not yet ended, from before this returns.
+fn hold_claims(url: &str, claims: &[Claim], seconds: f32) -> std::thread::JoinHandle<()> {
+    let keys: Vec<_> = claims.iter().map(|claim| format!("('\\x{:032x}', false, 0, 0)", key_number(claim))).collect();
+    let sql = format!(
+        "BEGIN; INSERT INTO sealway.nonces VALUES {}; SELECT pg_advisory_lock({seconds} * 10), pg_sleep({seconds}); \
+         ROLLBACK",
+        keys.join(", ")
+    );
+    let holder = std::thread::spawn({
+        let url = url.to_owned();
+        move || drop(Server::shared().psql_in(&url, &sql).unwrap())
+    });
+    let held = format!("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {seconds} * 10");
+    while Server::shared().psql_in(url, &held).unwrap() != "1" {}
+    holder
+}
+
+fn key_number(claim: &Claim) -> u128 {
+    u128::from_be_bytes(claim.key().0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_equal_claims_in_one_batch_and_in_batches_that_cross_exactly_one_wins() {
+    let url = Server::shared().create_database().unwrap();
+    let mut one_lane = config(&url);
+    (one_lane.lanes, one_lane.deadline) = (1, Duration::from_secs(10));
+    let stores = [open(one_lane.clone()).await.unwrap(), open(one_lane).await.unwrap()];
+    let claim = |nonce: &str| *init(Some("web"), nonce, START_MS, START_MS).claim();
+    let mut claims: Vec<_> = (0..120).map(|n| claim(&format!("n{n}"))).collect();
+    claims.sort_by_key(Claim::key);
+    // Each store's one lane is busy with a first claim; what comes meanwhile is its next batch. Both of these then wait
+    // for the one in the middle: whichever gets it must not find that the other holds what comes next.
+    let firsts = [claim("first-0"), claim("first-1")];
+    let middle = hold_claims(&url, &claims[60..61], 2.0);
+    let busy = hold_claims(&url, &firsts, 1.0);
+    let mut tasks = Vec::new();
+    for (number, store) in stores.iter().enumerate() {
+        let mut all: Vec<_> = claims.iter().flat_map(|claim| [*claim, *claim]).collect();
+        if number == 1 {
+            all.reverse();
+        }
+        all.insert(0, firsts[number]);
+        for (index, claim) in all.into_iter().enumerate() {
+            let store = store.clone();
+            tasks.push(tokio::spawn(async move {
+                match store.reserve(&claim).await {
+                    Ok(_) => Some(claim.key()),
+                    Err(ReserveError::Replayed) => None,
+                    Err(err) => panic!("{err}"),
+                }
+            }));
+            if index == 0 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            } else {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    let mut won = Vec::new();
+    for task in tasks {
+        won.extend(task.await.unwrap());
+    }
+    let granted = won.len();
+    won.sort();
+    won.dedup();
+    assert_eq!((granted, won.len()), (122, 122));
+    middle.join().unwrap();
+    busy.join().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_that_ran_out_of_time_leaves_no_busy_connection_behind() {
+    let url = Server::shared().create_database().unwrap();
+    let mut hasty = config(&url);
+    hasty.deadline = Duration::from_millis(600);
+    let store = open(hasty).await.unwrap();
+    let held = *init(Some("web"), "held", START_MS, START_MS).claim();
+    let holder = hold_claims(&url, &[held], 3.0);
+    let err = store.reserve(&held).await.unwrap_err();
+    assert!(matches!(err, ReserveError::Unavailable(_)), "{err}");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    // The pool's one connection was the one that is stuck.
+    let since = Instant::now();
+    assert!(store.get(agree(Some("web"), 600, START_MS).server.id()).await.unwrap().is_none());
+    assert!(since.elapsed() < Duration::from_millis(400), "{:?}", since.elapsed());
+    holder.join().unwrap();
 }

@@ -123,6 +123,8 @@ async fn a_wrong_password_and_a_missing_database_stop_the_start_without_telling_
     assert!(!format!("{store:?}").contains("swordfish"));
     let err = refusal(config(&url.replace("swordfish", "hunter2hunter2"))).await;
     assert!(err.contains("password") && !err.contains("hunter2"), "{err}");
+    let err = refusal(config(&url.replace(":swordfish", ""))).await;
+    assert!(err.contains("password missing"), "{err}");
     let err = refusal(config(&format!("{}_not", url))).await;
     assert!(err.contains("does not exist") && !err.contains("swordfish"), "{err}");
 }
@@ -144,8 +146,19 @@ async fn tls_is_verified_against_the_authority_and_the_name() {
     let err = refusal(config(&url.replace("@localhost", "@127.0.0.1"))).await;
     assert!(err.contains("certificate"), "{err}");
     // The server takes no plain connection over TCP.
-    let err = refusal(config(&url.split('?').next().unwrap().to_owned())).await;
+    let err = refusal(config(url.split('?').next().unwrap())).await;
     assert!(err.contains("no encryption"), "{err}");
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown_where_one_is_set() {
+    let server = Launch::default().tls("DNS:localhost").client_certificates().start().unwrap();
+    let url = server.create_database().unwrap();
+    let (certificate, key) = server.certificates.as_ref().unwrap().client.clone();
+    let with_it = format!("{url}&sslcert={}&sslkey={}", certificate.display(), key.display());
+    open(config(&with_it)).await.unwrap();
+    let err = refusal(config(&url)).await;
+    assert!(err.contains("certificate"), "{err}");
 }
 
 #[tokio::test]
@@ -165,4 +178,21 @@ async fn a_server_is_reached_by_its_unix_socket() {
     let store = open(config(&server.socket_url(database))).await.unwrap();
     store.put(agree(Some("web"), 600, START_MS).server).await.unwrap();
     assert!(store.status().up);
+}
+
+#[tokio::test]
+async fn of_several_hosts_the_one_that_answers_is_used() {
+    let server = Server::shared();
+    let url = server.create_database().unwrap();
+    // Port 1 is nobody's.
+    let url = url.replace("@127.0.0.1:", "@127.0.0.1:1,127.0.0.1:");
+    let store = open(config(&url)).await.unwrap();
+    store.put(agree(Some("web"), 600, START_MS).server).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_writes_is_away() {
+    let server = Launch::default().setting("default_transaction_read_only", "on").start().unwrap();
+    let store = open(config(&server.url())).await.unwrap();
+    assert!(!store.status().up);
 }

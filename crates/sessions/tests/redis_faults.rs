@@ -85,53 +85,83 @@ async fn of_equal_claims_in_several_processes_exactly_one_wins() {
     }
 }
 
-/// Loses the memory, then sends everything again to the process that granted it and to one that starts now.
-async fn nothing_is_readmitted(desk: Desk, mut server: Server, lose: impl AsyncFnOnce(&mut Server)) {
-    let old = desk.open().await;
-    let ahead_ms = if desk.ledger.is_some() { 100_000 } else { desk.config.window_ms };
-    let before = grant_some(&old, ahead_ms).await;
-    server.save().unwrap();
-    let after = grant_some(&old, ahead_ms).await;
-    lose(&mut server).await;
-    let new = desk.open().await;
-    replay(&[&old, &new], &[before, after].concat()).await;
+/// Loses the memory, then sends everything again to the process that granted it and to one that starts now. Either may be
+/// the one that begins anew.
+async fn nothing_is_readmitted(make: fn(&str) -> Desk, lose: fn(&mut Server)) {
+    let one = async |is_old_first: bool| {
+        let mut server = Server::start().unwrap();
+        let desk = make(&server.url());
+        let old = desk.open().await;
+        let ahead_ms = if desk.ledger.is_some() { 100_000 } else { desk.config.window_ms };
+        let before = grant_some(&old, ahead_ms).await;
+        server.save().unwrap();
+        let after = grant_some(&old, ahead_ms).await;
+        lose(&mut server);
+        if is_old_first {
+            tokio::time::sleep(Duration::from_millis(600)).await;
+        }
+        let new = desk.open().await;
+        replay(&[&old, &new], &[before, after].concat()).await;
+    };
+    tokio::join!(one(false), one(true));
+}
+
+fn with_a_record(url: &str) -> Desk {
+    Desk::new(url).durable()
+}
+
+fn alone(url: &str) -> Desk {
+    Desk::new(url).window_ms(3000)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_without_memory_readmits_nothing() {
-    let restart = async |server: &mut Server| server.start_again_empty().unwrap();
-    let server = Server::start().unwrap();
-    nothing_is_readmitted(Desk::new(&server.url()).durable(), server, restart).await;
+    nothing_is_readmitted(with_a_record, |server| server.start_again_empty().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_without_memory_readmits_nothing_where_redis_is_alone() {
-    let restart = async |server: &mut Server| server.start_again_empty().unwrap();
-    let server = Server::start().unwrap();
-    nothing_is_readmitted(Desk::new(&server.url()).window_ms(3000), server, restart).await;
+    nothing_is_readmitted(alone, |server| server.start_again_empty().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_with_an_old_snapshot_readmits_nothing() {
-    let restart = async |server: &mut Server| server.start_again().unwrap();
-    let server = Server::start().unwrap();
-    nothing_is_readmitted(Desk::new(&server.url()).durable(), server, restart).await;
+    nothing_is_readmitted(with_a_record, |server| server.start_again().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_with_an_old_snapshot_readmits_nothing_where_redis_is_alone() {
-    let restart = async |server: &mut Server| server.start_again().unwrap();
-    let server = Server::start().unwrap();
-    nothing_is_readmitted(Desk::new(&server.url()).window_ms(3000), server, restart).await;
+    nothing_is_readmitted(alone, |server| server.start_again().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flushall_readmits_nothing() {
-    let flush = async |server: &mut Server| drop(server.cli(&["FLUSHALL"]).unwrap());
+    nothing_is_readmitted(with_a_record, |server| drop(server.cli(&["FLUSHALL"]).unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flushall_readmits_nothing_where_redis_is_alone() {
+    nothing_is_readmitted(alone, |server| drop(server.cli(&["FLUSHALL"]).unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_flush_refuses_for_a_moment_and_readmits_nothing() {
+    nothing_is_readmitted(with_a_record, |server| drop(server.cli(&["SCRIPT", "FLUSH"]).unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_stamped_ahead_is_written_back_for_when_it_is_not_ahead_any_more() {
     let server = Server::start().unwrap();
-    nothing_is_readmitted(Desk::new(&server.url()).durable(), server, flush).await;
-    let server = Server::start().unwrap();
-    nothing_is_readmitted(Desk::new(&server.url()).window_ms(3000), server, flush).await;
+    let desk = Desk::new(&server.url()).durable();
+    let (one, other) = (desk.open().await, desk.open().await);
+    let (taken, stamp_ms) = (nonce(), now() + 4000);
+    assert_eq!(reserve(&one, &claim(&taken, stamp_ms)).await, Ok(()));
+    server.cli(&["FLUSHALL"]).unwrap();
+    until_down(&other).await;
+    until_up(&other).await;
+    assert!(now() < stamp_ms, "the floor covers it, so this test shows nothing");
+    tokio::time::sleep(Duration::from_millis(stamp_ms.saturating_sub(now()) + 100)).await;
+    assert_eq!(reserve(&other, &claim(&taken, stamp_ms)).await, Err(ReserveError::Replayed));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,13 +181,6 @@ async fn the_first_request_after_flushall_is_no_exception() {
         until_down(&one).await;
         until_down(&other).await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_script_flush_refuses_for_a_moment_and_readmits_nothing() {
-    let server = Server::start().unwrap();
-    let flush = async |server: &mut Server| drop(server.cli(&["SCRIPT", "FLUSH"]).unwrap());
-    nothing_is_readmitted(Desk::new(&server.url()).durable(), server, flush).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -194,6 +217,42 @@ async fn a_durable_side_that_is_away_keeps_a_new_beginning_from_being_granted_fr
     assert!(is_unavailable(&reserve(&store, &claim(&nonce(), now())).await));
     ledger.is_away.store(false, Ordering::SeqCst);
     replay(&[&store], &[(ahead, stamp_ms)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_comes_after_a_new_beginning_has_read_them_is_not_granted() {
+    let server = Server::start().unwrap();
+    let desk = Desk::new(&server.url()).durable();
+    let (one, other) = (desk.open().await, desk.open().await);
+    let ledger = desk.ledger.clone().unwrap();
+    ledger.is_slow.store(true, Ordering::SeqCst);
+    let (late, stamp_ms) = (nonce(), now() + 60_000);
+    let slow = tokio::spawn({
+        let (one, claim) = (one.clone(), claim(&late, stamp_ms));
+        async move { reserve(&one, &claim).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    server.cli(&["FLUSHALL"]).unwrap();
+    until_down(&other).await;
+    until_up(&other).await;
+    until_up(&one).await;
+    ledger.is_slow.store(false, Ordering::SeqCst);
+    assert!(is_unavailable(&slow.await.unwrap()), "the new epoch knows nothing of it");
+    assert!(reserve(&other, &claim(&late, stamp_ms)).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_a_replica_meanwhile_is_not_taken_for_the_one_it_was() {
+    let server = Server::options().config("enable-debug-command yes").start().unwrap();
+    let desk = Desk::new(&server.url()).durable();
+    let taken = (nonce(), now());
+    let store = desk.open().await;
+    let _ = reserve(&store, &claim(&taken.0, taken.1)).await;
+    let before = server.cli(&["HGET", "{sealway:0}:epoch", "gen"]).unwrap();
+    server.cli(&["DEBUG", "CHANGE-REPL-ID"]).unwrap();
+    until_down(&store).await;
+    until_up(&store).await;
+    assert_ne!(server.cli(&["HGET", "{sealway:0}:epoch", "gen"]).unwrap(), before);
 }
 
 /// A server, and stores under the same clock, both set by the test.

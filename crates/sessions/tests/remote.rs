@@ -41,7 +41,7 @@ impl Fixture for Asked {
                 KeyRing::generate(provider(), &kek).unwrap();
                 let keys = KeyRing::load(provider(), &kek).unwrap();
                 let file = folder.path().join("sessions.redb");
-                Arc::new(Embedded::open(provider(), &file, keys, limits, START_MS - 200_000).unwrap())
+                Arc::new(Embedded::open(provider(), &file, Arc::new(keys), limits, START_MS - 200_000).unwrap())
             }
         };
         let far = Far::with(store, policy()).await;

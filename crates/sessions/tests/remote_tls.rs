@@ -13,42 +13,33 @@ use std::time::{Duration, Instant};
 use far::{Far, SECRET, open, secret_file, within};
 use sealway_sessions::store::remote::{Remote, RemoteConfig};
 use sealway_sessions::store::{ReserveError, Store, StoreError};
+use sealway_testkit::certificates::Certificates;
 use sealway_testkit::store_contract::claims::{START_MS, agree};
 
-/// A folder of two certificate authorities that do not know each other, and what they signed.
+/// A folder of two certificate authorities that do not know each other, and what they signed; those of the second have
+/// names with `other-` in front.
 struct Papers(tempfile::TempDir);
 
 impl Papers {
     fn new() -> Self {
         let papers = Papers(tempfile::tempdir().unwrap());
-        for ca in ["ca", "other-ca"] {
-            papers.openssl(&format!("req -x509 {KEY} -keyout {ca}.key -out {ca}.pem -days 30 -subj /CN={ca}"));
+        for prefix in ["", "other-"] {
+            let folder = papers.path("new");
+            std::fs::create_dir(&folder).unwrap();
+            Certificates::make(&folder, "DNS:localhost", "client").unwrap();
+            for name in ["ca.pem", "ca.key", "server.pem", "server.key", "client.pem", "client.key"] {
+                std::fs::rename(folder.join(name), papers.path(&format!("{prefix}{name}"))).unwrap();
+            }
+            let both =
+                ["pem", "key"].map(|part| std::fs::read(papers.path(&format!("{prefix}server.{part}"))).unwrap());
+            std::fs::write(papers.path(&format!("{prefix}server.both")), both.concat()).unwrap();
+            std::fs::remove_dir(&folder).unwrap();
         }
-        papers.sign("server", "ca", "subjectAltName=DNS:localhost");
-        papers.sign("other-server", "other-ca", "subjectAltName=DNS:localhost");
-        papers.sign("client", "ca", "extendedKeyUsage=clientAuth");
-        papers.sign("other-client", "other-ca", "extendedKeyUsage=clientAuth");
         papers
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
-    }
-
-    fn sign(&self, name: &str, ca: &str, extension: &str) {
-        std::fs::write(self.path("extension"), format!("basicConstraints=CA:FALSE\n{extension}\n")).unwrap();
-        self.openssl(&format!("req {KEY} -keyout {name}.key -out {name}.csr -subj /CN={name}"));
-        self.openssl(&format!(
-            "x509 -req -in {name}.csr -CA {ca}.pem -CAkey {ca}.key -CAcreateserial -days 30 -extfile extension -out {name}.pem"
-        ));
-        let both = [&format!("{name}.pem"), &format!("{name}.key")].map(|part| std::fs::read(self.path(part)).unwrap());
-        std::fs::write(self.path(&format!("{name}.both")), both.concat()).unwrap();
-    }
-
-    fn openssl(&self, arguments: &str) {
-        let made = Command::new("openssl").args(arguments.split(' ')).current_dir(self.0.path()).output();
-        let made = made.expect("openssl is not here: install openssl");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
 
     /// To ask the terminator under this name, trusting the first authority, with this certificate.
@@ -61,8 +52,6 @@ impl Papers {
         }
     }
 }
-
-const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
 
 /// A terminator; it ends when dropped.
 struct Front {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, bail};
 
@@ -30,7 +31,10 @@ impl Certificates {
         authority.extend(key);
         let (ca, ca_key) = (path("ca.pem"), path("ca.key"));
         let ca_words = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"];
-        authority.extend(["-subj", "/CN=a test authority", "-keyout", &ca_key, "-out", &ca]);
+        // Each of another name: of two with one name a stranger's signature would merely look broken.
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let subject = format!("/CN=test authority {}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        authority.extend(["-subj", &subject, "-keyout", &ca_key, "-out", &ca]);
         authority.extend(ca_words.iter().flat_map(|words| ["-addext", words]));
         openssl(&authority)?;
         let signed = |name: &str, subject: &str, words: &[&str]| {

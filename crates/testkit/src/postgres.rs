@@ -30,6 +30,7 @@ pub const USER: &str = "postgres";
 pub struct Launch {
     password: Option<String>,
     names: Option<String>,
+    wants_certificates: bool,
     settings: Vec<(String, String)>,
 }
 
@@ -43,6 +44,13 @@ impl Launch {
     /// Over TCP it speaks TLS alone, under a certificate for these names, as [`Certificates::make`] has them.
     pub fn tls(mut self, names: &str) -> Self {
         self.names = Some(names.to_owned());
+        self
+    }
+
+    /// Over TCP it asks for a certificate of its authority that names [`USER`], and for nothing else. With
+    /// [`Launch::tls`] alone.
+    pub fn client_certificates(mut self) -> Self {
+        self.wants_certificates = true;
         self
     }
 
@@ -65,7 +73,11 @@ impl Launch {
             Some(names) => Some(Certificates::make(folder.path(), names, USER)?),
             None => None,
         };
-        let method = if self.password.is_some() { "scram-sha-256" } else { "trust" };
+        let method = match &self.password {
+            _ if self.wants_certificates => "cert",
+            Some(_) => "scram-sha-256",
+            None => "trust",
+        };
         let host = if certificates.is_some() { "hostssl" } else { "host" };
         fs::write(data.join("pg_hba.conf"), format!("local all all trust\n{host} all all 127.0.0.1/32 {method}\n"))?;
         let mut settings = format!("unix_socket_directories = '{}'\n", folder.path().display());
@@ -84,7 +96,7 @@ impl Launch {
             give(folder.path(), uid, gid)?;
         }
         let port = free_port()?;
-        let mut server = Postgres { folder, port, child: None, password: None, certificates };
+        let mut server = Postgres { folder, template, port, child: None, password: None, certificates };
         server.start_again()?;
         if let Some(password) = self.password {
             server.psql(&format!("ALTER ROLE {USER} PASSWORD '{password}'"))?;
@@ -105,6 +117,8 @@ struct Running {
 #[derive(Debug)]
 pub struct Postgres {
     folder: tempfile::TempDir,
+    /// Kept for the next server of this process.
+    template: Arc<tempfile::TempDir>,
     /// Where it listens, on 127.0.0.1.
     pub port: u16,
     /// Its certificates, where it speaks TLS.
@@ -186,12 +200,13 @@ impl Postgres {
         command.arg("-D").arg(&data).args(["-p", &self.port.to_string()]).current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(fs::OpenOptions::new().create(true).append(true).open(&log)?);
-        let mut postmaster = command.spawn().context("cannot start postgres")?;
-        let script = format!("read _; kill -9 {} 2>/dev/null; sleep 1; rm -rf \"$0\"", postmaster.id());
+        let postmaster = command.spawn().context("cannot start postgres")?;
+        let script = format!("read _; kill -9 {} 2>/dev/null; sleep 1; rm -rf \"$0\" \"$1\"", postmaster.id());
         let mut watcher = Command::new("sh");
-        watcher.args(["-c", &script]).arg(self.folder.path());
+        watcher.args(["-c", &script]).arg(self.folder.path()).arg(self.template.path());
         watcher.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let pid = postmaster.id().to_string();
+        let mut running = Running { postmaster, watcher: watcher.spawn().context("no watcher")? };
         let until = Instant::now() + WAIT;
         loop {
             // The first line is the process's number, the eighth its state.
@@ -200,14 +215,15 @@ impl Postgres {
             if lines.first() == Some(&pid.as_str()) && lines.get(7) == Some(&"ready") {
                 break;
             }
-            if Instant::now() > until || postmaster.try_wait()?.is_some() {
-                let _ = postmaster.kill();
-                let _ = postmaster.wait();
+            if Instant::now() > until || running.postmaster.try_wait()?.is_some() {
+                let _ = running.postmaster.kill();
+                self.child = Some(running);
+                self.wait()?;
                 bail!("PostgreSQL does not start:\n{}", fs::read_to_string(&log).unwrap_or_default());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.child = Some(Running { postmaster, watcher: watcher.spawn().context("no watcher")? });
+        self.child = Some(running);
         Ok(())
     }
 

@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::certificates::Certificates;
 use crate::process::watch;
 
 mod cluster;
 mod faketime;
-mod tls;
 
 pub use cluster::RedisCluster;
-pub use tls::Certificates;
 
 /// How long a start, or an end, may take.
 const WAIT: Duration = Duration::from_secs(30);
@@ -97,7 +96,11 @@ impl RedisOptions {
     /// When it is not installed, or ends instead, with its log.
     pub fn start(self) -> anyhow::Result<Redis> {
         let folder = tempfile::Builder::new().prefix("sealway-redis-").tempdir()?;
-        let certificates = self.tls.is_some().then(|| Certificates::make(folder.path())).transpose()?;
+        let certificates = self
+            .tls
+            .is_some()
+            .then(|| Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "client"))
+            .transpose()?;
         let mut redis = Redis { port: 0, options: self, certificates, folder, child: None, watcher: None };
         // Another process may take the port between the look and the start.
         let mut tries = 3;
@@ -247,7 +250,7 @@ impl Redis {
             let ask = if ask { "yes" } else { "no" };
             writeln!(text, "tls-port {}\ntls-auth-clients {ask}", self.port)?;
             writeln!(text, "tls-ca-cert-file {}", made.ca.display())?;
-            writeln!(text, "tls-cert-file {}\ntls-key-file {}", made.cert.display(), made.key.display())?;
+            writeln!(text, "tls-cert-file {}\ntls-key-file {}", made.server.0.display(), made.server.1.display())?;
         }
         if let Some(password) = &self.options.password {
             writeln!(text, "requirepass {password}")?;
@@ -351,7 +354,7 @@ impl Redis {
         }
         if let Some(made) = &self.certificates {
             command.arg("--tls").arg("--cacert").arg(&made.ca);
-            command.arg("--cert").arg(&made.client_cert).arg("--key").arg(&made.client_key);
+            command.arg("--cert").arg(&made.client.0).arg("--key").arg(&made.client.1);
         }
         if let Some(password) = &self.options.password {
             command.env("REDISCLI_AUTH", password);

@@ -21,10 +21,11 @@ pub(crate) fn ring(keys: &[(&str, u8)]) -> Arc<KeyRing> {
     Arc::new(KeyRing::load(provider(), &file).unwrap())
 }
 
-/// The settings of every test, with migrations at the start.
+/// The settings of every test, with migrations at the start. Tests make up their times, so the server's does not count.
 pub(crate) fn config(url: &str) -> PostgresConfig {
     let mut config = PostgresConfig::new(url).unwrap();
     config.migrate = true;
+    config.heed_server_clock = false;
     config
 }
 

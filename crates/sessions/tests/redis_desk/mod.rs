@@ -110,6 +110,8 @@ pub(crate) struct Ledger {
     rows: Mutex<HashMap<ClaimKey, (u64, Recorded)>>,
     pub(crate) revoked: Mutex<Vec<(SessionId, u64)>>,
     pub(crate) is_away: AtomicBool,
+    /// Records take as long as this is so.
+    pub(crate) is_slow: AtomicBool,
 }
 
 impl Ledger {
@@ -123,6 +125,9 @@ impl Durable for Ledger {
     async fn record(&self, claim: &Claim) -> Result<(), ReserveError> {
         if self.is_away.load(Ordering::SeqCst) {
             return Err(ReserveError::Unavailable("the ledger is away".into()));
+        }
+        while self.is_slow.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let row = Recorded { key: claim.key(), sealed: claim.is_sealed(), expires_ms: claim.expires_ms() };
         match self.rows.lock().unwrap().insert(claim.key(), (claim.stamp_ms(), row)) {

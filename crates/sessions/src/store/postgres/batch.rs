@@ -90,16 +90,13 @@ impl<W: Work> Batcher<W> {
         let (answer, answered) = oneshot::channel();
         // A full queue is refused, not waited for: the server is behind, and waiting would only hide it.
         if self.queue.try_send(Job { item, until, answer }).is_err() {
-            let fault = Fault::Busy;
-            self.shared.link.failed(W::OP, &fault);
-            return W::failed(&fault);
+            return W::failed(&Fault::Busy);
         }
         match tokio::time::timeout_at(until, answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) | Err(_) => {
-                let fault = if self.shared.link.is_away() { Fault::Away } else { Fault::Late };
-                self.shared.link.failed(W::OP, &fault);
-                W::failed(&fault)
+                let is_away = self.shared.link.is_away();
+                W::failed(if is_away { &Fault::Away } else { &Fault::Late })
             }
         }
     }

@@ -33,6 +33,8 @@ pub struct PostgresConfig {
     pub batch_wait: Duration,
     /// Whether opening applies migrations; else a schema that is too old is an error.
     pub migrate: bool,
+    /// Whether a sweep leaves what is not over by the server's clock. Always, but for tests that make up a time.
+    pub heed_server_clock: bool,
     /// Sessions that the database may hold. Processes that share it count apart between two sweeps, and may together
     /// pass it by what they put meanwhile.
     pub sessions_max: usize,
@@ -58,6 +60,7 @@ impl PostgresConfig {
             batch_max: 256,
             batch_wait: Duration::from_micros(500),
             migrate: false,
+            heed_server_clock: true,
             sessions_max: 1_000_000,
             nonces_max: 4_000_000,
         })
@@ -164,7 +167,12 @@ pub fn parse_url(url: &str) -> Result<(tokio_postgres::Config, TlsWish), String>
             | "target_session_attrs"
             | "load_balance_hosts" => options.push(option),
             // Not named: it may be the end of a password with a ? in it.
-            _ => return Err("the URL has an option that is not known; see docs/operating/postgres.md".into()),
+            _ => {
+                return Err(
+                    "the URL has an option that is not known, or a ? in its password that is not percent-encoded"
+                        .into(),
+                );
+            }
         }
     }
     let stripped = format!("postgres://{address}?{}", options.join("&"));

@@ -32,7 +32,7 @@ impl Fault {
         match self {
             Fault::Client(err) => match err.code() {
                 Some(code) => is_passing_code(code),
-                None => !is_lasting_tls(err),
+                None => is_passing_break(err),
             },
             Fault::Late | Fault::Busy | Fault::Away => true,
             Fault::Setup(_) | Fault::Answer(_) => false,
@@ -65,13 +65,11 @@ fn is_passing_code(code: &SqlState) -> bool {
     code.code().starts_with("08") || PASSING.contains(code)
 }
 
-fn is_lasting_tls(err: &tokio_postgres::Error) -> bool {
-    let Some(source) = err.source() else { return false };
-    source.downcast_ref::<TlsFault>().map_or_else(
-        // The library's own refusal has no type.
-        || source.to_string() == "server does not support TLS",
-        |fault| fault.is_lasting,
-    )
+/// An error that is not the server's own answer: a connection that broke or was not made passes; a server that speaks no
+/// TLS or another protocol, a certificate, or a password that is missing do not.
+fn is_passing_break(err: &tokio_postgres::Error) -> bool {
+    let Some(source) = err.source() else { return err.is_closed() };
+    source.downcast_ref::<TlsFault>().map_or_else(|| source.is::<std::io::Error>(), |fault| !fault.is_lasting)
 }
 
 impl fmt::Display for Fault {

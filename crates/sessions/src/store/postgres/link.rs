@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Object, RecyclingMethod, Runtime, Timeouts};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -20,6 +21,10 @@ use super::tls::MakeTls;
 
 /// Between two tries of an operation that may be tried again.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long a refusal keeps the store from being called up.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+/// How often a failure is written to the log.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// The pool, and what is known of the server.
 #[derive(Debug)]
@@ -30,6 +35,10 @@ pub(super) struct Link {
     up: AtomicBool,
     /// Whether the watch has found it away, or not in order. Operations then fail at once.
     away: AtomicBool,
+    /// When it last answered that it cannot do what it was asked: a full disk, a table that is gone.
+    refused: Mutex<Option<Instant>>,
+    /// When a failure was last written to the log.
+    told: Mutex<Option<Instant>>,
     /// Told of each failure, so that the watch looks without delay.
     pub(super) doubt: Notify,
 }
@@ -38,7 +47,8 @@ impl Link {
     pub(super) fn new(config: &PostgresConfig) -> Result<Self, OpenError> {
         let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_connect(session_config(config), Connector(config.clone()), manager_config);
-        let timeouts = Timeouts { wait: None, create: Some(config.connect_timeout), recycle: None };
+        let timeouts =
+            Timeouts { wait: Some(config.deadline * 3 / 4), create: Some(config.connect_timeout), recycle: None };
         let pool = deadpool_postgres::Pool::builder(manager)
             .max_size(config.pool_max.max(2 * config.lanes + 2))
             .timeouts(timeouts)
@@ -46,7 +56,8 @@ impl Link {
             .build()
             .map_err(|err| OpenError(err.to_string()))?;
         let (up, away) = (AtomicBool::new(false), AtomicBool::new(true));
-        Ok(Link { pool, deadline: config.deadline, up, away, doubt: Notify::new() })
+        let (refused, told) = (Mutex::new(None), Mutex::new(None));
+        Ok(Link { pool, deadline: config.deadline, up, away, refused, told, doubt: Notify::new() })
     }
 
     /// When an operation that begins now must be over.
@@ -54,9 +65,10 @@ impl Link {
         Instant::now() + self.deadline
     }
 
-    /// Whether the last that was heard of the server was good.
+    /// Whether the last that was heard of the server was good, and it has refused nothing just now.
     pub(super) fn is_up(&self) -> bool {
-        self.up.load(Ordering::Relaxed)
+        let has_refused = self.refused.lock().is_some_and(|at| at.elapsed() < REFUSED_FOR);
+        self.up.load(Ordering::Relaxed) && !has_refused
     }
 
     /// Whether operations fail at once.
@@ -70,9 +82,8 @@ impl Link {
         self.away.store(!in_order, Ordering::Relaxed);
     }
 
-    /// An operation failed: the watch is to look.
+    /// The server failed an operation: the watch is to look.
     pub(super) fn failed(&self, op: &'static str, fault: &Fault) {
-        metrics::counter!("sealway_store_failures_total", "store" => "postgres", "op" => op).increment(1);
         if matches!(fault, Fault::Away) {
             return;
         }
@@ -80,13 +91,22 @@ impl Link {
             self.up.store(false, Ordering::Relaxed);
             self.doubt.notify_one();
         }
-        tracing::warn!(op, err = %fault, "PostgreSQL failed an operation");
+        let now = Instant::now();
+        if matches!(fault, Fault::Client(_)) && !fault.is_passing() {
+            *self.refused.lock() = Some(now);
+        }
+        let mut told = self.told.lock();
+        // Under load one outage fails thousands.
+        if told.is_none_or(|told| now.duration_since(told) > TELL_EVERY) {
+            *told = Some(now);
+            tracing::warn!(op, err = %fault, "PostgreSQL failed an operation");
+        }
     }
 
     /// Fails at once while the server is away.
     pub(super) fn expect_there(&self, op: &'static str) -> Result<(), Fault> {
         if self.is_away() {
-            self.failed(op, &Fault::Away);
+            count_failure(op);
             return Err(Fault::Away);
         }
         Ok(())
@@ -121,7 +141,7 @@ impl Link {
             loop {
                 let result = async { attempt(self.lease().await?).await }.await;
                 match result {
-                    Err(fault) if fault.is_passing() && !self.is_away() => {
+                    Err(fault) if fault.shows_it_away() && !self.is_away() => {
                         self.failed(op, &fault);
                         tokio::time::sleep(PAUSE).await;
                     }
@@ -132,6 +152,7 @@ impl Link {
         let result = tokio::time::timeout_at(begun + time, tries).await.unwrap_or(Err(Fault::Late));
         if let Err(fault) = &result {
             self.failed(op, fault);
+            count_failure(op);
         }
         took(op, begun);
         result
@@ -146,6 +167,11 @@ impl Link {
     pub(super) fn forget_connections(&self) {
         self.pool.retain(|_, _| false);
     }
+}
+
+/// Tells the metrics of an operation that failed.
+pub(super) fn count_failure(op: &'static str) {
+    metrics::counter!("sealway_store_failures_total", "store" => "postgres", "op" => op).increment(1);
 }
 
 /// Tells the metrics how long an operation took.

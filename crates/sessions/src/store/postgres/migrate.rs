@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use sealway_proto::crypto::Provider;
+use tokio::time::timeout;
 use tokio_postgres::Client;
 
 use super::super::OpenError;
@@ -19,6 +20,8 @@ const MIGRATIONS: [(i32, &str, &str); 1] =
 const LOCK: i64 = 0x7365_616c_7761_7901;
 /// How long one process waits for another's migrations.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
+/// How long a look at the schema may take.
+const LOOK_MAX: Duration = Duration::from_secs(5);
 /// How long one migration may take.
 const RUN_MAX: Duration = Duration::from_secs(600);
 
@@ -43,8 +46,7 @@ pub struct MigrationReport {
 pub async fn migrate(provider: &dyn Provider, config: &PostgresConfig) -> Result<MigrationReport, OpenError> {
     let fail = |fault: Fault| OpenError(format!("{}: {fault}", config.place()));
     let mut session = connect(config).await.map_err(fail)?;
-    let work = run(provider, &mut session.client);
-    tokio::time::timeout(LOCK_WAIT + RUN_MAX, work).await.unwrap_or(Err(Fault::Late)).map_err(fail)
+    run(provider, &mut session.client).await.map_err(fail)
 }
 
 /// What is in the schema `sealway`.
@@ -122,8 +124,18 @@ fn missing<'a>(
     MIGRATIONS.iter().filter(|(number, ..)| applied.iter().all(|(known, ..)| known != number))
 }
 
-/// Applies what is missing.
+/// Applies what is missing. Neither a server that is stuck nor a process that holds the lock can hold it for ever.
 pub(super) async fn run(provider: &dyn Provider, client: &mut Client) -> Result<MigrationReport, Fault> {
+    // Looked at without the lock first: most starts find nothing to do.
+    if let Found::Ours(applied) = timeout(LOOK_MAX, look(client)).await.unwrap_or(Err(Fault::Late))?
+        && missing(&applied).next().is_none()
+    {
+        return timeout(LOOK_MAX, apply(provider, client)).await.unwrap_or(Err(Fault::Late));
+    }
+    timeout(LOCK_WAIT + RUN_MAX, run_locked(provider, client)).await.unwrap_or(Err(Fault::Late))
+}
+
+async fn run_locked(provider: &dyn Provider, client: &mut Client) -> Result<MigrationReport, Fault> {
     let timeouts = format!(
         "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = 0",
         RUN_MAX.as_millis(),

@@ -64,6 +64,7 @@ pub struct Postgres {
     inits: Room,
     /// Which count this process goes by.
     count_number: AtomicI64,
+    heed_server_clock: bool,
     /// The key under which all rows were when this process last looked at them.
     rewrapped: Mutex<String>,
     _watch: JoinSet<()>,
@@ -88,8 +89,9 @@ impl Postgres {
         let claims = Batcher::start(nonces::Reserve, link.clone(), &config);
         let (sessions, sealed, inits) =
             (Room::new(config.sessions_max), Room::new(config.nonces_max), Room::new(config.nonces_max));
+        let heed_server_clock = config.heed_server_clock;
         let watch = Watch { provider, config, keys: keys.clone(), cache: cache.clone(), link: link.clone() };
-        let begun = match watch.begin(false).await {
+        let begun = match watch.begin().await {
             Ok(session) => {
                 link.found(true);
                 Some(session)
@@ -117,6 +119,7 @@ impl Postgres {
             sealed,
             inits,
             count_number,
+            heed_server_clock,
             rewrapped: Mutex::default(),
             _watch: tasks,
         };
@@ -202,7 +205,7 @@ impl Store for Postgres {
         let ticket = self.cache.ticket();
         let result = self.puts.commit(NewSession { session: session.clone(), wrapped }).await;
         link::took("put", begun);
-        result?;
+        result.inspect_err(|_| link::count_failure("put"))?;
         place.fill();
         self.cache.keep(&session, ticket);
         Ok(())
@@ -244,7 +247,9 @@ impl Store for Postgres {
     async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
         self.cache.sweep(now_ms);
         let count_max = (self.sessions.count_max(), self.sealed.count_max());
-        let swept = self.link.run_for("sweep", SWEEP_MAX, |lease| sweep::sweep(lease, now_ms, SWEEP_FOR, count_max));
+        let heed_server_clock = self.heed_server_clock;
+        let order = sweep::Order { now_ms, heed_server_clock, time: SWEEP_FOR, count_max };
+        let swept = self.link.run_for("sweep", SWEEP_MAX, |lease| sweep::sweep(lease, order));
         let swept = swept.await?;
         self.sessions.give(i64::try_from(swept.sessions).unwrap_or(0));
         self.heed(&swept.counts);
@@ -294,7 +299,12 @@ impl Durable for Postgres {
         };
         let result = self.claims.commit(*claim).await;
         link::took("reserve", begun);
-        result?;
+        // One that was seen before is no failure of the store.
+        result.inspect_err(|err| {
+            if matches!(err, ReserveError::Unavailable(_)) {
+                link::count_failure("reserve");
+            }
+        })?;
         place.fill();
         Ok(())
     }

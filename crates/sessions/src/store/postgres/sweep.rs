@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::fault::Fault;
 use super::link::Lease;
-use super::sessions::ms;
+use super::sessions::{from_ms, ms};
 
 /// The advisory lock of the one that sweeps.
 const LOCK: i64 = 0x7365_616c_7761_7902;
@@ -41,23 +41,45 @@ pub(super) struct Swept {
     pub(super) counts: Counts,
 }
 
-/// Removes what is over at `now_ms`, for about `time` at most, unless another process is at it. `count_max`: counts of
-/// sessions and of nonces need not go further.
-pub(super) async fn sweep(lease: Lease, now_ms: u64, time: Duration, count_max: (i64, i64)) -> Result<Swept, Fault> {
-    let until = Instant::now() + time;
+/// What a sweep goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    /// The caller's time.
+    pub(super) now_ms: u64,
+    /// Whether the server's clock has a say: what is not over by it stays.
+    pub(super) heed_server_clock: bool,
+    /// For how long rows are removed, about.
+    pub(super) time: Duration,
+    /// Counts of sessions and of nonces need not go further.
+    pub(super) count_max: (i64, i64),
+}
+
+/// Removes what is over, unless another process is at it.
+pub(super) async fn sweep(lease: Lease, order: Order) -> Result<Swept, Fault> {
+    let until = Instant::now() + order.time;
     let locked = lease.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK]).await?;
     if !locked.try_get::<_, bool>(0)? {
         return Ok(Swept { sessions: 0, counts: last_counts(lease).await? });
     }
     // From here on an error, or the end of the caller's patience, drops the connection, and the lock with it.
+    // A process whose clock is ahead must not remove what the others still need.
+    let now_ms = match order.heed_server_clock {
+        true => server_time(&lease).await?.min(order.now_ms),
+        false => order.now_ms,
+    };
     let statement_max = format!("SET statement_timeout = {}", STATEMENT_MAX.as_millis());
     lease.batch_execute(&statement_max).await?;
     forget_nonces(&lease, now_ms.saturating_sub(SPARE_MS), until).await?;
     let sessions = purge_sessions(&lease, now_ms, until).await?;
-    let counts = count(&lease, ms(now_ms), count_max).await?;
+    let counts = count(&lease, ms(now_ms), order.count_max).await?;
     lease.batch_execute(&format!("SELECT pg_advisory_unlock({LOCK}); RESET statement_timeout")).await?;
     lease.done();
     Ok(Swept { sessions, counts })
+}
+
+async fn server_time(lease: &Lease) -> Result<u64, Fault> {
+    let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    Ok(from_ms(lease.query_one(sql, &[]).await?.try_get(0)?))
 }
 
 /// Two transactions: that nonces may be forgotten is committed before the first of them is. Whoever takes a nonce that

@@ -25,6 +25,8 @@ use crate::kek::{KeyRing, UnwrapError, Wrapped};
 pub(super) const CHANNEL: &str = "sealway_revoked";
 /// How often the server is asked whether it is there, and how often an absent one is looked for.
 const EVERY: Duration = Duration::from_millis(500);
+/// With a table of ours: a server without it is as good as away.
+const PING: &str = "SELECT FROM sealway.meta LIMIT 1";
 /// How long it may take to say so.
 const PING_MAX: Duration = Duration::from_secs(1);
 
@@ -71,8 +73,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Connects, checks the database and listens. `is_checked`: whether the database was found in order before.
-    pub(super) async fn begin(&self, is_checked: bool) -> Result<Session, Fault> {
+    /// Connects, checks the database and listens. The checks are made each time: behind the same address may be another
+    /// server, or the same one with an older copy.
+    pub(super) async fn begin(&self) -> Result<Session, Fault> {
         let cache = self.cache.clone();
         let mut session = connect_listening(&self.config, move |payload| match SessionId::parse(payload) {
             Ok(id) => cache.revoke(&id),
@@ -80,19 +83,17 @@ impl Watch {
             Err(_) => cache.clear(),
         })
         .await?;
-        if !is_checked {
-            if self.config.migrate {
-                let report = migrate::run(self.provider, &mut session.client).await?;
-                if !report.applied.is_empty() {
-                    tracing::info!(applied = ?report.applied, "migrations applied");
-                }
+        if self.config.migrate {
+            let report = migrate::run(self.provider, &mut session.client).await?;
+            if !report.applied.is_empty() {
+                tracing::info!(applied = ?report.applied, "migrations applied");
             }
-            let checks = async {
-                migrate::check(self.provider, &session.client).await?;
-                check_keks(&self.keys, &mut session.client).await
-            };
-            tokio::time::timeout(2 * self.config.deadline, checks).await.unwrap_or(Err(Fault::Late))?;
         }
+        let checks = async {
+            migrate::check(self.provider, &session.client).await?;
+            check_keks(&self.keys, &mut session.client).await
+        };
+        tokio::time::timeout(2 * self.config.deadline, checks).await.unwrap_or(Err(Fault::Late))?;
         ask(&session, &format!("LISTEN {CHANNEL}")).await?;
         // After the LISTEN is in force: what is asked for from now on cannot be revoked unheard.
         self.cache.clear();
@@ -101,7 +102,6 @@ impl Watch {
 
     /// Runs until it is aborted.
     pub(super) async fn run(self, begun: Option<Session>) {
-        let mut is_checked = begun.is_some();
         let mut session = begun;
         let mut told = String::new();
         loop {
@@ -118,11 +118,8 @@ impl Watch {
                     told = fault.to_string();
                     tracing::error!(err = told, "{} went away", self.config.place());
                 }
-                None => match self.begin(is_checked).await {
-                    Ok(begun) => {
-                        is_checked = true;
-                        session = Some(begun);
-                    }
+                None => match self.begin().await {
+                    Ok(begun) => session = Some(begun),
                     Err(fault) => {
                         self.link.found(false);
                         let text = fault.to_string();
@@ -144,7 +141,7 @@ impl Watch {
                 () = tokio::time::sleep(EVERY) => {}
                 () = self.link.doubt.notified() => {}
             }
-            match ask(session, "").await {
+            match ask(session, PING).await {
                 Ok(()) => self.link.found(true),
                 Err(fault) => return fault,
             }

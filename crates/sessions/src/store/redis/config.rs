@@ -230,7 +230,7 @@ impl RedisConfig {
             }
             Node::Tcp(host, port) => ConnectionAddr::Tcp(host.clone(), *port),
         };
-        let mut user = RedisConnectionInfo::default().set_db(self.database);
+        let mut user = RedisConnectionInfo::default().set_db(self.database).set_skip_set_lib_name();
         if let Some(username) = &self.username {
             user = user.set_username(username);
         }

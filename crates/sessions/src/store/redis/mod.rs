@@ -8,7 +8,7 @@
 //! besides):
 //!
 //! ```text
-//! user sealway on >… ~sealway:* ~{sealway:* resetchannels &sealway:revoked -@all +auth +hello +ping +info +client|setinfo
+//! user sealway on >… ~sealway:* ~{sealway:* resetchannels &sealway:revoked -@all +ping +info
 //!   +select +eval +evalsha +script|load +time +get +set +exists +strlen +pttl +hget +hset +hmget +publish +subscribe
 //! ```
 
