@@ -44,9 +44,9 @@ impl Buyer {
         Buyer { name: format!("buyer-{index}"), renews, wire, plan, peers, sessions: Vec::new(), ledger, bought: 0 }
     }
 
-    /// Until the load stops, or has sent what it may.
+    /// Until the load stops.
     pub(super) fn run(&mut self) {
-        while !self.ledger.has_stopped() && self.ledger.add(Count::Started) < self.plan.requests_max {
+        while !self.ledger.has_stopped() {
             let at = draw(self.peers.len());
             let is_served = if self.sessions.is_empty() || (self.renews && draw(self.plan.init_every) == 0) {
                 self.agree(at)
@@ -130,9 +130,7 @@ impl Buyer {
         match answer.status {
             200 => return Some(answer),
             500.. => {}
-            400 => {
-                self.ledger.add(Count::Refused);
-            }
+            400 => self.ledger.add(Count::Refused),
             401 => self.ledger.wrong(format!("{what}: an acknowledged session is unknown: {}", answer.text())),
             status => self.ledger.wrong(format!("{what}: {status} {}", answer.text())),
         }
