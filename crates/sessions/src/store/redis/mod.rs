@@ -31,6 +31,7 @@ use super::{Durable, MemoryLimits, OpenError, Part, Pool, ReserveError, SessionC
 use crate::kek::KeyRing;
 
 mod alone;
+mod begin;
 mod config;
 mod epoch;
 mod link;
