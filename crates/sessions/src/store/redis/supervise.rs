@@ -22,6 +22,8 @@ const TICK_SOON: Duration = Duration::from_millis(50);
 const TICK_MIN: Duration = Duration::from_millis(10);
 /// How long a cluster may have a part missing before its connection is made anew.
 const MISSING_MAX: Duration = Duration::from_secs(3);
+/// A difference of clocks that is told of.
+const CLOCKS_MAX_MS: u64 = 400;
 /// A floor further ahead than this is told of.
 const FLOOR_TOLD_MS: u64 = 2000;
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
@@ -42,6 +44,7 @@ pub(super) async fn start(shared: &Arc<Shared>) -> Result<Started, Trouble> {
     let looks = (0..shared.buckets()).map(|bucket| look_at_server(shared, &link, bucket));
     join_all(looks).await.into_iter().collect::<Result<(), _>>()?;
     shared.try_rights(&link).await?;
+    compare_clocks(shared, &link).await?;
     let epochs = (0..shared.buckets()).map(|_| ArcSwapOption::empty()).collect();
     let live = Arc::new(Live { link, epochs });
     let mut started = Started { live, pending: BTreeMap::new(), waits: Waits::default() };
@@ -55,6 +58,17 @@ async fn look_at_server(shared: &Shared, link: &Link, bucket: usize) -> Result<(
     let key = format!("{{{}:{bucket}}}:epoch", shared.config.prefix);
     let info: String = shared.within(link.get_at(&key, info)).await?;
     check_server(&info, &info, shared.config.cluster)
+}
+
+/// Stamps are checked by this process's clock, floors and ends of nonces are the server's: where they differ, stamps near
+/// the ends of the window are refused, or recorded though they need not be.
+async fn compare_clocks(shared: &Shared, link: &Link) -> Result<(), Trouble> {
+    let (seconds, micros) = shared.within(link.get::<(u64, u64)>(&redis::cmd("TIME"))).await?;
+    let ahead_ms = (seconds * 1000 + micros / 1000).cast_signed() - shared.clock.now_ms().cast_signed();
+    if ahead_ms.unsigned_abs() > CLOCKS_MAX_MS {
+        tracing::warn!(store = %shared.config.name(), ahead_ms, "the clock of Redis differs from this machine's");
+    }
+    Ok(())
 }
 
 /// Tries until the store is dropped.
