@@ -34,6 +34,7 @@ pub struct RedisOptions {
     acl: Option<String>,
     unix: bool,
     tls: Option<bool>,
+    certificates: Option<Certificates>,
     clock_ms: Option<u64>,
     cluster: bool,
 }
@@ -86,8 +87,9 @@ impl RedisOptions {
         self
     }
 
-    pub(crate) fn cluster(mut self) -> Self {
+    pub(crate) fn cluster(mut self, certificates: Option<Certificates>) -> Self {
         self.cluster = true;
+        self.certificates = certificates;
         self
     }
 
@@ -97,7 +99,10 @@ impl RedisOptions {
     /// When it is not installed, or ends instead, with its log.
     pub fn start(self) -> anyhow::Result<Redis> {
         let folder = tempfile::Builder::new().prefix("sealway-redis-").tempdir()?;
-        let certificates = self.tls.is_some().then(|| Certificates::make(folder.path())).transpose()?;
+        let certificates = match (self.tls, &self.certificates) {
+            (Some(_), None) => Some(Certificates::make(folder.path())?),
+            (_, shared) => shared.clone(),
+        };
         let mut redis = Redis { port: 0, options: self, certificates, folder, child: None, watcher: None };
         // Another process may take the port between the look and the start.
         let mut tries = 3;
@@ -248,6 +253,9 @@ impl Redis {
             writeln!(text, "tls-port {}\ntls-auth-clients {ask}", self.port)?;
             writeln!(text, "tls-ca-cert-file {}", made.ca.display())?;
             writeln!(text, "tls-cert-file {}\ntls-key-file {}", made.cert.display(), made.key.display())?;
+            if self.options.cluster {
+                text.push_str("tls-cluster yes\ntls-replication yes\n");
+            }
         }
         if let Some(password) = &self.options.password {
             writeln!(text, "requirepass {password}")?;
@@ -350,8 +358,7 @@ impl Redis {
             command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
         }
         if let Some(made) = &self.certificates {
-            command.arg("--tls").arg("--cacert").arg(&made.ca);
-            command.arg("--cert").arg(&made.client_cert).arg("--key").arg(&made.client_key);
+            made.show(&mut command);
         }
         if let Some(password) = &self.options.password {
             command.env("REDISCLI_AUTH", password);

@@ -55,6 +55,12 @@ impl Certificates {
             client_key: path("client.key"),
         })
     }
+
+    /// Lets `redis-cli` speak TLS.
+    pub(crate) fn show(&self, command: &mut Command) {
+        command.arg("--tls").arg("--cacert").arg(&self.ca);
+        command.arg("--cert").arg(&self.client_cert).arg("--key").arg(&self.client_key);
+    }
 }
 
 fn openssl(fill: impl FnOnce(&mut Command)) -> anyhow::Result<()> {
