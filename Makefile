@@ -1,11 +1,13 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test check bench fuzz vectors fmt tidy clean help
+.PHONY: run test e2e-faults check bench fuzz vectors fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
 	cargo run --release --locked -p sealway-cli -- demo
 test: ## everything that CI tests, installing what the tests need
 	cargo xtask test
+e2e-faults: ## the fault tests in their long form, about half an hour
+	cargo xtask e2e-faults
 check: ## the fast subset: format, clippy, tidy
 	cargo xtask check
 tidy: ## the repository's own rules: import table, names, sizes, anchors
@@ -21,4 +23,4 @@ fmt: ## format
 clean: ## remove what builds and tests leave behind
 	rm -rf target .venv fuzz/artifacts fuzz/work
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile

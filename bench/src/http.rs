@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::load::{Kind, drive};
-use crate::servers::{LOAD_CORE, SERVER_CORE, Server, free_port};
+use crate::servers::{LOAD_CORE, SERVER_CORE, Server, free_port, sealway_beside};
 use crate::table::{median, us};
 
 struct Case {
@@ -19,7 +19,7 @@ struct Case {
     rate: Vec<f64>,
 }
 
-fn pin_to_load_core() -> anyhow::Result<()> {
+pub(crate) fn pin_to_load_core() -> anyhow::Result<()> {
     let mut core = CpuSet::new();
     core.set(LOAD_CORE);
     sched_setaffinity(None, &core).context("cannot pin the load to its core: this needs two")
@@ -38,12 +38,7 @@ pub(crate) fn drive_one(port: u16, kind: Kind, seconds: f64) -> anyhow::Result<(
 /// Measures every case in turn, round after round.
 pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyhow::Result<()> {
     let me = std::env::current_exe()?;
-    // `cargo bench` puts this program into `deps`; the server is one folder up.
-    let sealway = sealway.or_else(|| {
-        me.ancestors().skip(1).take(2).map(|folder| folder.join("sealway")).find(|program| program.exists())
-    });
-    let sealway = sealway
-        .context("no sealway binary beside this one: cargo build --release -p sealway-cli, or --sealway PATH")?;
+    let sealway = sealway_beside(sealway)?;
     pin_to_load_core()?;
 
     let folder = tempfile::tempdir()?;

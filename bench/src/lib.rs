@@ -1,13 +1,15 @@
 //! Benchmarks: ours beside the floor, in one run, in CPU time per operation, the median of several rounds.
 //!
 //! `crypto` measures the server's side of init and of a sealed call in this process. `http` measures a real
-//! `sealway serve` on one core, driven from the other, beside a bare hyper that answers 200.
+//! `sealway serve` on one core, driven from the other, beside a bare hyper that answers 200. `stores` measures it on
+//! PostgreSQL and Redis, and PostgreSQL itself beside pgbench.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that prints, and stops at what it cannot do")]
 
 mod crypto;
 mod http;
 mod load;
 mod servers;
+mod stores;
 mod table;
 
 use std::path::PathBuf;
@@ -48,6 +50,18 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// PostgreSQL and Redis: rows beside pgbench, whole inits, sealed calls with and without
+    Stores {
+        /// The server's binary; beside this one unless said
+        #[arg(long)]
+        sealway: Option<PathBuf>,
+        /// Seconds a case and round
+        #[arg(long, default_value_t = 3.0)]
+        seconds: f64,
+        /// Rounds; the median counts
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
     /// Drives a server that runs already, for profiling it
     Drive {
         /// Its port on 127.0.0.1
@@ -62,14 +76,14 @@ enum Command {
         #[arg(long, default_value_t = 10.0)]
         seconds: f64,
     },
-    /// Both
+    /// All of them
     All,
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
     #[command(hide = true)]
     Bare { port: u16 },
 }
 
-/// Runs what the command line asks for; both without a word.
+/// Runs what the command line asks for; all without a word.
 ///
 /// # Errors
 /// Whatever stops a measurement.
@@ -78,6 +92,7 @@ pub fn run() -> anyhow::Result<()> {
     match Args::parse().command {
         Some(Command::Crypto) => crypto::run(),
         Some(Command::Http { sealway, seconds, rounds }) => http(sealway, seconds, rounds),
+        Some(Command::Stores { sealway, seconds, rounds }) => stores::run(sealway, seconds, rounds),
         Some(Command::Drive { port, what, len, seconds }) => {
             let kind = match what {
                 What::Bare => Kind::Bare(len),
@@ -89,7 +104,8 @@ pub fn run() -> anyhow::Result<()> {
         Some(Command::Bare { port }) => servers::bare(port),
         Some(Command::All) | None => {
             crypto::run()?;
-            http(None, 3.0, 5)
+            http(None, 3.0, 5)?;
+            stores::run(None, 3.0, 5)
         }
     }
 }

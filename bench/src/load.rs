@@ -37,8 +37,13 @@ fn now_ms() -> u64 {
 
 /// Drives `port` for `time`. Any answer but 200 ends the run: a benchmark of refusals is none.
 pub(crate) async fn drive(port: u16, kind: Kind, time: Duration) -> anyhow::Result<Outcome> {
+    drive_with(port, kind, CONNECTIONS, time).await
+}
+
+/// As [`drive`], with so many connections.
+pub(crate) async fn drive_with(port: u16, kind: Kind, count: usize, time: Duration) -> anyhow::Result<Outcome> {
     let mut connections = Vec::new();
-    for index in 0..CONNECTIONS {
+    for index in 0..count {
         connections.push(Connection::open(port, kind, index).await?);
     }
     let start = Instant::now();

@@ -1,8 +1,9 @@
 //! The floor over HTTP: a bare hyper; and the processes that are measured.
 
 use std::convert::Infallible;
+use std::io::{Read, Write};
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,17 @@ pub(crate) fn bare(port: u16) -> anyhow::Result<()> {
     })
 }
 
+/// The server's binary: the one given, or the one beside this program.
+pub(crate) fn sealway_beside(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    let me = std::env::current_exe()?;
+    // `cargo bench` puts this program into `deps`; the server is one folder up.
+    let beside =
+        || me.ancestors().skip(1).take(2).map(|folder| folder.join("sealway")).find(|program| program.exists());
+    given
+        .or_else(beside)
+        .context("no sealway binary beside this one: cargo build --release -p sealway-cli, or --sealway PATH")
+}
+
 /// A process on one core with one worker thread. Killed when dropped.
 pub(crate) struct Server {
     child: Child,
@@ -63,6 +75,24 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(server)
+    }
+
+    /// Waits until `/ready` says 200.
+    pub(crate) fn wait_until_ready(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let mut stream = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+            stream.write_all(b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            if answer.starts_with("HTTP/1.1 200") {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("it does not get ready: {answer}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// User and system time so far, in nanoseconds.

@@ -49,7 +49,7 @@ pub fn kek_file(data: &[u8]) {
         Ok(ring) => {
             let ids: Vec<&str> = lines().filter_map(|line| line.split(' ').next()).collect();
             assert!((1..=16).contains(&ids.len()), "{} keys", ids.len());
-            assert_eq!(Some(&ring.active_id()), ids.first());
+            assert_eq!(Some(ring.active_id().as_str()), ids.first().copied());
             assert_eq!(format!("{ring:?}"), format!("{ids:?}"), "what is printed is not the ids alone");
             wrap(&ring);
         }

@@ -29,6 +29,13 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Agree a session, seal a request, open its answer
     Call(Call),
+    /// Make or bring up to date the tables of a store in PostgreSQL
+    Migrate(ConfigFile),
+    /// Key-encryption keys: which there are, one more, and all sessions wrapped under the first
+    Kek {
+        #[command(subcommand)]
+        action: KekAction,
+    },
     /// Check a configuration, or print it with all its sources applied
     Config {
         #[command(subcommand)]
@@ -59,6 +66,29 @@ pub(crate) struct Serve {
     /// The configuration; without one, everything on port 3000 with the demo service behind
     #[arg(long, short, value_name = "FILE", env = "SEALWAY_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConfigFile {
+    /// The configuration that names the store
+    #[arg(long, short, value_name = "FILE", env = "SEALWAY_CONFIG")]
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KekAction {
+    /// Show the keys of the key file, and how many sessions each wraps
+    Status(ConfigFile),
+    /// Put a new key last into the key file: every process can unwrap with it before one wraps
+    Add(ConfigFile),
+    /// Wrap every session under the first key of the key file; may be stopped and run again at any time
+    Rotate {
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Put this key of the file first before
+        #[arg(long, value_name = "ID")]
+        to: Option<String>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -24,7 +24,7 @@ pub(crate) async fn run(args: args::Demo) -> anyhow::Result<()> {
     let config = config::demo(args.port, folder.context("no folder")?)?;
     let _telemetry = telemetry::init(&config.telemetry, "sealway-demo").map_err(|err| anyhow!(err))?;
     let mut signals = StopSignals::install()?;
-    let running = Running::start(&config)?;
+    let running = Running::start(&config).await?;
     let port = running.addresses.first().context("no address")?.port();
     let base = format!("http://localhost:{port}");
 

@@ -5,6 +5,8 @@ mod args;
 mod call;
 mod config;
 mod demo;
+mod kek;
+mod migrate;
 mod serve;
 mod summary;
 
@@ -34,6 +36,8 @@ fn run(args: args::Args) -> anyhow::Result<()> {
             Ok(())
         }
         Command::Config { action } => config::command(action),
+        Command::Migrate(file) => block_on(migrate::run(file)),
+        Command::Kek { action } => block_on(kek::run(action)),
         Command::Demo(demo) => block_on(demo::run(demo)),
         Command::Serve(serve) => block_on(serve::run(serve)),
         Command::Call(call) => block_on(call::run(call)),

@@ -31,7 +31,7 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
         tracing::warn!("{warning}");
     }
     let mut signals = StopSignals::install()?;
-    let running = Running::start(&config)?;
+    let running = Running::start(&config).await?;
     let (addresses, admin) = (&running.addresses, &running.admin_addresses);
     tracing::info!(?addresses, ?admin, version = env!("CARGO_PKG_VERSION"), "serving");
     let signal = signals.stopped().await;
@@ -50,7 +50,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Binds everything, then serves. Nothing is left behind when a part fails.
-    pub(crate) fn start(config: &ServeConfig) -> anyhow::Result<Self> {
+    pub(crate) async fn start(config: &ServeConfig) -> anyhow::Result<Self> {
         let metrics = telemetry::metrics().map_err(|err| anyhow!(err))?;
         let provider = default_provider();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -67,7 +67,7 @@ impl Running {
             }
             None => None,
         };
-        let authority = Arc::new(config.sessions.start(provider, clock.clone())?);
+        let authority = Arc::new(config.sessions.start(provider, clock.clone()).await?);
         let gateway = GatewayService(Arc::new(config.gateway.start(authority.clone(), provider, &clock)));
         let shutdown = Shutdown::new();
         let mut addresses = Vec::new();

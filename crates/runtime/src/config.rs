@@ -32,7 +32,7 @@ pub fn load_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
 }
 
 /// Layers of settings, the later over the earlier.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Layers {
     figment: Figment,
 }

@@ -18,11 +18,17 @@ use sealway_proto::wire::json::InitAnswer;
 use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, Wire};
 use sealway_runtime::clock::Clock;
 use sealway_runtime::timing::ServerTiming;
+use tracing::Instrument;
 
 use crate::answer::Refusal;
 use crate::limit::{PerMinute, network};
-use crate::store::{ReserveError, Store, StoreError};
+use crate::peer::PeerSecret;
+use crate::store::{Part, Store, StoreError};
 use crate::token::TokenVerifier;
+
+/// Stored keys that are wrapped anew at a time, and how often in one maintenance.
+const REWRAP_BATCH: usize = 500;
+const REWRAP_BATCHES: usize = 40;
 
 thread_local! {
     /// IVs and nonces of answers.
@@ -64,6 +70,8 @@ pub struct Policy {
     pub authenticated_inits_per_minute: u32,
     /// The key endpoint on public listeners.
     pub key_endpoint: KeyEndpoint,
+    /// Opens the endpoints under `/v1/authority/` to API sides that present it; without one they are closed.
+    pub peer_secret: Option<PeerSecret>,
     /// Verifies `Authorization`; without one any non-empty value counts, as in the field.
     pub tokens: Option<TokenVerifier>,
     /// How long a store may take.
@@ -81,6 +89,7 @@ impl Default for Policy {
             anonymous_inits_per_minute: 10,
             authenticated_inits_per_minute: 30,
             key_endpoint: KeyEndpoint::Closed,
+            peer_secret: None,
             tokens: None,
             store_deadline: Duration::from_secs(2),
             body_deadline: Duration::from_secs(30),
@@ -107,6 +116,9 @@ struct Counters {
     calls: [Counter; 2],
     sessions: Gauge,
     nonces: [Gauge; 2],
+    up: Gauge,
+    parts: [Gauge; 2],
+    pool: [Gauge; 3],
 }
 
 /// The session authority.
@@ -143,6 +155,9 @@ impl Authority {
             calls: of_wire("sealway_sealed_calls_total"),
             sessions: gauge!("sealway_sessions"),
             nonces: ["sealed", "init"].map(|scope| gauge!("sealway_nonces", "scope" => scope)),
+            up: gauge!("sealway_store_up"),
+            parts: ["postgres", "redis"].map(|part| gauge!("sealway_store_part_up", "part" => part)),
+            pool: ["total", "idle", "waiting"].map(|state| gauge!("sealway_store_pool", "state" => state)),
         };
         Authority {
             anonymous: PerMinute::new(policy.anonymous_inits_per_minute),
@@ -153,6 +168,10 @@ impl Authority {
             clock,
             counters,
         }
+    }
+
+    pub(crate) fn provider(&self) -> &'static dyn Provider {
+        self.provider
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
@@ -196,8 +215,7 @@ impl Authority {
             call.accept(self.provider, &self.policy.ttl, authenticated, subject, draw, now_ms, &mut |step| {
                 timing.lap(step.name())
             })?;
-        let put = tokio::time::timeout(self.policy.store_deadline, self.store.put(Arc::new(session))).await;
-        put.unwrap_or_else(|_| Err(too_slow()))?;
+        self.keep(session).await?;
         timing.lap("session-store");
         self.counters.inits[usize::from(wire == Wire::Two)].increment(1);
         Ok(answer)
@@ -278,10 +296,14 @@ impl Authority {
         Ok(reply.seal(status, answer, self.now_ms(), &randoms, &mut |step| timing.lap(step.name()))?)
     }
 
+    /// Puts a session into the store.
+    pub(crate) async fn keep(&self, session: Session) -> Result<(), Refusal> {
+        Ok(self.ask("put", self.store.put(Arc::new(session))).await?)
+    }
+
     /// Finds a session, expired ones included.
     pub(crate) async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, Refusal> {
-        let found = tokio::time::timeout(self.policy.store_deadline, self.store.get(id)).await;
-        Ok(found.unwrap_or_else(|_| Err(too_slow()))?)
+        Ok(self.ask("get", self.store.get(id)).await?)
     }
 
     /// Ends a session at once; whether it was there.
@@ -289,17 +311,26 @@ impl Authority {
     /// # Errors
     /// [`Refusal`] when the store cannot make it last.
     pub async fn revoke(&self, id: &SessionId) -> Result<bool, Refusal> {
-        let deleted = tokio::time::timeout(self.policy.store_deadline, self.store.delete(id)).await;
-        let deleted = deleted.unwrap_or_else(|_| Err(too_slow()))?;
+        let deleted = self.ask("delete", self.store.delete(id)).await?;
         if deleted {
             tracing::info!(session = %id, "session revoked");
         }
         Ok(deleted)
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Fresh, Refusal> {
-        let reserved = tokio::time::timeout(self.policy.store_deadline, self.store.reserve(claim)).await;
-        Ok(reserved.unwrap_or_else(|_| Err(ReserveError::Unavailable("it did not answer in time".into())))?)
+    pub(crate) async fn reserve(&self, claim: &Claim) -> Result<Fresh, Refusal> {
+        Ok(self.ask("reserve", self.store.reserve(claim)).await?)
+    }
+
+    /// Asks the store, which has so long to answer.
+    async fn ask<T, E: From<StoreError>>(
+        &self,
+        op: &'static str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let work = work.instrument(tracing::debug_span!("store", op));
+        let late = |_| Err(StoreError::Unavailable("it did not answer in time".into()).into());
+        tokio::time::timeout(self.policy.store_deadline, work).await.unwrap_or_else(late)
     }
 
     /// Forgets what has expired, reads changed keys, and brings gauges up to date. To be called every few seconds.
@@ -307,6 +338,7 @@ impl Authority {
         if let Err(err) = self.store.sweep(self.now_ms()).await {
             tracing::error!(%err, "expired sessions could not be purged");
         }
+        self.rewrap().await;
         self.anonymous.sweep();
         self.authenticated.sweep();
         if let Some(tokens) = &self.policy.tokens {
@@ -315,12 +347,40 @@ impl Authority {
         self.refresh_gauges();
     }
 
+    /// Wraps stored keys anew after a change of the key file: some now, the rest the next time.
+    async fn rewrap(&self) {
+        let mut all = 0;
+        for _ in 0..REWRAP_BATCHES {
+            match self.store.rewrap(REWRAP_BATCH).await {
+                Ok(0) => break,
+                Ok(some) => all += some,
+                Err(err) => {
+                    tracing::error!(%err, "stored session keys could not be wrapped anew");
+                    break;
+                }
+            }
+        }
+        if all > 0 {
+            tracing::info!(sessions = all, "stored session keys were wrapped anew");
+        }
+    }
+
     /// Brings gauges up to date.
     pub(crate) fn refresh_gauges(&self) {
         let status = self.store.status();
         self.counters.sessions.set(status.sessions as f64);
         self.counters.nonces[0].set(status.nonces.0 as f64);
         self.counters.nonces[1].set(status.nonces.1 as f64);
+        self.counters.up.set(f64::from(u8::from(status.up)));
+        for (gauge, part) in self.counters.parts.iter().zip([status.postgres, status.redis]) {
+            if part != Part::Unused {
+                gauge.set(f64::from(u8::from(part == Part::Up)));
+            }
+        }
+        for (gauge, count) in self.counters.pool.iter().zip([status.pool.total, status.pool.idle, status.pool.waiting])
+        {
+            gauge.set(count as f64);
+        }
     }
 }
 
@@ -328,8 +388,4 @@ impl std::fmt::Debug for Authority {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Authority").field("policy", &self.policy).field("store", &self.store).finish_non_exhaustive()
     }
-}
-
-fn too_slow() -> StoreError {
-    StoreError::Unavailable("it did not answer in time".into())
 }

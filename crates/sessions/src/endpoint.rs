@@ -1,4 +1,5 @@
-//! The authority's HTTP endpoints: both init families, the key endpoint, health and readiness.
+//! The authority's HTTP endpoints: both init families, the key endpoint, health and readiness. Those for other processes
+//! are [`peer`]'s.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,7 +17,8 @@ use subtle::ConstantTimeEq;
 
 use crate::answer::{Refusal, json, plain_error, v1_error};
 use crate::authority::{Authority, HttpHeaders, KeyEndpoint};
-use crate::store::Pool;
+use crate::peer;
+use crate::store::{Part, Pool};
 
 const KEY_PREFIX: &str = "/v1/session/";
 
@@ -40,6 +42,9 @@ where
             return method_not_allowed("POST, OPTIONS");
         }
         return init(authority, family, &parts.headers, body, peer, timing).await;
+    }
+    if path.starts_with(peer::PREFIX) {
+        return peer::handle(authority, &parts, body).await;
     }
     discard(body).await;
     let key_id = path.strip_prefix(KEY_PREFIX);
@@ -171,8 +176,8 @@ pub(crate) fn health(authority: &Authority) -> Response<Body> {
     let mut body = serde_json::json!({
         "status": if status.up { "ok" } else { "degraded" },
         "timestamp": iso8601(authority.now_ms()),
-        "redis": "unused",
-        "postgres": "unused",
+        "redis": link(status.redis),
+        "postgres": link(status.postgres),
         "store": status.kind,
     });
     if matches!(authority.policy.key_endpoint, KeyEndpoint::Open) {
@@ -183,18 +188,28 @@ pub(crate) fn health(authority: &Authority) -> Response<Body> {
     json(StatusCode::OK, body.to_string())
 }
 
-/// Whether new sessions can be agreed.
+fn link(part: Part) -> &'static str {
+    match part {
+        Part::Unused => "unused",
+        Part::Up => "ok",
+        Part::Down => "disconnected",
+    }
+}
+
+/// Whether new sessions can be agreed, and sealed calls taken.
 pub(crate) fn ready(authority: &Authority) -> Response<Body> {
     let status = authority.store().status();
     let timestamp = iso8601(authority.now_ms());
     if status.up {
         let Pool { total, idle, waiting } = status.pool;
         let pool = serde_json::json!({"totalCount": total, "idleCount": idle, "waitingCount": waiting});
-        let body = serde_json::json!({"status": "ready", "database": "up", "cache": "up", "pool": pool, "timestamp": timestamp});
-        json(StatusCode::OK, body.to_string())
-    } else {
-        let body =
-            serde_json::json!({"status": "unhealthy", "database": "down", "cache": "up", "timestamp": timestamp});
-        json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
+        let cache = if status.redis == Part::Down { "degraded" } else { "up" };
+        let body = serde_json::json!({"status": "ready", "database": "up", "cache": cache, "pool": pool, "timestamp": timestamp});
+        return json(StatusCode::OK, body.to_string());
     }
+    // The source of truth is PostgreSQL where there is one, else Redis, else the store itself.
+    let database = if status.postgres == Part::Up { "up" } else { "down" };
+    let cache = if status.redis == Part::Down { "down" } else { "up" };
+    let body = serde_json::json!({"status": "unhealthy", "database": database, "cache": cache, "timestamp": timestamp});
+    json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
 }

@@ -11,6 +11,7 @@ pub mod config;
 pub mod endpoint;
 pub mod kek;
 pub mod limit;
+pub mod peer;
 pub mod store;
 pub mod token;
 

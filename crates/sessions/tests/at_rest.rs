@@ -105,6 +105,45 @@ async fn a_wrong_key_is_named_with_its_file_and_nothing_is_lost() {
 }
 
 #[tokio::test]
+async fn rows_are_wrapped_anew_while_the_store_is_open_and_the_old_key_is_no_longer_needed() {
+    let place = Place::new();
+    let agreed: Vec<_> = (0..25).map(|_| agree(Some("web"), 600, START_MS)).collect();
+    let store = place.open(START_MS);
+    for agreed in &agreed {
+        store.put(agreed.server.clone()).await.unwrap();
+    }
+    assert_eq!(store.rewrap(10).await, Ok(0), "nothing is to be done");
+    let second = sealway_sessions::kek::add(provider(), &place.kek()).unwrap();
+    assert_eq!(store.rewrap(10).await, Ok(0), "a key that does not wrap changes nothing");
+    sealway_sessions::kek::make_first(provider(), &place.kek(), &second).unwrap();
+    // Broken off, revoked meanwhile, closed, and taken up again.
+    assert_eq!(store.rewrap(10).await, Ok(10));
+    let revoked = agreed[3].server.id();
+    assert!(store.delete(revoked).await.unwrap());
+    drop(store);
+    let store = place.open(START_MS + 1);
+    let mut left = 0;
+    loop {
+        match store.rewrap(4).await.unwrap() {
+            0 => break,
+            some => left += some,
+        }
+    }
+    assert!((14..=15).contains(&left), "{left}");
+    drop(store);
+    let text = std::fs::read_to_string(place.kek()).unwrap();
+    std::fs::write(place.kek(), text.lines().next().unwrap()).unwrap();
+    let store = place.open(START_MS + 2);
+    for agreed in &agreed {
+        let found = store.get(agreed.server.id()).await.unwrap();
+        assert_eq!(found.is_none(), agreed.server.id() == revoked);
+        if let Some(session) = found {
+            open(&agreed.seal("rewrapped", START_MS + 3), session, START_MS + 3);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_key_is_rotated_by_putting_a_new_one_in_front_and_taking_the_old_one_out_later() {
     let place = Place::new();
     let (old, new) = (agree(Some("web"), 600, START_MS), agree(Some("web"), 900, START_MS));
@@ -193,26 +232,26 @@ async fn a_file_that_is_no_store_is_refused_by_name() {
 async fn a_missing_key_file_is_made_only_where_that_is_allowed() {
     let place = Place::new();
     std::fs::remove_file(place.kek()).unwrap();
-    let start = |allow: bool| {
+    let start = async |allow: bool| {
         let store = format!("file:{}", place.file().display());
         let raw = serde_json::json!({"store": store, "allow_generated_kek": allow});
         let raw: RawSessions = serde_json::from_value(raw).unwrap();
         let mut problems = Problems::default();
         let config = resolve(&raw, &Default::default(), &Default::default(), None, &mut problems);
         problems.into_result().unwrap();
-        config.start(provider(), Arc::new(ManualClock::new(START_MS))).map_err(|err| err.to_string())
+        config.start(provider(), Arc::new(ManualClock::new(START_MS))).await.map_err(|err| err.to_string())
     };
-    let err = start(false).unwrap_err();
+    let err = start(false).await.unwrap_err();
     assert!(err.contains("sessions.kek") && err.contains("allow_generated_kek"), "{err}");
     assert!(!place.kek().exists() && !place.file().exists(), "a refused start left something behind");
 
     let session = agree(Some("web"), 600, START_MS).server;
-    start(true).unwrap().store().put(session.clone()).await.unwrap();
+    start(true).await.unwrap().store().put(session.clone()).await.unwrap();
     // A key file that went missing is not made anew over sessions that it would lose.
     let kek = std::fs::read(place.kek()).unwrap();
     std::fs::remove_file(place.kek()).unwrap();
-    let err = start(true).unwrap_err();
+    let err = start(true).await.unwrap_err();
     assert!(err.contains("sessions.redb") && err.contains("put that key back"), "{err}");
     std::fs::write(place.kek(), kek).unwrap();
-    assert!(start(false).unwrap().store().get(session.id()).await.unwrap().is_some());
+    assert!(start(false).await.unwrap().store().get(session.id()).await.unwrap().is_some());
 }

@@ -68,7 +68,7 @@ async fn a_cluster_is_reached_by_tls() {
     let cluster = RedisCluster::start_with(3, 0, &Redis::options().tls(true)).unwrap();
     let mut desk = Desk::new(&cluster.url());
     let made = cluster.certificates.as_ref().unwrap();
-    let client = Some((made.client_cert.clone(), made.client_key.clone()));
+    let client = Some(made.client.clone());
     desk.config.tls = Some(TlsFiles { ca: Some(made.ca.clone()), client });
     let (store, cache) = desk.try_open().await.unwrap();
     until_up(&store).await;

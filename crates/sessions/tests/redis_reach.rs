@@ -77,8 +77,9 @@ async fn a_unix_socket_is_as_good_as_a_port() {
 async fn tls_verifies_the_server_and_shows_the_client() {
     let server = Server::options().tls(true).start().unwrap();
     let (made, strangers) = (server.certificates().unwrap(), tempfile::tempdir().unwrap());
-    let stranger = sealway_testkit::redis::Certificates::make(strangers.path()).unwrap();
-    let client = Some((made.client_cert.clone(), made.client_key.clone()));
+    let stranger =
+        sealway_testkit::certificates::Certificates::make(strangers.path(), "DNS:localhost", "stranger").unwrap();
+    let client = Some(made.client.clone());
     let with = |ca: &std::path::Path, client| {
         let mut desk = Desk::new(&server.url());
         desk.config.tls = Some(TlsFiles { ca: Some(ca.to_owned()), client });
@@ -89,7 +90,7 @@ async fn tls_verifies_the_server_and_shows_the_client() {
     for (desk, why) in [
         (with(&stranger.ca, client.clone()), "a root that did not sign it"),
         (with(&made.ca, None), "no client certificate"),
-        (with(&made.ca, Some((stranger.client_cert.clone(), stranger.client_key.clone()))), "a stranger's certificate"),
+        (with(&made.ca, Some(stranger.client.clone())), "a stranger's certificate"),
         (Desk::new(&server.url()), "the system's roots"),
     ] {
         let store = desk.open().await;

@@ -3,6 +3,8 @@
 
 mod place;
 
+use std::sync::Arc;
+
 use place::Place;
 use sealway_sessions::kek::KeyRing;
 use sealway_sessions::store::{Embedded, MemoryLimits, ReserveError, Store, StoreError};
@@ -245,7 +247,7 @@ async fn a_lowered_bound_locks_nobody_out_and_readmits_nothing() {
     drop(store);
     let limits = MemoryLimits { sessions_max: 2, nonces_max: 2, nonces_cleanup_from: 1 };
     let keys = KeyRing::load(provider(), &place.kek()).unwrap();
-    let store = Embedded::open(provider(), &place.file(), keys, limits, START_MS + 2).unwrap();
+    let store = Embedded::open(provider(), &place.file(), Arc::new(keys), limits, START_MS + 2).unwrap();
     for session in &held {
         assert!(store.get(session.id()).await.unwrap().is_some());
     }

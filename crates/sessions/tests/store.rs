@@ -31,7 +31,7 @@ impl Fixture for InFile {
         KeyRing::generate(provider(), &kek).unwrap();
         let keys = KeyRing::load(provider(), &kek).unwrap();
         let file = self.0.path().join("sessions.redb");
-        Arc::new(Embedded::open(provider(), &file, keys, limits, START_MS - 200_000).unwrap())
+        Arc::new(Embedded::open(provider(), &file, Arc::new(keys), limits, START_MS - 200_000).unwrap())
     }
 }
 

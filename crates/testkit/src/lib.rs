@@ -1,9 +1,18 @@
 //! Dev only: what the tests of several crates share.
 
+pub mod certificates;
+pub mod daemon;
+pub mod fleet;
+pub mod ground;
+pub mod haproxy;
+pub mod history;
+pub mod load;
+pub mod postgres;
 pub mod process;
 pub mod raw_http;
 pub mod redis;
 pub mod store_contract;
+pub mod toxiproxy;
 pub mod upstream;
 pub mod vectors;
 pub mod wire_client;

@@ -26,6 +26,19 @@ struct Log {
     more: Condvar,
 }
 
+impl Log {
+    /// Keeps a line. Over the bound the middle goes: how it began and how it ended tell the most.
+    fn push(&self, line: String, lines_max: usize) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push(line);
+        if lines.len() > lines_max {
+            lines.drain(lines_max / 4..lines_max / 2);
+        }
+        drop(lines);
+        self.more.notify_all();
+    }
+}
+
 /// A server.
 #[derive(Debug)]
 pub struct Server {
@@ -50,6 +63,7 @@ pub struct Launch<'a> {
     folder: Option<PathBuf>,
     env: HashMap<String, String>,
     log_level: &'a str,
+    log_lines_max: usize,
     file_limit_survivable: bool,
 }
 
@@ -63,6 +77,7 @@ impl<'a> Launch<'a> {
             folder: None,
             env: HashMap::new(),
             log_level: "info",
+            log_lines_max: usize::MAX,
             file_limit_survivable: false,
         }
     }
@@ -82,6 +97,12 @@ impl<'a> Launch<'a> {
     /// Logs as much as this.
     pub fn log_level(mut self, level: &'a str) -> Self {
         self.log_level = level;
+        self
+    }
+
+    /// Keeps only so many lines of its log, for those who run long; [`Server::wait_for_log`] then counts from 0 alone.
+    pub fn log_lines_max(mut self, lines_max: usize) -> Self {
+        self.log_lines_max = lines_max;
         self
     }
 
@@ -123,12 +144,10 @@ impl<'a> Launch<'a> {
         let mut child = command.spawn().with_context(|| format!("cannot start {}", self.binary.display()))?;
         let log = Arc::new(Log::default());
         let stderr = child.stderr.take().context("no log")?;
-        let lines = log.clone();
+        let (lines, lines_max) = (log.clone(), self.log_lines_max);
         let reader = std::thread::spawn(move || {
             for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-                let line = String::from_utf8_lossy(&line).into_owned();
-                lines.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-                lines.more.notify_all();
+                lines.push(String::from_utf8_lossy(&line).into_owned(), lines_max);
             }
         });
         let watcher = watch(&child)?;
@@ -194,7 +213,7 @@ impl Server {
         loop {
             let has_ended = self.child.try_wait()?.is_some();
             let mut lines = self.log.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            for line in &lines[looked_at..] {
+            for line in lines.iter().skip(looked_at) {
                 let value = serde_json::from_str(line).unwrap_or_default();
                 if fits(&value) {
                     return Ok(value);

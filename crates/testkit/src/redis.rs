@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::certificates::Certificates;
 use crate::process::watch;
 
 mod cluster;
 mod faketime;
-mod tls;
 
 pub use cluster::RedisCluster;
-pub use tls::Certificates;
 
 /// How long a start, or an end, may take.
 const WAIT: Duration = Duration::from_secs(30);
@@ -100,7 +99,7 @@ impl RedisOptions {
     pub fn start(self) -> anyhow::Result<Redis> {
         let folder = tempfile::Builder::new().prefix("sealway-redis-").tempdir()?;
         let certificates = match (self.tls, &self.certificates) {
-            (Some(_), None) => Some(Certificates::make(folder.path())?),
+            (Some(_), None) => Some(make_certificates(folder.path())?),
             (_, shared) => shared.clone(),
         };
         let mut redis = Redis { port: 0, options: self, certificates, folder, child: None, watcher: None };
@@ -115,6 +114,16 @@ impl RedisOptions {
             }
         }
     }
+}
+
+fn make_certificates(folder: &Path) -> anyhow::Result<Certificates> {
+    Certificates::make(folder, "DNS:localhost,IP:127.0.0.1", "client")
+}
+
+/// Lets `redis-cli` speak TLS.
+fn speak_tls(command: &mut Command, made: &Certificates) {
+    command.arg("--tls").arg("--cacert").arg(&made.ca);
+    command.arg("--cert").arg(&made.client.0).arg("--key").arg(&made.client.1);
 }
 
 /// A port on which nobody listens, with another 10,000 above for the bus of a cluster.
@@ -252,9 +261,11 @@ impl Redis {
             let ask = if ask { "yes" } else { "no" };
             writeln!(text, "tls-port {}\ntls-auth-clients {ask}", self.port)?;
             writeln!(text, "tls-ca-cert-file {}", made.ca.display())?;
-            writeln!(text, "tls-cert-file {}\ntls-key-file {}", made.cert.display(), made.key.display())?;
+            writeln!(text, "tls-cert-file {}\ntls-key-file {}", made.server.0.display(), made.server.1.display())?;
             if self.options.cluster {
                 text.push_str("tls-cluster yes\ntls-replication yes\n");
+                let (cert, key) = (made.client.0.display(), made.client.1.display());
+                writeln!(text, "tls-client-cert-file {cert}\ntls-client-key-file {key}")?;
             }
         }
         if let Some(password) = &self.options.password {
@@ -358,7 +369,7 @@ impl Redis {
             command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
         }
         if let Some(made) = &self.certificates {
-            made.show(&mut command);
+            speak_tls(&mut command, made);
         }
         if let Some(password) = &self.options.password {
             command.env("REDISCLI_AUTH", password);

@@ -357,5 +357,6 @@ pub async fn concurrent_puts_do_not_pass_the_bound(fixture: &impl Fixture) {
             Err(err) => assert_eq!(err, StoreError::Full),
         }
     }
-    assert_eq!((kept, store.status().sessions), (5, 5));
+    assert_eq!(kept, 5);
+    assert!(!fixture.counts() || store.status().sessions == 5);
 }

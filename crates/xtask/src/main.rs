@@ -5,6 +5,7 @@
 
 mod bench;
 mod check;
+mod faults;
 mod fuzz;
 mod shell;
 mod steps;
@@ -27,6 +28,8 @@ struct Arguments {
 enum Job {
     /// Everything that CI tests, in order; a failed step does not hide the next
     Test,
+    /// The fault tests in their long form
+    E2eFaults,
     /// The fast subset: format, clippy, tidy
     Check,
     /// The repository's rules: import table, banned crates, names, sizes, notes, anchors
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
 fn run(job: Job) -> anyhow::Result<()> {
     match job {
         Job::Test => test::run(),
+        Job::E2eFaults => faults::run(),
         Job::Check => check::run(),
         Job::Tidy => tidy::run(),
         Job::Vectors { check } => vectors::run(check),

@@ -69,25 +69,36 @@ pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<(RawServe, Vec<String>
         None => Layers::new().text::<RawServe>("one-port.yaml (built in)", ONE_PORT)?,
     };
     let old = old_environment::read(|name| std::env::var(name).ok()).map_err(|err| anyhow!(err))?;
-    let mut raw: RawServe = layers.values(old.settings).env(PREFIX).extract()?;
+    let layers = layers.values(old.settings);
+    let mut raw: RawServe = layers.clone().env(PREFIX).extract()?;
     let mut warnings = old.warnings;
+    match old.stores {
+        Some(stores) if raw.sessions.names_a_store() => {
+            warnings.push(format!("{} is ignored: sessions.store says where sessions are kept", stores.name));
+        }
+        Some(stores) => {
+            warnings.extend(stores.warnings);
+            raw = layers.values(stores.settings).env(PREFIX).extract()?;
+        }
+        None => {}
+    }
     if let Some(port) = old.port {
         match raw.listeners.as_mut_slice() {
             [one] => one.set_port(port),
             _ => warnings.push("PORT is ignored: the configuration has several listeners".into()),
         }
     }
-    match old.unserved_store {
-        Some(name) if !raw.sessions.names_a_store() => {
-            return Err(anyhow!(
-                "{name} is set, but this version keeps sessions in memory: or file:PATH alone; set sessions.store (or \
-                 SEALWAY_SESSIONS__STORE) to say so"
-            ));
-        }
-        Some(name) => warnings.push(format!("{name} is ignored: sessions.store says where sessions are kept")),
-        None => {}
-    }
     Ok((raw, warnings))
+}
+
+/// A file, with the environment over it, checked; warnings go to standard error.
+pub(crate) fn load_checked(file: &Path) -> anyhow::Result<ServeConfig> {
+    let (raw, warnings) = load(Some(file))?;
+    let config = resolve(&raw, Some(file))?;
+    for warning in warnings.iter().chain(&config.warnings) {
+        eprintln!("warning: {warning}");
+    }
+    Ok(config)
 }
 
 /// The demo's configuration: one port, embedded store in `folder`.
@@ -136,11 +147,7 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
 pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
     match action {
         ConfigAction::Check { file } => {
-            let (raw, warnings) = load(Some(&file))?;
-            let config = resolve(&raw, Some(&file))?;
-            for warning in warnings.iter().chain(&config.warnings) {
-                eprintln!("warning: {warning}");
-            }
+            load_checked(&file)?;
             println!("{}: OK", file.display());
         }
         ConfigAction::Print { file } => {
@@ -149,9 +156,12 @@ pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
             for warning in warnings.iter().chain(&config.warnings) {
                 eprintln!("warning: {warning}");
             }
-            // Secrets stand in files of their own, so what is printed holds none.
+            // Secrets stand in files of their own, but for passwords in the URLs of stores.
             let mut value = serde_json::to_value(&raw).context("the configuration cannot be printed")?;
             drop_nulls(&mut value);
+            if let Some(serde_json::Value::String(store)) = value.pointer_mut("/sessions/store") {
+                *store = sealway_sessions::config::redact(store);
+            }
             println!("{}", serde_json::to_string_pretty(&value)?);
         }
     }

@@ -60,9 +60,25 @@ impl Claim {
         let [hi, lo] = (name.len() as u16).to_be_bytes();
         let hash = provider.sha256(&[&[tag, hi, lo], name.as_bytes(), nonce.as_str().as_bytes()]);
         let key = ClaimKey(hash.first_chunk().copied().unwrap_or_default());
-        // Inclusive: at now + ttl the record still stands, as the request's own stamp then just may.
-        let expires_ms = now_ms.saturating_add(policy.nonce_ttl_ms()).saturating_add(1);
-        Claim { key, sealed: matches!(scope, Scope::Session(_)), stamp_ms: stamp.ms(), now_ms, expires_ms }
+        let sealed = matches!(scope, Scope::Session(_));
+        Claim { key, sealed, stamp_ms: stamp.ms(), now_ms, expires_ms: expires_ms(now_ms, policy) }
+    }
+
+    /// The claim that another process made and passes on, as if it were made here and now: for a store that is asked
+    /// over a network. The other's clock and lifetimes have no say, so it can neither shorten a record's life nor claim
+    /// what is too old to be remembered still. `sealed` is the other's word that a tag verified.
+    ///
+    /// # Errors
+    /// [`Error::TimestampOutsideWindow`].
+    pub fn passed_on(
+        key: ClaimKey,
+        sealed: bool,
+        stamp_ms: u64,
+        now_ms: u64,
+        policy: &ReplayPolicy,
+    ) -> Result<Self, Error> {
+        policy.check_ms(stamp_ms, now_ms)?;
+        Ok(Claim { key, sealed, stamp_ms, now_ms, expires_ms: expires_ms(now_ms, policy) })
     }
 
     /// What to remember.
@@ -96,6 +112,11 @@ impl Claim {
     pub fn is_stamped_ahead(&self) -> bool {
         self.stamp_ms > self.now_ms
     }
+}
+
+/// Inclusive: at now + ttl the record still stands, as the request's own stamp then just may.
+fn expires_ms(now_ms: u64, policy: &ReplayPolicy) -> u64 {
+    now_ms.saturating_add(policy.nonce_ttl_ms()).saturating_add(1)
 }
 
 /// Proof that a claim was reserved just now and by nobody before.
@@ -137,5 +158,24 @@ impl<T> Unreplayed<T> {
 impl<T> fmt::Debug for Unreplayed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unreplayed").field("claim", &self.claim).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_passed_on_lives_by_the_readers_clock_and_policy() {
+        let policy = ReplayPolicy::new(300_000, 0);
+        for (stamp_ms, admitted) in [(699_999, false), (700_000, true), (1_300_000, true), (1_300_001, false)] {
+            let claim = Claim::passed_on(ClaimKey([1; 16]), true, stamp_ms, 1_000_000, &policy);
+            assert_eq!(claim.is_ok(), admitted, "{stamp_ms}");
+            if let Ok(claim) = claim {
+                assert_eq!((claim.now_ms(), claim.expires_ms()), (1_000_000, 1_600_001));
+                assert_eq!((claim.key(), claim.is_sealed(), claim.stamp_ms()), (ClaimKey([1; 16]), true, stamp_ms));
+                assert_eq!(claim.is_stamped_ahead(), stamp_ms > 1_000_000);
+            }
+        }
     }
 }

@@ -64,7 +64,11 @@ impl ReplayPolicy {
     /// # Errors
     /// [`Error::TimestampOutsideWindow`].
     pub fn check(&self, stamp: &Timestamp<'_>, now_ms: u64) -> Result<(), Error> {
-        if stamp.ms.abs_diff(now_ms) <= self.window_ms { Ok(()) } else { Err(Error::TimestampOutsideWindow) }
+        self.check_ms(stamp.ms, now_ms)
+    }
+
+    pub(crate) fn check_ms(&self, stamp_ms: u64, now_ms: u64) -> Result<(), Error> {
+        if stamp_ms.abs_diff(now_ms) <= self.window_ms { Ok(()) } else { Err(Error::TimestampOutsideWindow) }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use metrics::{Counter, counter};
 use moka::sync::Cache;
 use sealway_proto::session::Session;
 use sealway_proto::wire::SessionId;
@@ -55,6 +56,8 @@ pub struct SessionCache {
     /// Counts how often everything was forgotten.
     cleared: AtomicU64,
     limits: CacheLimits,
+    /// Looks that found a fresh session, one past its time, none.
+    looks: [Counter; 3],
 }
 
 impl SessionCache {
@@ -65,6 +68,8 @@ impl SessionCache {
             revoked: Cache::builder().max_capacity(REVOKED_MAX).time_to_live(REVOKED_FOR).build(),
             cleared: AtomicU64::new(0),
             limits,
+            looks: ["fresh", "stale", "none"]
+                .map(|found| counter!("sealway_session_cache_looks_total", "found" => found)),
         }
     }
 
@@ -80,8 +85,13 @@ impl SessionCache {
 
     /// A session at hand.
     pub fn get(&self, id: &SessionId) -> Option<Held> {
-        let entry = self.held.get(id)?;
-        Some(Held { is_fresh: entry.since.elapsed() < self.limits.fresh, session: entry.session })
+        let found = self
+            .held
+            .get(id)
+            .map(|entry| Held { is_fresh: entry.since.elapsed() < self.limits.fresh, session: entry.session });
+        let look = found.as_ref().map_or(2, |held| usize::from(!held.is_fresh));
+        self.looks[look].increment(1);
+        found
     }
 
     /// Whether a revocation of this session was heard of.
@@ -110,6 +120,11 @@ impl SessionCache {
             self.held.invalidate(id);
         }
         true
+    }
+
+    /// Forgets a session until it is asked for again.
+    pub fn forget(&self, id: &SessionId) {
+        self.held.invalidate(id);
     }
 
     /// Forgets a session for good.

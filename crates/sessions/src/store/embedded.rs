@@ -5,6 +5,7 @@
 //! after a restart every stamp up to the restart is refused. One that is stamped ahead is written before it is granted.
 //! So that this holds when the clock steps back across the restart, a ceiling of what was granted is written ahead.
 
+use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dashmap::DashMap;
+use parking_lot::Mutex;
 use redb::{Database, ReadableDatabase, ReadableTable};
 use sealway_proto::crypto::Provider;
 use sealway_proto::limits::KEY_LEN;
@@ -33,12 +35,14 @@ const CRASH_WAIT_MAX: Duration = Duration::from_millis(2 * LEAD_MS);
 #[derive(Debug)]
 pub struct Embedded {
     memory: Memory,
-    keys: KeyRing,
+    keys: Arc<KeyRing>,
     /// Stamps up to this one may have been used in an earlier life.
     floor_ms: u64,
     writer: Writer,
     /// Revoked, and by when their rows go at the latest: not yet removed from the disk.
     undeleted: DashMap<SessionId, u64>,
+    /// Sessions whose rows are wrapped under another key than the first, and which key was the first when last looked.
+    others: Mutex<(HashSet<SessionId>, String)>,
 }
 
 impl Embedded {
@@ -49,7 +53,7 @@ impl Embedded {
     pub fn open(
         provider: &'static dyn Provider,
         path: &Path,
-        keys: KeyRing,
+        keys: Arc<KeyRing>,
         limits: MemoryLimits,
         now_ms: u64,
     ) -> Result<Self, OpenError> {
@@ -66,14 +70,17 @@ impl Embedded {
             })
         })?;
         let memory = Memory::new(limits);
-        let floor_ms = restore(provider, &database, &keys, &memory, now_ms).map_err(fail)?;
+        let active_id = keys.active_id();
+        let mut others = HashSet::new();
+        let floor_ms = restore(provider, &database, &keys, &memory, &mut others, now_ms).map_err(fail)?;
         // After a crash the ceiling is a little ahead of the clock. Who is waited for here is not refused later.
         let ahead = Duration::from_millis(floor_ms.saturating_sub(now_ms));
         if ahead <= CRASH_WAIT_MAX {
             std::thread::sleep(ahead);
         }
         let writer = Writer::start(database, path, floor_ms).map_err(|err| fail(err.to_string()))?;
-        Ok(Embedded { memory, keys, floor_ms, writer, undeleted: DashMap::new() })
+        let others = Mutex::new((others, active_id));
+        Ok(Embedded { memory, keys, floor_ms, writer, undeleted: DashMap::new(), others })
     }
 }
 
@@ -83,6 +90,7 @@ fn restore(
     database: &Database,
     keys: &KeyRing,
     memory: &Memory,
+    others: &mut HashSet<SessionId>,
     now_ms: u64,
 ) -> Result<u64, String> {
     let text = |err: &dyn std::fmt::Display| err.to_string();
@@ -113,13 +121,16 @@ fn restore(
     for entry in sessions.range(start.as_slice()..).map_err(|err| text(&err))? {
         let (key, value) = entry.map_err(|err| text(&err))?;
         match row::decode(key.value(), value.value(), keys) {
-            Ok(record) => {
+            Ok((record, kek_id)) => {
+                if kek_id != keys.active_id() {
+                    others.insert(record.id);
+                }
                 let session = Session::new(provider, record).map_err(|err| text(&err))?;
                 memory.restore_session(Arc::new(session));
                 restored += 1;
             }
             Err(row::RowError::Key(err @ UnwrapError::UnknownKek(_))) => {
-                let file = keys.file().display();
+                let file = keys.source();
                 return Err(format!(
                     "a session is {err}; put that key back into {file}, or remove the store to begin anew"
                 ));
@@ -151,13 +162,13 @@ fn check_keks(transaction: &redb::WriteTransaction, keys: &KeyRing) -> Result<()
         let Ok(bytes) = bytes.value().try_into() else { continue };
         let wrapped = Wrapped { kek_id: kek_id.value().to_owned(), bytes };
         if matches!(keys.unwrap(&id, &wrapped), Err(UnwrapError::Damaged)) {
-            let (file, kek_id) = (keys.file().display(), kek_id.value());
+            let (file, kek_id) = (keys.source(), kek_id.value());
             return Err(format!("key \"{kek_id}\" in {file} is another one than the store was written with"));
         }
     }
-    if known.get(keys.active_id()).map_err(|err| text(&err))?.is_none() {
+    if known.get(keys.active_id().as_str()).map_err(|err| text(&err))?.is_none() {
         let mark = keys.wrap(&id, &SessionKey::from_bytes([0; KEY_LEN])).map_err(|err| text(&err))?;
-        known.insert(keys.active_id(), mark.bytes.as_slice()).map_err(|err| text(&err))?;
+        known.insert(keys.active_id().as_str(), mark.bytes.as_slice()).map_err(|err| text(&err))?;
     }
     Ok(())
 }
@@ -172,7 +183,12 @@ impl Store for Embedded {
         let wrapped = self.keys.wrap(&record.id, &record.key).map_err(unavailable)?;
         let key = row::session_key(record.expires_ms, &record.id);
         self.writer.commit(Change::PutSession { key, row: row::encode(record, &wrapped) }).await?;
+        let id = record.id;
         room.fill(session);
+        let mut others = self.others.lock();
+        if wrapped.kek_id != others.1 {
+            others.0.insert(id);
+        }
         Ok(())
     }
 
@@ -216,6 +232,37 @@ impl Store for Embedded {
         self.undeleted.retain(|_, expires_ms| *expires_ms > now_ms);
         self.writer.commit(Change::Sweep { now_ms }).await?;
         Ok(gone)
+    }
+
+    async fn rewrap(&self, count_max: usize) -> Result<usize, StoreError> {
+        self.keys.reload_if_changed();
+        let batch: Vec<_> = {
+            let mut others = self.others.lock();
+            let active_id = self.keys.active_id();
+            if others.1 != active_id {
+                others.0.extend(self.memory.ids());
+                others.1 = active_id;
+            }
+            others.0.iter().take(count_max).copied().collect()
+        };
+        let mut rows = Vec::with_capacity(batch.len());
+        for session in batch.iter().filter_map(|id| self.memory.find(id)) {
+            let record = session.record();
+            let wrapped = self.keys.wrap(&record.id, &record.key);
+            let wrapped = wrapped.map_err(|err| StoreError::Unavailable(err.to_string()))?;
+            rows.push((row::session_key(record.expires_ms, &record.id), row::encode(record, &wrapped)));
+        }
+        if !rows.is_empty() {
+            self.writer.commit(Change::Rewrap { rows }).await?;
+        }
+        let mut others = self.others.lock();
+        // Another change of keys may have come meanwhile; then all of them are due again.
+        if others.1 == self.keys.active_id() {
+            batch.iter().for_each(|id| {
+                others.0.remove(id);
+            });
+        }
+        Ok(batch.len())
     }
 
     fn status(&self) -> Status {

@@ -66,6 +66,10 @@ impl Memory {
         self.sessions.get(id).map(|session| session.clone())
     }
 
+    pub(crate) fn ids(&self) -> Vec<SessionId> {
+        self.sessions.iter().map(|entry| *entry.key()).collect()
+    }
+
     pub(crate) fn remove(&self, id: &SessionId) -> Option<Arc<Session>> {
         let (_, session) = self.sessions.remove(id)?;
         self.len.fetch_sub(1, Ordering::Relaxed);

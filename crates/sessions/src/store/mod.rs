@@ -16,6 +16,7 @@ pub mod redis;
 pub mod remote;
 mod row;
 pub mod tiered;
+pub(crate) mod tls;
 mod writer;
 
 pub use cache::SessionCache;
@@ -45,6 +46,15 @@ pub enum ReserveError {
     /// The store cannot be reached or cannot write.
     #[error("store is unavailable: {0}")]
     Unavailable(String),
+}
+
+impl From<StoreError> for ReserveError {
+    fn from(err: StoreError) -> Self {
+        match err {
+            StoreError::Unavailable(reason) => ReserveError::Unavailable(reason),
+            StoreError::Full => ReserveError::Full,
+        }
+    }
 }
 
 /// A server that a store stands on, as last seen.
@@ -162,6 +172,16 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`StoreError::Unavailable`].
     async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError>;
+
+    /// Wraps up to `count_max` stored session keys anew that are wrapped under another key-encryption key than the first;
+    /// returns how many. 0 says that none is left. The key file is looked at first. May be broken off at any time, and run
+    /// by several processes at once.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn rewrap(&self, _count_max: usize) -> Result<usize, StoreError> {
+        Ok(0)
+    }
 
     /// For `/health`, `/ready` and gauges.
     fn status(&self) -> Status;

@@ -45,7 +45,8 @@ pub(crate) fn encode(record: &SessionRecord, wrapped: &Wrapped) -> Vec<u8> {
     row
 }
 
-pub(crate) fn decode(key: &[u8], row: &[u8], keys: &KeyRing) -> Result<SessionRecord, RowError> {
+/// The record, and the id of the key that wraps its own.
+pub(crate) fn decode(key: &[u8], row: &[u8], keys: &KeyRing) -> Result<(SessionRecord, String), RowError> {
     let mut reader = Reader(row);
     let (expires, id) = key.split_first_chunk::<8>().ok_or(RowError::Malformed)?;
     let id = std::str::from_utf8(id).ok().and_then(|id| SessionId::parse(id).ok()).ok_or(RowError::Malformed)?;
@@ -58,13 +59,14 @@ pub(crate) fn decode(key: &[u8], row: &[u8], keys: &KeyRing) -> Result<SessionRe
     let created_ms = u64::from_be_bytes(reader.array()?);
     let client_id = reader.text()?;
     let subject = reader.text()?;
-    let kek_id = reader.text()?.ok_or(RowError::Malformed)?.into();
+    let kek_id = String::from(reader.text()?.ok_or(RowError::Malformed)?);
     let wrapped = Wrapped { kek_id, bytes: reader.array()? };
     if !reader.0.is_empty() {
         return Err(RowError::Malformed);
     }
     let key: SessionKey = keys.unwrap(&id, &wrapped)?;
-    Ok(SessionRecord { id, wire, client_id, subject, created_ms, expires_ms: u64::from_be_bytes(*expires), key })
+    let expires_ms = u64::from_be_bytes(*expires);
+    Ok((SessionRecord { id, wire, client_id, subject, created_ms, expires_ms, key }, wrapped.kek_id))
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -128,7 +130,8 @@ mod tests {
             record(Wire::One, None, Some("alice")),
         ] {
             let (key, row) = written(&record, &keys);
-            let back = decode(&key, &row, &keys).unwrap();
+            let (back, kek_id) = decode(&key, &row, &keys).unwrap();
+            assert_eq!(kek_id, keys.active_id());
             assert_eq!((back.id, back.wire), (record.id, record.wire));
             assert_eq!((&back.client_id, &back.subject), (&record.client_id, &record.subject));
             assert_eq!((back.created_ms, back.expires_ms), (record.created_ms, record.expires_ms));
@@ -159,7 +162,7 @@ mod tests {
             for bit in 0..8 {
                 let mut changed = row.clone();
                 changed[index] ^= 1 << bit;
-                if let Ok(back) = decode(&key, &changed, &keys) {
+                if let Ok((back, _)) = decode(&key, &changed, &keys) {
                     assert_eq!(back.key.expose(), record.key.expose(), "byte {index}");
                 }
             }
@@ -170,7 +173,7 @@ mod tests {
     fn a_row_under_another_key_says_which() {
         let (keys, others) = (ring(), ring());
         let (key, row) = written(&record(Wire::Two, Some("web"), None), &keys);
-        let missing = UnwrapError::UnknownKek(keys.active_id().into());
+        let missing = UnwrapError::UnknownKek(keys.active_id());
         assert_eq!(decode(&key, &row, &others).unwrap_err(), RowError::Key(missing));
     }
 }

@@ -1,1 +1,136 @@
-//! TODO(issue 3)
+//! PostgreSQL as the source of truth, Redis as nonce store and cache, and a small cache in this process.
+//!
+//! A session is committed in PostgreSQL before its client hears of it; Redis is told later. A nonce is reserved in Redis,
+//! and one stamped ahead of its clock in PostgreSQL too. `spec/session.md#nonce-lifetime`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sealway_proto::session::{Claim, Fresh, Session};
+use sealway_proto::wire::SessionId;
+use sealway_runtime::clock::Clock;
+
+use super::postgres::Postgres;
+use super::redis::{Found, OnLoss, Redis};
+use super::{Part, ReserveError, SessionCache, Status, Store, StoreError};
+
+/// How often a revocation that Redis did not hear is told again.
+const TELL_AGAIN: Duration = Duration::from_millis(250);
+
+/// The store.
+#[derive(Debug)]
+pub struct Tiered {
+    postgres: Arc<Postgres>,
+    redis: Arc<Redis>,
+    cache: Arc<SessionCache>,
+    clock: Arc<dyn Clock>,
+    on_loss: OnLoss,
+}
+
+impl Tiered {
+    /// Puts the tiers together; `cache` is the one that both tell of revocations.
+    pub fn new(
+        postgres: Arc<Postgres>,
+        redis: Arc<Redis>,
+        cache: Arc<SessionCache>,
+        clock: Arc<dyn Clock>,
+        on_loss: OnLoss,
+    ) -> Self {
+        Tiered { postgres, redis, cache, clock, on_loss }
+    }
+
+    /// Asks PostgreSQL, and lets Redis know what it did not.
+    async fn fetch(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        let ticket = self.cache.ticket();
+        match self.redis.find(id).await {
+            Ok(Found::Session(session)) => return Ok(self.cache.keep(&session, ticket).then_some(session)),
+            Ok(Found::Revoked) => {
+                self.cache.revoke(id);
+                return Ok(None);
+            }
+            // PostgreSQL knows, whatever ails Redis.
+            Ok(Found::Absent) | Err(_) => {}
+        }
+        let Some(session) = self.postgres.fetch(id).await? else { return Ok(None) };
+        self.redis.save_later(session.clone());
+        Ok(self.cache.keep(&session, ticket).then_some(session))
+    }
+
+    /// Tells Redis of a revocation until it has heard. Should this process end first, the next one to connect tells it
+    /// all revocations that PostgreSQL knows.
+    fn tell_redis(&self, id: SessionId, expires_ms: u64) {
+        let (redis, clock) = (self.redis.clone(), self.clock.clone());
+        tokio::spawn(async move {
+            while clock.now_ms() < expires_ms && redis.revoke(&id, expires_ms).await.is_err() {
+                tokio::time::sleep(TELL_AGAIN).await;
+            }
+        });
+    }
+}
+
+#[async_trait]
+impl Store for Tiered {
+    async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
+        self.postgres.put(session.clone()).await?;
+        self.redis.save_later(session);
+        Ok(())
+    }
+
+    async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        let held = self.cache.get(id);
+        if let Some(held) = &held
+            && held.is_fresh
+        {
+            return Ok(Some(held.session.clone()));
+        }
+        // Redis may not have heard yet.
+        if self.cache.is_revoked(id) {
+            return Ok(None);
+        }
+        match (self.fetch(id).await, held) {
+            // Nobody can be asked: what was good goes on, until its own end.
+            (Err(_), Some(held)) if !self.cache.is_revoked(id) => Ok(Some(held.session)),
+            (Ok(None), Some(_)) => {
+                self.cache.forget(id);
+                Ok(None)
+            }
+            (found, _) => found,
+        }
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let Some(expires_ms) = self.postgres.revoke(id).await? else { return Ok(false) };
+        self.cache.revoke(id);
+        if self.redis.revoke(id, expires_ms).await.is_err() {
+            self.tell_redis(*id, expires_ms);
+        }
+        Ok(true)
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
+        self.redis.reserve(claim).await
+    }
+
+    async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
+        self.cache.sweep(now_ms);
+        self.redis.sweep_local(now_ms);
+        self.postgres.sweep(now_ms).await
+    }
+
+    async fn rewrap(&self, count_max: usize) -> Result<usize, StoreError> {
+        Store::rewrap(self.postgres.as_ref(), count_max).await
+    }
+
+    fn status(&self) -> Status {
+        let (postgres, redis) = (self.postgres.status(), self.redis.status());
+        let nonces_up = redis.up || self.on_loss == OnLoss::Local;
+        Status {
+            kind: "tiered",
+            up: postgres.up && nonces_up,
+            redis: if redis.up { Part::Up } else { Part::Down },
+            nonces: redis.nonces,
+            ..postgres
+        }
+    }
+}

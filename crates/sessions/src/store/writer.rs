@@ -57,6 +57,10 @@ pub(crate) enum Change {
     Ceiling {
         ms: u64,
     },
+    /// Write rows anew by their keys, each unless it is gone by then.
+    Rewrap {
+        rows: Vec<(Vec<u8>, Vec<u8>)>,
+    },
 }
 
 type Done = oneshot::Sender<Result<(), StoreError>>;
@@ -261,6 +265,13 @@ fn apply<'a>(database: &Database, changes: impl Iterator<Item = &'a Change>) -> 
                     nonces.retain_in(..end.as_slice(), forget).map_err(|err| fail(&err))?;
                 }
                 Change::Ceiling { ms } => ceiling_ms = ceiling_ms.max(*ms),
+                Change::Rewrap { rows } => {
+                    for (key, row) in rows {
+                        if sessions.get(key.as_slice()).map_err(|err| fail(&err))?.is_some() {
+                            sessions.insert(key.as_slice(), row.as_slice()).map_err(|err| fail(&err))?;
+                        }
+                    }
+                }
             }
         }
         // A nonce expires after its own stamp. On an even clock that is past; one that stepped ahead and back must not

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use sealway_sessions::kek::KeyRing;
@@ -34,7 +35,8 @@ impl Place {
 
     pub(crate) fn try_open(&self, now_ms: u64) -> Result<Embedded, String> {
         let keys = KeyRing::load(provider(), &self.kek()).map_err(|err| err.to_string())?;
-        Embedded::open(provider(), &self.file(), keys, MemoryLimits::default(), now_ms).map_err(|err| err.to_string())
+        Embedded::open(provider(), &self.file(), Arc::new(keys), MemoryLimits::default(), now_ms)
+            .map_err(|err| err.to_string())
     }
 
     pub(crate) fn open(&self, now_ms: u64) -> Embedded {

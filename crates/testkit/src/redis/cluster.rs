@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::{Certificates, Redis, RedisOptions, WAIT};
+use super::{Redis, RedisOptions, WAIT, make_certificates, speak_tls};
+use crate::certificates::Certificates;
 
 /// The cluster.
 #[derive(Debug)]
@@ -33,12 +34,12 @@ impl RedisCluster {
     pub fn start_with(masters: usize, replicas: usize, options: &RedisOptions) -> anyhow::Result<Self> {
         let count = masters * (1 + replicas);
         let folder = tempfile::Builder::new().prefix("sealway-redis-").tempdir()?;
-        let certificates = options.tls.is_some().then(|| Certificates::make(folder.path())).transpose()?;
+        let certificates = options.tls.is_some().then(|| make_certificates(folder.path())).transpose()?;
         let start = |_| options.clone().cluster(certificates.clone()).start();
         let nodes = (0..count).map(start).collect::<anyhow::Result<Vec<_>>>()?;
         let mut command = Command::new("redis-cli");
         if let Some(made) = &certificates {
-            made.show(&mut command);
+            speak_tls(&mut command, made);
         }
         command.args(["--cluster", "create"]).args(nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)));
         command.args(["--cluster-replicas", &replicas.to_string(), "--cluster-yes"]);

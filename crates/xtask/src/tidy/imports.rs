@@ -17,7 +17,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("sealway-cli", PRODUCT),
     ("sealway-testkit", &["sealway-proto", "sealway-client", "sealway-sessions"]),
     ("xtask", &["sealway-proto", "sealway-client", "sealway-sessions"]),
-    ("sealway-bench", PRODUCT),
+    ("sealway-bench", BENCH),
     ("sealway-fuzz", PRODUCT),
 ];
 
@@ -32,6 +32,19 @@ const PRODUCT: &[&str] = &[
     "sealway-broker",
     "sealway-relay",
     "sealway-load",
+];
+
+/// The product, and the servers of others that it is measured with.
+const BENCH: &[&str] = &[
+    "sealway-proto",
+    "sealway-runtime",
+    "sealway-client",
+    "sealway-sessions",
+    "sealway-gateway",
+    "sealway-broker",
+    "sealway-relay",
+    "sealway-load",
+    "sealway-testkit",
 ];
 
 pub(super) fn check(graph: &Graph) -> Vec<Finding> {

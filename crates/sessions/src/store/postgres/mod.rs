@@ -1,1 +1,346 @@
-//! TODO(issue 3)
+//! Sessions and nonces in PostgreSQL, which any number of processes may share.
+//!
+//! A session is committed before its client hears of it, a nonce before its request is let through. While the server is
+//! away, sessions at hand work on; new ones and nonces are refused within the deadline. Revocations come by `NOTIFY`;
+//! while that connection is down, sessions at hand are used without hearing of them, and all are asked for again when it
+//! is back. `spec/session.md`, replay and storage.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use sealway_proto::crypto::Provider;
+use sealway_proto::session::{Claim, Fresh, Session};
+use sealway_proto::wire::SessionId;
+use sealway_runtime::clock::Clock;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::{Durable, OpenError, Part, Recorded, ReserveError, SessionCache, Status, Store, StoreError};
+use crate::kek::KeyRing;
+
+mod batch;
+mod config;
+mod fault;
+mod link;
+mod migrate;
+mod nonces;
+mod rewrap;
+mod room;
+mod sessions;
+mod sweep;
+mod tls;
+mod watch;
+
+pub use config::{PostgresConfig, TlsWish, parse_url};
+pub use migrate::{MigrationReport, migrate};
+
+use batch::Batcher;
+use link::Link;
+use room::Room;
+use sessions::NewSession;
+use watch::Watch;
+
+/// Rows that one page of a long list has.
+const PAGE: i64 = 10_000;
+/// How long a sweep removes rows before it leaves the rest to the next one.
+const SWEEP_FOR: Duration = Duration::from_secs(5);
+/// How long a sweep may take in all.
+const SWEEP_MAX: Duration = Duration::from_secs(60);
+
+/// The store.
+pub struct Postgres {
+    provider: &'static dyn Provider,
+    keys: Arc<KeyRing>,
+    cache: Arc<SessionCache>,
+    clock: Arc<dyn Clock>,
+    link: Arc<Link>,
+    puts: Batcher<sessions::Insert>,
+    claims: Batcher<nonces::Reserve>,
+    sessions: Room,
+    sealed: Room,
+    inits: Room,
+    /// Which count this process goes by.
+    count_number: AtomicI64,
+    heed_server_clock: bool,
+    /// The key under which all rows were when this process last looked at them.
+    rewrapped: Mutex<String>,
+    _watch: JoinSet<()>,
+}
+
+impl Postgres {
+    /// Opens the database, of which this process may hold what `cache` bounds. A server that cannot be reached does not
+    /// fail this: the store starts down, and comes up by itself.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the server refuses the password, the database, TLS or a privilege; the schema is too old or
+    /// somebody else's; a key of `keys` is another one than the database was written with.
+    pub async fn open(
+        provider: &'static dyn Provider,
+        config: PostgresConfig,
+        keys: Arc<KeyRing>,
+        cache: Arc<SessionCache>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let link = Arc::new(Link::new(&config)?);
+        let puts = Batcher::start(sessions::Insert, link.clone(), &config);
+        let claims = Batcher::start(nonces::Reserve, link.clone(), &config);
+        let (sessions, sealed, inits) =
+            (Room::new(config.sessions_max), Room::new(config.nonces_max), Room::new(config.nonces_max));
+        let heed_server_clock = config.heed_server_clock;
+        let watch = Watch { provider, config, keys: keys.clone(), cache: cache.clone(), link: link.clone() };
+        let begun = match watch.begin().await {
+            Ok(session) => {
+                link.found(true);
+                Some(session)
+            }
+            Err(fault) if fault.stops_a_start() => {
+                return Err(OpenError(format!("{}: {fault}", watch.config.place())));
+            }
+            Err(fault) => {
+                tracing::error!(err = %fault, "{} is away; the store starts without it", watch.config.place());
+                None
+            }
+        };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(watch.run(begun));
+        let count_number = AtomicI64::new(0);
+        let store = Postgres {
+            provider,
+            keys,
+            cache,
+            clock,
+            link,
+            puts,
+            claims,
+            sessions,
+            sealed,
+            inits,
+            count_number,
+            heed_server_clock,
+            rewrapped: Mutex::default(),
+            _watch: tasks,
+        };
+        store.learn_counts().await;
+        Ok(Arc::new(store))
+    }
+
+    /// Finds a session in the database, whatever is at hand.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]; also when the key file lacks the key that a session is wrapped under.
+    pub async fn fetch(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        let (id, provider, keys) = (*id, self.provider, self.keys.as_ref());
+        Ok(self.link.run("get", |lease| sessions::find(lease, id, provider, keys)).await?)
+    }
+
+    /// Revokes a session and tells every process; its end if it was there and not yet revoked. It is then forgotten here
+    /// even if that failed.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn revoke(&self, id: &SessionId) -> Result<Option<u64>, StoreError> {
+        self.cache.revoke(id);
+        let (id, now_ms) = (*id, self.clock.now_ms());
+        let end = self.link.run("delete", |lease| sessions::revoke(lease, id, now_ms)).await?;
+        if end.is_some() {
+            self.sessions.give(1);
+        }
+        Ok(end)
+    }
+
+    async fn rewrap_some(&self, batch: i64) -> Result<usize, StoreError> {
+        let (now_ms, keys) = (self.clock.now_ms(), self.keys.as_ref());
+        let mut after = String::new();
+        // Further only where all of a page could not be unwrapped.
+        loop {
+            let from = after.as_str();
+            let page = self.link.run("put", |lease| rewrap::page(lease, keys, from, now_ms, batch)).await?;
+            match page.last {
+                Some(last) if page.moved == 0 => after = last,
+                _ => return Ok(page.moved),
+            }
+        }
+    }
+
+    /// How many live sessions are wrapped under each key-encryption key, by its id.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn wrapped_under(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let now_ms = self.clock.now_ms();
+        Ok(self.link.run_for("get", SWEEP_MAX, |lease| rewrap::census(lease, now_ms)).await?)
+    }
+
+    async fn learn_counts(&self) {
+        if let Ok(counts) = self.link.run("sweep", sweep::last_counts).await {
+            self.heed(&counts);
+        }
+    }
+
+    /// Goes by a count from now on, unless it does already.
+    fn heed(&self, counts: &sweep::Counts) {
+        if self.count_number.swap(counts.number, Ordering::Relaxed) != counts.number {
+            self.sessions.set(counts.sessions);
+            self.sealed.set(counts.nonces_sealed);
+            self.inits.set(counts.nonces_init);
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        let place = self.sessions.take().ok_or(StoreError::Full)?;
+        let record = session.record();
+        let unavailable = |what: String| StoreError::Unavailable(what);
+        // A text of PostgreSQL holds no NUL; one such row would fail its whole batch.
+        if [&record.client_id, &record.subject].into_iter().flatten().any(|text| text.contains('\0')) {
+            return Err(unavailable("a NUL in a client id or a subject cannot be stored".into()));
+        }
+        let wrapped = self.keys.wrap(&record.id, &record.key).map_err(|err| unavailable(err.to_string()))?;
+        let ticket = self.cache.ticket();
+        let result = self.puts.commit(NewSession { session: session.clone(), wrapped }).await;
+        link::took("put", begun);
+        result.inspect_err(|_| link::count_failure("put"))?;
+        place.fill();
+        self.cache.keep(&session, ticket);
+        Ok(())
+    }
+
+    async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        let stale = match self.cache.get(id) {
+            Some(held) if held.is_fresh => return Ok(Some(held.session)),
+            Some(held) => Some(held.session),
+            None if self.cache.is_revoked(id) => return Ok(None),
+            None => None,
+        };
+        let ticket = self.cache.ticket();
+        match self.fetch(id).await {
+            Ok(Some(session)) => Ok(self.cache.keep(&session, ticket).then_some(session)),
+            Ok(None) => {
+                if stale.is_some() {
+                    self.cache.revoke(id);
+                }
+                Ok(None)
+            }
+            // Nobody can be asked: what is at hand is good, unless its revocation was heard of meanwhile.
+            Err(err) => match stale {
+                Some(session) if !self.cache.is_revoked(id) => Ok(Some(session)),
+                _ => Err(err),
+            },
+        }
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
+        Ok(self.revoke(id).await?.is_some())
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
+        self.record(claim).await?;
+        Ok(Fresh::reserved(claim))
+    }
+
+    async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
+        self.cache.sweep(now_ms);
+        let count_max = (self.sessions.count_max(), self.sealed.count_max());
+        let heed_server_clock = self.heed_server_clock;
+        let order = sweep::Order { now_ms, heed_server_clock, time: SWEEP_FOR, count_max };
+        let swept = self.link.run_for("sweep", SWEEP_MAX, |lease| sweep::sweep(lease, order));
+        let swept = swept.await?;
+        self.sessions.give(i64::try_from(swept.sessions).unwrap_or(0));
+        self.heed(&swept.counts);
+        Ok(swept.sessions)
+    }
+
+    async fn rewrap(&self, count_max: usize) -> Result<usize, StoreError> {
+        self.keys.reload_if_changed();
+        let active_id = self.keys.active_id();
+        if *self.rewrapped.lock() == active_id {
+            return Ok(0);
+        }
+        let count = self.rewrap_some(i64::try_from(count_max).unwrap_or(i64::MAX)).await?;
+        if count == 0 {
+            *self.rewrapped.lock() = active_id;
+        }
+        Ok(count)
+    }
+
+    fn status(&self) -> Status {
+        let up = self.link.is_up();
+        let mut pool = self.link.pool();
+        pool.waiting += self.puts.waiting() + self.claims.waiting();
+        Status {
+            kind: "postgres",
+            up,
+            postgres: if up { Part::Up } else { Part::Down },
+            redis: Part::Unused,
+            sessions: self.sessions.len(),
+            nonces: (self.sealed.len(), self.inits.len()),
+            pool,
+        }
+    }
+}
+
+#[async_trait]
+impl Durable for Postgres {
+    async fn record(&self, claim: &Claim) -> Result<(), ReserveError> {
+        let begun = Instant::now();
+        // Fails at once: a request that must not be let through need not wait to hear so.
+        self.link.expect_there("reserve")?;
+        let room = if claim.is_sealed() { &self.sealed } else { &self.inits };
+        let Some(place) = room.take() else {
+            let key = claim.key();
+            let is_taken = self.link.run("reserve", |lease| nonces::is_taken(lease, key)).await?;
+            return Err(if is_taken { ReserveError::Replayed } else { ReserveError::Full });
+        };
+        let result = self.claims.commit(*claim).await;
+        link::took("reserve", begun);
+        // One that was seen before is no failure of the store.
+        result.inspect_err(|err| {
+            if matches!(err, ReserveError::Unavailable(_)) {
+                link::count_failure("reserve");
+            }
+        })?;
+        place.fill();
+        Ok(())
+    }
+
+    async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<Recorded>, StoreError> {
+        let mut all: Vec<Recorded> = Vec::new();
+        loop {
+            let after = all.last().map(|last| last.key.0.to_vec()).unwrap_or_default();
+            let after = after.as_slice();
+            let page = self.link.run("get", |lease| nonces::recorded_after(lease, after, stamp_ms, now_ms, PAGE));
+            let page = page.await?;
+            let is_last = page.len() < usize::try_from(PAGE).unwrap_or(0);
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn revoked(&self, now_ms: u64) -> Result<Vec<(SessionId, u64)>, StoreError> {
+        let mut all: Vec<(SessionId, u64)> = Vec::new();
+        loop {
+            let after = all.last().map(|(id, _)| id.to_string()).unwrap_or_default();
+            let after = after.as_str();
+            let page = self.link.run("get", |lease| sessions::revoked_after(lease, after, now_ms, PAGE)).await?;
+            let is_last = page.len() < usize::try_from(PAGE).unwrap_or(0);
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres").field("status", &self.status()).finish_non_exhaustive()
+    }
+}

@@ -135,7 +135,7 @@ impl Shared {
     fn decode(&self, id: &SessionId, value: &[u8]) -> Option<Arc<Session>> {
         let (expires, row) = value.split_first_chunk::<8>()?;
         match row::decode(&row::session_key(u64::from_be_bytes(*expires), id), row, &self.keys) {
-            Ok(record) => Session::new(self.provider, record).ok().map(Arc::new),
+            Ok((record, _)) => Session::new(self.provider, record).ok().map(Arc::new),
             Err(err) => {
                 let is_unknown = matches!(err, row::RowError::Key(UnwrapError::UnknownKek(_)));
                 tracing::error!(%err, is_unknown, "a session in Redis cannot be read");

@@ -4,12 +4,15 @@
 //! taken out when the last session wrapped under it has expired. One key wraps at most 2^32 sessions with random IVs
 //! (SP 800-38D section 8.3): rotate before.
 
-use std::fmt;
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+mod file;
 
+use std::fmt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use sealway_proto::crypto::{AeadKey, Provider};
 use sealway_proto::limits::{IV_LEN, KEY_LEN, TAG_LEN};
 use sealway_proto::session::SessionKey;
@@ -17,8 +20,11 @@ use sealway_proto::wire::{SessionId, base64};
 use sealway_runtime::config::{ConfigError, read_bounded};
 use zeroize::{Zeroize, Zeroizing};
 
+pub use file::{add, make_first};
+
 const ID_LEN_MAX: usize = 32;
 const KEYS_MAX: usize = 16;
+const FILE_LEN_MAX: u64 = 64 * 1024;
 
 /// A wrapped session key, as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,11 +46,35 @@ pub enum UnwrapError {
     Damaged,
 }
 
-/// The keys of a key file.
+/// The keys of a key file, or of an environment variable.
 pub struct KeyRing {
     provider: &'static dyn Provider,
-    file: PathBuf,
-    keys: Vec<(String, Box<dyn AeadKey>)>,
+    source: KekSource,
+    keys: ArcSwap<Vec<Kek>>,
+    read: Mutex<Option<Version>>,
+}
+
+/// Where keys come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KekSource {
+    /// A file, read again when it changes.
+    File(PathBuf),
+    /// An environment variable with the same lines; it cannot change while the process runs.
+    Env(String),
+}
+
+impl fmt::Display for KekSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KekSource::File(path) => path.display().fmt(f),
+            KekSource::Env(name) => write!(f, "the environment variable {name}"),
+        }
+    }
+}
+
+struct Kek {
+    id: String,
+    aead: Box<dyn AeadKey>,
 }
 
 impl KeyRing {
@@ -53,73 +83,74 @@ impl KeyRing {
     /// # Errors
     /// [`ConfigError`], naming file and line, never what a key is.
     pub fn load(provider: &'static dyn Provider, path: &Path) -> Result<Self, ConfigError> {
-        let text = Zeroizing::new(read_bounded(path, 64 * 1024)?);
-        if let Ok(meta) = std::fs::metadata(path)
-            && meta.permissions().mode() & 0o077 != 0
-        {
-            tracing::warn!(file = %path.display(), "the key file can be read by others than its owner; chmod 600 it");
-        }
-        let fail = |line: usize, what: &str| ConfigError(format!("{}:{line}: {what}", path.display()));
-        let mut keys: Vec<(String, Box<dyn AeadKey>)> = Vec::new();
-        for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let (id, key) = line.split_once(' ').ok_or_else(|| fail(number, "expected \"id base64-key\""))?;
-            let id_ok = (1..=ID_LEN_MAX).contains(&id.len())
-                && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-            if !id_ok {
-                return Err(fail(number, "a key id has 1 to 32 letters, digits, - or _"));
-            }
-            if keys.iter().any(|(known, _)| known == id) {
-                return Err(fail(number, "the key id stands twice"));
-            }
-            let mut key: [u8; KEY_LEN] = base64::decode_array(key.trim())
-                .map_err(|_| fail(number, "expected 32 bytes in base64 after the key id"))?;
-            let aead = provider.aes256_gcm(&key);
-            key.zeroize();
-            keys.push((id.to_owned(), aead.map_err(|err| fail(number, &err.to_string()))?));
-        }
-        if keys.is_empty() || keys.len() > KEYS_MAX {
-            return Err(fail(1, "expected 1 to 16 keys"));
-        }
-        Ok(KeyRing { provider, file: path.to_owned(), keys })
+        KeyRing::open(provider, KekSource::File(path.to_owned()))
     }
 
-    /// Makes a key file with one new key, readable by its owner alone. An existing file is left alone.
+    /// Reads keys from where they are.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the file.
-    pub fn generate(provider: &'static dyn Provider, path: &Path) -> Result<(), ConfigError> {
-        let fail = |what: String| ConfigError(format!("cannot make the key file {}: {what}", path.display()));
-        let mut random = Zeroizing::new([0_u8; KEY_LEN + 4]);
-        provider.fill_random(random.as_mut_slice()).map_err(|err| fail(err.to_string()))?;
-        let (key, id) = random.split_at(KEY_LEN);
-        let id = u32::from_be_bytes([id[0], id[1], id[2], id[3]]);
-        let line = Zeroizing::new(format!("kek-{id:08x} {}\n", base64::encode(key)));
-        // Under another name first: a crash half-way must not leave a file that looks like a key file. The link fails
-        // where there is one already.
-        let unfinished = path.with_extension(format!("{id:08x}.tmp"));
-        let made =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished).and_then(|mut file| {
-                file.write_all(line.as_bytes())?;
-                file.sync_all()?;
-                std::fs::hard_link(&unfinished, path)?;
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                std::fs::File::open(folder)?.sync_all()
-            });
-        let _ = std::fs::remove_file(&unfinished);
-        made.map_err(|err| fail(err.to_string()))
+    /// [`ConfigError`], naming file or variable and line, never what a key is.
+    pub fn open(provider: &'static dyn Provider, source: KekSource) -> Result<Self, ConfigError> {
+        let (keys, read) = read(provider, &source)?;
+        Ok(KeyRing { provider, source, keys: ArcSwap::from_pointee(keys), read: Mutex::new(read) })
     }
 
-    /// The file that it was read from.
-    pub fn file(&self) -> &Path {
-        &self.file
+    /// Reads the file again if it has changed; whether another key wraps from now on. A file that cannot be read, or that
+    /// holds another key under a known id, leaves the old keys in force.
+    pub fn reload_if_changed(&self) -> bool {
+        let KekSource::File(path) = &self.source else { return false };
+        let mut known = self.read.lock();
+        if *known == version(path) {
+            return false;
+        }
+        match read(self.provider, &self.source).and_then(|(keys, version)| Ok((self.fitting(keys)?, version))) {
+            Ok((keys, version)) => {
+                *known = version;
+                let before = self.active_id();
+                tracing::info!(
+                    keys = keys.len(),
+                    active = keys.first().map(|kek| kek.id.as_str()),
+                    "key file read again"
+                );
+                self.keys.store(keys.into());
+                before != self.active_id()
+            }
+            Err(err) => {
+                tracing::error!(%err, "the key file was not read again; the old keys stay");
+                false
+            }
+        }
+    }
+
+    /// Keys that agree with those in force: an id must never come to mean another key.
+    fn fitting(&self, keys: Vec<Kek>) -> Result<Vec<Kek>, ConfigError> {
+        for kek in self.keys.load().iter() {
+            let Some(again) = keys.iter().find(|again| again.id == kek.id) else { continue };
+            let (iv, mut text) = ([0_u8; IV_LEN], [0_u8; 1 + TAG_LEN]);
+            // An IV that no session uses twice with anything else: the text is fixed, so nothing is told.
+            let tag = kek.aead.seal_in_place(&iv, b"the same key", &mut text[..1]);
+            let tag = tag.map_err(|err| ConfigError(err.to_string()))?;
+            text[1..].copy_from_slice(&tag);
+            if again.aead.open_in_place(&iv, b"the same key", &mut text).is_err() {
+                return Err(ConfigError(format!("{}: key \"{}\" is another one than before", self.source, kek.id)));
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Where the keys come from.
+    pub fn source(&self) -> &KekSource {
+        &self.source
     }
 
     /// The id of the key that wraps.
-    pub fn active_id(&self) -> &str {
-        self.keys.first().map_or("", |(id, _)| id)
+    pub fn active_id(&self) -> String {
+        self.keys.load().first().map(|kek| kek.id.clone()).unwrap_or_default()
+    }
+
+    /// The ids of all keys, the one that wraps first.
+    pub fn ids(&self) -> Vec<String> {
+        self.keys.load().iter().map(|kek| kek.id.clone()).collect()
     }
 
     /// Wraps a session's key.
@@ -127,18 +158,19 @@ impl KeyRing {
     /// # Errors
     /// [`sealway_proto::Error::Provider`].
     pub fn wrap(&self, session: &SessionId, key: &SessionKey) -> Result<Wrapped, sealway_proto::Error> {
-        let (kek_id, kek) = self.keys.first().ok_or(sealway_proto::Error::Provider)?;
+        let keys = self.keys.load();
+        let kek = keys.first().ok_or(sealway_proto::Error::Provider)?;
         let mut bytes = [0_u8; IV_LEN + KEY_LEN + TAG_LEN];
         let mut iv = [0_u8; IV_LEN];
         self.provider.fill_random(&mut iv)?;
         bytes[..IV_LEN].copy_from_slice(&iv);
         bytes[IV_LEN..IV_LEN + KEY_LEN].copy_from_slice(key.expose());
-        let sealed = kek.seal_in_place(&iv, session.as_str().as_bytes(), &mut bytes[IV_LEN..IV_LEN + KEY_LEN]);
+        let sealed = kek.aead.seal_in_place(&iv, session.as_str().as_bytes(), &mut bytes[IV_LEN..IV_LEN + KEY_LEN]);
         if sealed.is_err() {
             bytes.zeroize();
         }
         bytes[IV_LEN + KEY_LEN..].copy_from_slice(&sealed?);
-        Ok(Wrapped { kek_id: kek_id.clone(), bytes })
+        Ok(Wrapped { kek_id: kek.id.clone(), bytes })
     }
 
     /// Unwraps a session's key.
@@ -146,11 +178,12 @@ impl KeyRing {
     /// # Errors
     /// [`UnwrapError`].
     pub fn unwrap(&self, session: &SessionId, wrapped: &Wrapped) -> Result<SessionKey, UnwrapError> {
-        let kek = self.keys.iter().find(|(id, _)| *id == wrapped.kek_id);
-        let (_, kek) = kek.ok_or_else(|| UnwrapError::UnknownKek(wrapped.kek_id.clone()))?;
+        let keys = self.keys.load();
+        let kek = keys.iter().find(|kek| kek.id == wrapped.kek_id);
+        let kek = kek.ok_or_else(|| UnwrapError::UnknownKek(wrapped.kek_id.clone()))?;
         let mut bytes = Zeroizing::new(wrapped.bytes);
         let (iv, sealed) = bytes.split_first_chunk_mut::<IV_LEN>().ok_or(UnwrapError::Damaged)?;
-        kek.open_in_place(iv, session.as_str().as_bytes(), sealed).map_err(|_| UnwrapError::Damaged)?;
+        kek.aead.open_in_place(iv, session.as_str().as_bytes(), sealed).map_err(|_| UnwrapError::Damaged)?;
         let mut key = [0_u8; KEY_LEN];
         key.copy_from_slice(&sealed[..KEY_LEN]);
         let session_key = SessionKey::from_bytes(key);
@@ -161,12 +194,69 @@ impl KeyRing {
 
 impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.keys.iter().map(|(id, _)| id)).finish()
+        f.debug_list().entries(self.ids()).finish()
     }
+}
+
+/// The keys, and the file's version before they were read.
+fn read(provider: &'static dyn Provider, source: &KekSource) -> Result<(Vec<Kek>, Option<Version>), ConfigError> {
+    match source {
+        KekSource::File(path) => {
+            let version = version(path);
+            let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
+            if let Ok(meta) = std::fs::metadata(path)
+                && meta.permissions().mode() & 0o077 != 0
+            {
+                tracing::warn!(file = %path.display(), "the key file can be read by others than its owner; chmod 600 it");
+            }
+            Ok((parse(provider, source, &text)?, version))
+        }
+        KekSource::Env(name) => {
+            let text = std::env::var(name).map_err(|_| ConfigError(format!("{source} is not set, or not text")))?;
+            Ok((parse(provider, source, &Zeroizing::new(text))?, None))
+        }
+    }
+}
+
+/// What changes with a file: its time alone is too coarse for two changes in a row.
+type Version = (SystemTime, u64, u64);
+
+fn version(path: &Path) -> Option<Version> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.modified().ok()?, meta.ino(), meta.len()))
+}
+
+fn parse(provider: &'static dyn Provider, source: &KekSource, text: &str) -> Result<Vec<Kek>, ConfigError> {
+    let fail = |line: usize, what: &str| ConfigError(format!("{source}:{line}: {what}"));
+    let mut keys: Vec<Kek> = Vec::new();
+    for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (id, key) = line.split_once(' ').ok_or_else(|| fail(number, "expected \"id base64-key\""))?;
+        let id_ok = (1..=ID_LEN_MAX).contains(&id.len())
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        if !id_ok {
+            return Err(fail(number, "a key id has 1 to 32 letters, digits, - or _"));
+        }
+        if keys.iter().any(|known| known.id == id) {
+            return Err(fail(number, "the key id stands twice"));
+        }
+        let mut key: [u8; KEY_LEN] = base64::decode_array(key.trim())
+            .map_err(|_| fail(number, "expected 32 bytes in base64 after the key id"))?;
+        let aead = provider.aes256_gcm(&key);
+        key.zeroize();
+        keys.push(Kek { id: id.to_owned(), aead: aead.map_err(|err| fail(number, &err.to_string()))? });
+    }
+    if keys.is_empty() || keys.len() > KEYS_MAX {
+        return Err(fail(1, "expected 1 to 16 keys"));
+    }
+    Ok(keys)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::sync::{Arc, Mutex};
 
     use sealway_proto::crypto::default_provider;
@@ -217,7 +307,7 @@ mod tests {
         let session_key = SessionKey::from_bytes([5; KEY_LEN]);
         let old = load(&format!("old {}\r\n", key(1))).unwrap();
         let both = load(&format!("new {}\r\nold {}\r\n", key(2), key(1))).unwrap();
-        assert_eq!((old.active_id(), both.active_id()), ("old", "new"));
+        assert_eq!((old.active_id().as_str(), both.active_id().as_str()), ("old", "new"));
         let (one, two) = (old.wrap(&id, &session_key).unwrap(), both.wrap(&id, &session_key).unwrap());
         assert_eq!((one.kek_id.as_str(), two.kek_id.as_str()), ("old", "new"));
         for wrapped in [&one, &two] {

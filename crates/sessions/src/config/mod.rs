@@ -1,5 +1,8 @@
 //! `sessions:`, `replay:` and `compat:` of the configuration: as written (`Raw…`), then checked.
 
+mod open;
+mod stores;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +16,23 @@ use sealway_runtime::config::{ConfigError, Problems, read_secret, relative_to};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{Authority, KeyEndpoint, Policy};
-use crate::kek::KeyRing;
-use crate::store::{Embedded, Memory, MemoryLimits, Store};
+use crate::peer::PeerSecret;
+use crate::store::MemoryLimits;
+use crate::store::remote::{self, RemoteConfig};
 use crate::token::{TokenPolicy, TokenVerifier};
+use remote::config::RawRemote;
+use stores::{RawServers, ServerSettings};
+pub use stores::{StoreUrl, redact};
 
 /// `sessions:` as written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawSessions {
     store: Option<String>,
+    postgres: Option<stores::RawPostgres>,
+    redis: Option<stores::RawRedis>,
+    remote: Option<RawRemote>,
+    cache: Option<stores::RawCache>,
     kek_file: Option<String>,
     allow_generated_kek: Option<bool>,
     sessions_max: Option<usize>,
@@ -31,6 +42,7 @@ pub struct RawSessions {
     authenticated_inits_per_minute: Option<u32>,
     tokens: Option<RawTokens>,
     key_endpoint_secret_file: Option<String>,
+    authority_secret_file: Option<String>,
     store_deadline_ms: Option<u64>,
 }
 
@@ -76,15 +88,15 @@ pub struct RawReplay {
 #[serde(deny_unknown_fields)]
 pub struct RawCompat {
     open_key_endpoint: Option<bool>,
+    nonce_fallback: Option<RawFallback>,
 }
 
-/// Where sessions are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreUrl {
-    /// `memory:`
+/// What takes nonces while Redis is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum RawFallback {
     Memory,
-    /// `file:PATH`
-    File(PathBuf),
+    None,
 }
 
 /// Checked. Holds no secret: those are read from their files when the authority starts.
@@ -92,6 +104,8 @@ pub enum StoreUrl {
 pub struct SessionsConfig {
     /// Where sessions are kept.
     pub store: StoreUrl,
+    servers: ServerSettings,
+    remote: Option<RemoteConfig>,
     /// The key-encryption keys; beside the store unless set.
     pub kek_file: Option<PathBuf>,
     /// Whether a missing key file is made.
@@ -103,6 +117,7 @@ pub struct SessionsConfig {
     authenticated_inits_per_minute: u32,
     tokens: Option<TokenPolicy>,
     key_endpoint_secret_file: Option<PathBuf>,
+    authority_secret_file: Option<PathBuf>,
     open_key_endpoint: bool,
     window_ms: u64,
     nonce_ttl_ms: u64,
@@ -119,17 +134,46 @@ pub fn resolve(
     problems: &mut Problems,
 ) -> SessionsConfig {
     let mut warnings = Vec::new();
-    let store = match sessions.store.as_deref().unwrap_or("memory:") {
-        "memory:" => StoreUrl::Memory,
-        url => match url.strip_prefix("file:") {
-            Some(path) if !path.is_empty() => StoreUrl::File(relative_to(file, path)),
-            _ => {
-                let scheme = url.split(':').next().unwrap_or_default();
-                problems.add("sessions.store", format!("no such store \"{scheme}:\"; expected memory: or file:PATH"));
-                StoreUrl::Memory
-            }
-        },
+    let store = StoreUrl::parse(sessions.store.as_deref().unwrap_or("memory:"), file, problems);
+    let fall_back = compat.nonce_fallback == Some(RawFallback::Memory);
+    let raw = RawServers {
+        postgres: sessions.postgres.as_ref(),
+        redis: sessions.redis.as_ref(),
+        cache: sessions.cache.as_ref(),
+        fall_back,
     };
+    let servers = ServerSettings::resolve(&raw, &store, file, problems);
+    let raw_remote = sessions.remote.clone().unwrap_or_default();
+    let remote = match &store {
+        StoreUrl::Remote(url) => Some(remote::config::resolve(url, &raw_remote, file, problems, &mut warnings)),
+        _ if sessions.remote.is_some() => {
+            problems.add("sessions.remote", "sessions.store names no authority, so this has no effect; take it out");
+            None
+        }
+        _ => None,
+    };
+    if fall_back {
+        warnings.push(
+            "compat.nonce_fallback: memory: while Redis is away each process takes nonces into its own memory, so a request \
+             can be replayed once at every other process"
+                .into(),
+        );
+    }
+    let store_deadline_ms =
+        problems.bounded("sessions.store_deadline_ms", sessions.store_deadline_ms, 2000, 10..=60_000);
+    let deadlines = [
+        ("postgres", store.postgres().map(|_| servers.postgres.deadline)),
+        ("redis", store.redis().map(|_| servers.redis.deadline)),
+        ("remote", remote.as_ref().map(|remote| remote.deadline)),
+    ];
+    for (section, deadline) in deadlines {
+        if deadline.is_some_and(|deadline| deadline.as_millis() >= u128::from(store_deadline_ms)) {
+            warnings.push(format!(
+                "sessions.{section}.deadline_ms is not below sessions.store_deadline_ms, {store_deadline_ms}, which cuts it \
+                 short: the log will not say what was slow"
+            ));
+        }
+    }
     let window_ms = problems.bounded("replay.window_ms", replay.window_ms, WINDOW_MS_DEFAULT, 1..=WINDOW_MS_MAX);
     let nonce_ttl_ms =
         problems.bounded("replay.nonce_ttl_ms", replay.nonce_ttl_ms, 2 * window_ms, 1..=10 * WINDOW_MS_MAX);
@@ -184,6 +228,8 @@ pub fn resolve(
     }
     SessionsConfig {
         store,
+        servers,
+        remote,
         kek_file: sessions.kek_file.as_deref().map(|path| relative_to(file, path)),
         allow_generated_kek: sessions.allow_generated_kek.unwrap_or(false),
         limits,
@@ -193,15 +239,11 @@ pub fn resolve(
         authenticated_inits_per_minute: sessions.authenticated_inits_per_minute.unwrap_or(30),
         tokens,
         key_endpoint_secret_file: sessions.key_endpoint_secret_file.as_deref().map(|path| relative_to(file, path)),
+        authority_secret_file: sessions.authority_secret_file.as_deref().map(|path| relative_to(file, path)),
         open_key_endpoint,
         window_ms,
         nonce_ttl_ms: nonce_ttl_ms.max(2 * window_ms),
-        store_deadline_ms: problems.bounded(
-            "sessions.store_deadline_ms",
-            sessions.store_deadline_ms,
-            2000,
-            10..=60_000,
-        ),
+        store_deadline_ms,
         warnings,
     }
 }
@@ -244,16 +286,13 @@ impl SessionsConfig {
     /// Opens the store, reads the secrets and puts the authority together.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the file at fault.
-    pub fn start(&self, provider: &'static dyn Provider, clock: Arc<dyn Clock>) -> Result<Authority, ConfigError> {
-        let store: Arc<dyn Store> = match &self.store {
-            StoreUrl::Memory => Arc::new(Memory::new(self.limits)),
-            StoreUrl::File(path) => {
-                let keys = self.key_ring(provider, path)?;
-                let opened = Embedded::open(provider, path, keys, self.limits, clock.now_ms());
-                Arc::new(opened.map_err(|err| ConfigError(err.to_string()))?)
-            }
-        };
+    /// [`ConfigError`], naming the file or the server at fault.
+    pub async fn start(
+        &self,
+        provider: &'static dyn Provider,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Authority, ConfigError> {
+        let store = self.open_store(provider, &clock).await?;
         let [min_sec, max_sec, default_sec, v1_anonymous_sec, v1_authenticated_sec, wire1_anonymous_sec] = self.ttl;
         let key_endpoint = match &self.key_endpoint_secret_file {
             _ if self.open_key_endpoint => KeyEndpoint::Open,
@@ -262,6 +301,8 @@ impl SessionsConfig {
             ),
             None => KeyEndpoint::Closed,
         };
+        let peer_secret = self.authority_secret_file.as_deref().map(strong_secret).transpose();
+        let peer_secret = peer_secret.map_err(|err| ConfigError(format!("sessions.authority_secret_file: {err}")))?;
         let policy = Policy {
             replay: ReplayPolicy::new(self.window_ms, self.nonce_ttl_ms),
             ttl: TtlPolicy {
@@ -276,27 +317,12 @@ impl SessionsConfig {
             anonymous_inits_per_minute: self.anonymous_inits_per_minute,
             authenticated_inits_per_minute: self.authenticated_inits_per_minute,
             key_endpoint,
+            peer_secret: peer_secret.map(PeerSecret::new),
             tokens: self.tokens.clone().map(TokenVerifier::load).transpose()?,
             store_deadline: Duration::from_millis(self.store_deadline_ms),
             ..Policy::default()
         };
         Ok(Authority::new(provider, store, clock, policy))
-    }
-
-    fn key_ring(&self, provider: &'static dyn Provider, store: &Path) -> Result<KeyRing, ConfigError> {
-        let file = self.kek_file.clone().unwrap_or_else(|| store.with_extension("kek"));
-        if !file.exists() {
-            if !self.allow_generated_kek {
-                return Err(ConfigError(format!(
-                    "sessions.kek_file: there is no key file {}; make one (a line with an id and 32 random bytes in \
-                     base64, mode 0600), or set sessions.allow_generated_kek: true",
-                    file.display()
-                )));
-            }
-            KeyRing::generate(provider, &file)?;
-            tracing::warn!(file = %file.display(), "a key file was made; keep it apart from the store's backups");
-        }
-        KeyRing::load(provider, &file)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The names that the old servers read from the environment, mapped onto ours.
 
+mod stores;
+
 use sealway_runtime::config::{ConfigError, Value};
 
 /// A setting by its dotted path, as `Layers::values` takes it.
@@ -12,8 +14,8 @@ pub(crate) struct OldEnvironment {
     pub(crate) settings: Vec<Setting>,
     /// `PORT`, for a configuration with one listener.
     pub(crate) port: Option<u16>,
-    /// A name that asks for a store that this version does not have.
-    pub(crate) unserved_store: Option<&'static str>,
+    /// PostgreSQL and Redis.
+    pub(crate) stores: Option<stores::OldStores>,
     /// What an operator should know.
     pub(crate) warnings: Vec<String>,
 }
@@ -32,9 +34,6 @@ const INTEGERS: &[(&str, &str, u64, u64)] = &[
     ("MEMORY_NONCE_MAX_SIZE", "replay.nonces_max", 1, 1000),
     ("MEMORY_NONCE_CLEANUP_THRESHOLD", "replay.nonces_cleanup_from", 1, 100),
 ];
-
-/// Any of these asks for PostgreSQL or Redis.
-const STORES: &[&str] = &["POSTGRES_HOST", "DATABASE_HOST", "REDIS_URL", "REDIS_HOST"];
 
 /// Reads the old names. All that is wrong is named at once.
 pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<OldEnvironment, ConfigError> {
@@ -81,7 +80,7 @@ pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<OldEn
         let origins: Vec<String> = origins.split(',').map(|origin| origin.trim().to_owned()).collect();
         old.settings.push(("cors.origins".into(), origins.into()));
     }
-    old.unserved_store = STORES.iter().copied().find(|name| var(name).is_some_and(|text| !text.is_empty()));
+    old.stores = stores::read(&var)?;
     Ok(old)
 }
 

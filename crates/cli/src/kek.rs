@@ -1,0 +1,122 @@
+//! `sealway kek`: the key-encryption keys of a store.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail};
+use sealway_proto::crypto::default_provider;
+use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_sessions::config::{SessionsConfig, StoreUrl};
+use sealway_sessions::kek::{self, KekSource};
+use sealway_sessions::store::Store;
+
+use crate::args::{ConfigFile, KekAction};
+use crate::config;
+
+/// Sessions that are wrapped anew in one transaction.
+const BATCH: usize = 500;
+
+pub(crate) async fn run(action: KekAction) -> anyhow::Result<()> {
+    match action {
+        KekAction::Status(ConfigFile { config }) => status(&config).await,
+        KekAction::Add(ConfigFile { config }) => add(&config),
+        KekAction::Rotate { config: ConfigFile { config }, to } => rotate(&config, to.as_deref()).await,
+    }
+}
+
+fn sessions(file: &Path) -> anyhow::Result<SessionsConfig> {
+    Ok(config::load_checked(file)?.sessions)
+}
+
+fn key_file(config: &SessionsConfig) -> anyhow::Result<PathBuf> {
+    match config.kek_source()? {
+        KekSource::File(path) => Ok(path),
+        KekSource::Env(name) => bail!("the keys are in the environment variable {name}; change it where it is set"),
+    }
+}
+
+async fn status(file: &Path) -> anyhow::Result<()> {
+    let config = sessions(file)?;
+    let ids = config.key_ring(default_provider())?.ids();
+    let wrapped = match config.store.postgres() {
+        Some(_) => Some(config.open_postgres(default_provider(), &clock()).await?.wrapped_under().await?),
+        None => None,
+    };
+    let count = |id: &str| {
+        let count = wrapped.as_ref()?.iter().find(|(known, _)| known == id).map_or(0, |(_, count)| *count);
+        Some(count)
+    };
+    for (index, id) in ids.iter().enumerate() {
+        let role = if index == 0 { "wraps and unwraps" } else { "unwraps" };
+        match count(id) {
+            Some(count) => println!("{id}  {role}, {count} live sessions"),
+            None => println!("{id}  {role}"),
+        }
+    }
+    for (id, count) in wrapped.iter().flatten().filter(|(id, _)| !ids.contains(id)) {
+        println!("{id}  is not in the key file, and {count} live sessions need it");
+    }
+    Ok(())
+}
+
+fn add(file: &Path) -> anyhow::Result<()> {
+    let config = sessions(file)?;
+    let path = key_file(&config)?;
+    let id = kek::add(default_provider(), &path)?;
+    println!("{id} was added to {}, last: it unwraps", path.display());
+    println!("Give the file to every process of this store; each reads it within ten seconds.");
+    println!("Then: sealway kek rotate --to {id}");
+    Ok(())
+}
+
+async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
+    let config = sessions(file)?;
+    if let Some(id) = to {
+        kek::make_first(default_provider(), &key_file(&config)?, id)?;
+        println!("{id} is the first key now");
+    }
+    let first = config.key_ring(default_provider())?.active_id();
+    match &config.store {
+        StoreUrl::File(path) => match config.open_embedded(default_provider(), &clock()) {
+            Ok(store) => rewrap_all(&store, &first).await,
+            Err(err) if err.to_string().contains("another process uses it") => {
+                println!(
+                    "{} is in use: the process that has it open reads the key file within ten seconds,",
+                    path.display()
+                );
+                println!("wraps all its sessions under {first}, and says so in its log.");
+                Ok(())
+            }
+            Err(err) => Err(anyhow!(err)),
+        },
+        url if url.postgres().is_some() => {
+            let store = config.open_postgres(default_provider(), &clock()).await?;
+            rewrap_all(store.as_ref(), &first).await
+        }
+        StoreUrl::Redis(_) => {
+            println!("Sessions in Redis keep the key that they were wrapped under until they end, within the longest");
+            println!("of sessions.ttl. Take the old key out of the file after that.");
+            Ok(())
+        }
+        _ => bail!("this store keeps no wrapped keys"),
+    }
+}
+
+async fn rewrap_all(store: &dyn Store, first: &str) -> anyhow::Result<()> {
+    let mut all = 0;
+    loop {
+        match store.rewrap(BATCH).await? {
+            0 => break,
+            some => all += some,
+        }
+        if all % (20 * BATCH) == 0 {
+            println!("{all} sessions wrapped anew");
+        }
+    }
+    println!("{all} sessions were wrapped anew; all that live are under {first}");
+    Ok(())
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}

@@ -1,0 +1,411 @@
+//! `sessions.store` and the sections of the servers behind it: as written (`Raw…`), then checked.
+//!
+//! A URL may hold a password, as the old servers' environment has it. It is never shown: [`redact`], and `Debug`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sealway_runtime::config::{ConfigError, Problems, read_secret, relative_to};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::store::cache::CacheLimits;
+use crate::store::redis::OnLoss;
+
+/// Between the parts of a store of several servers.
+const AND: &str = " + ";
+const EXPECTED: &str =
+    "expected memory:, file:PATH, postgres://…, redis://…, postgres://… + redis://…, or https://AUTHORITY";
+
+/// `sessions.postgres` as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPostgres {
+    password_file: Option<String>,
+    ca_file: Option<String>,
+    client_cert_file: Option<String>,
+    client_key_file: Option<String>,
+    pool_max: Option<usize>,
+    connect_timeout_ms: Option<u64>,
+    deadline_ms: Option<u64>,
+    batch_max: Option<usize>,
+    batch_wait_us: Option<u64>,
+    migrate: Option<bool>,
+}
+
+/// `sessions.redis` as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRedis {
+    username: Option<String>,
+    password_file: Option<String>,
+    ca_file: Option<String>,
+    client_cert_file: Option<String>,
+    client_key_file: Option<String>,
+    connect_timeout_ms: Option<u64>,
+    deadline_ms: Option<u64>,
+    prefix: Option<String>,
+    on_loss: Option<RawOnLoss>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum RawOnLoss {
+    FailClosed,
+    Local,
+}
+
+/// `sessions.cache` as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCache {
+    sessions_max: Option<usize>,
+    fresh_ms: Option<u64>,
+}
+
+/// A URL whose password is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreAddress(Zeroizing<String>);
+
+impl StoreAddress {
+    fn new(url: &str) -> Self {
+        StoreAddress(Zeroizing::new(url.to_owned()))
+    }
+
+    pub(super) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&redact(&self.0))
+    }
+}
+
+/// Where sessions are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreUrl {
+    /// `memory:`
+    Memory,
+    /// `file:PATH`
+    File(PathBuf),
+    /// `postgres://…`
+    Postgres(StoreAddress),
+    /// `redis://…`, also `rediss:`, `redis+unix:`, `redis-cluster:`, `rediss-cluster:`.
+    Redis(StoreAddress),
+    /// `postgres://… + redis://…`
+    Tiered(StoreAddress, StoreAddress),
+    /// `https://AUTHORITY`
+    Remote(String),
+}
+
+impl StoreUrl {
+    /// Reads `sessions.store`.
+    pub(super) fn parse(text: &str, file: Option<&Path>, problems: &mut Problems) -> Self {
+        let parts: Vec<&str> = text.split(AND).map(str::trim).collect();
+        let wrong = |problems: &mut Problems, what: String| {
+            problems.add("sessions.store", what);
+            StoreUrl::Memory
+        };
+        match (parts.as_slice(), parts.iter().map(|part| Kind::of(part)).collect::<Vec<_>>().as_slice()) {
+            (["memory:"], _) => StoreUrl::Memory,
+            ([url], [Kind::File]) if url.len() > "file:".len() => {
+                StoreUrl::File(relative_to(file, &url["file:".len()..]))
+            }
+            ([url], [Kind::Postgres]) => StoreUrl::Postgres(StoreAddress::new(url)),
+            ([url], [Kind::Redis]) => StoreUrl::Redis(StoreAddress::new(url)),
+            ([url], [Kind::Remote]) => StoreUrl::Remote((*url).to_owned()),
+            ([postgres, redis], [Kind::Postgres, Kind::Redis]) | ([redis, postgres], [Kind::Redis, Kind::Postgres]) => {
+                StoreUrl::Tiered(StoreAddress::new(postgres), StoreAddress::new(redis))
+            }
+            ([url], [Kind::Unknown]) => {
+                let scheme = url.split(':').next().unwrap_or_default();
+                wrong(problems, format!("no such store \"{scheme}:\"; {EXPECTED}"))
+            }
+            ([_], _) => wrong(problems, EXPECTED.to_owned()),
+            _ => wrong(problems, format!("only one postgres:// and one redis:// go together; {EXPECTED}")),
+        }
+    }
+
+    /// Whether other processes may have the same sessions.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, StoreUrl::Postgres(_) | StoreUrl::Redis(_) | StoreUrl::Tiered(..))
+    }
+
+    /// The part that is PostgreSQL.
+    pub fn postgres(&self) -> Option<&StoreAddress> {
+        match self {
+            StoreUrl::Postgres(url) | StoreUrl::Tiered(url, _) => Some(url),
+            _ => None,
+        }
+    }
+
+    /// The part that is Redis.
+    pub fn redis(&self) -> Option<&StoreAddress> {
+        match self {
+            StoreUrl::Redis(url) | StoreUrl::Tiered(_, url) => Some(url),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    File,
+    Postgres,
+    Redis,
+    Remote,
+    Unknown,
+}
+
+impl Kind {
+    fn of(url: &str) -> Kind {
+        match url.split(':').next().unwrap_or_default() {
+            "file" => Kind::File,
+            "postgres" | "postgresql" => Kind::Postgres,
+            "redis" | "rediss" | "redis+unix" | "redis-cluster" | "rediss-cluster" => Kind::Redis,
+            "http" | "https" => Kind::Remote,
+            _ => Kind::Unknown,
+        }
+    }
+}
+
+/// `sessions.store` without its passwords.
+pub fn redact(text: &str) -> String {
+    text.split(AND).map(redact_one).collect::<Vec<_>>().join(AND)
+}
+
+fn redact_one(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    // To the last @: a password that was not encoded may hold one itself.
+    let rest = match rest.rsplit_once('@') {
+        Some((user, host)) => {
+            let name = user.split(':').next().unwrap_or_default();
+            let password = if user.contains(':') { ":***" } else { "" };
+            format!("{name}{password}@{host}")
+        }
+        None => rest.to_owned(),
+    };
+    let hide = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if name.contains("password") => format!("{name}=***"),
+        _ => pair.to_owned(),
+    };
+    let query = query.split('&').map(hide).collect::<Vec<_>>().join("&");
+    if query.is_empty() { format!("{scheme}://{rest}") } else { format!("{scheme}://{rest}?{query}") }
+}
+
+/// Files that let this process into a server, and the server prove itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Access {
+    pub(super) password_file: Option<PathBuf>,
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl Access {
+    fn resolve(
+        section: &str,
+        [password, ca, cert, key]: [&Option<String>; 4],
+        file: Option<&Path>,
+        problems: &mut Problems,
+    ) -> Self {
+        let path = |path: &Option<String>| path.as_deref().map(|path| relative_to(file, path));
+        let identity = match (path(cert), path(key)) {
+            (Some(cert), Some(key)) => Some((cert, key)),
+            (None, None) => None,
+            _ => {
+                problems.add(section, "client_cert_file and client_key_file go together");
+                None
+            }
+        };
+        Access { password_file: path(password), ca_file: path(ca), identity }
+    }
+
+    pub(super) fn password(&self) -> Result<Option<Zeroizing<String>>, ConfigError> {
+        self.password_file.as_deref().map(|file| read_secret(file).map(Zeroizing::new)).transpose()
+    }
+
+    pub(super) fn names_certificates(&self) -> bool {
+        self.ca_file.is_some() || self.identity.is_some()
+    }
+
+    pub(super) fn identity(&self) -> Option<(&Path, &Path)> {
+        self.identity.as_ref().map(|(cert, key)| (cert.as_path(), key.as_path()))
+    }
+}
+
+/// `sessions.postgres`, checked.
+#[derive(Clone, Debug)]
+pub(super) struct PostgresSettings {
+    pub(super) access: Access,
+    pub(super) pool_max: usize,
+    pub(super) connect_timeout: Duration,
+    pub(super) deadline: Duration,
+    pub(super) batch_max: usize,
+    pub(super) batch_wait: Duration,
+    pub(super) migrate: bool,
+}
+
+/// `sessions.redis`, checked.
+#[derive(Clone, Debug)]
+pub(super) struct RedisSettings {
+    pub(super) access: Access,
+    pub(super) username: Option<String>,
+    pub(super) connect_timeout: Duration,
+    pub(super) deadline: Duration,
+    pub(super) prefix: String,
+    pub(super) on_loss: OnLoss,
+}
+
+/// The three sections.
+#[derive(Clone, Debug)]
+pub(super) struct ServerSettings {
+    pub(super) postgres: PostgresSettings,
+    pub(super) redis: RedisSettings,
+    pub(super) cache: CacheLimits,
+}
+
+pub(super) struct RawServers<'a> {
+    pub(super) postgres: Option<&'a RawPostgres>,
+    pub(super) redis: Option<&'a RawRedis>,
+    pub(super) cache: Option<&'a RawCache>,
+    /// `compat.nonce_fallback: memory`.
+    pub(super) fall_back: bool,
+}
+
+impl ServerSettings {
+    pub(super) fn resolve(
+        raw: &RawServers<'_>,
+        store: &StoreUrl,
+        file: Option<&Path>,
+        problems: &mut Problems,
+    ) -> Self {
+        for (section, is_there, is_used) in [
+            ("sessions.postgres", raw.postgres.is_some(), store.postgres().is_some()),
+            ("sessions.redis", raw.redis.is_some(), store.redis().is_some()),
+            ("compat.nonce_fallback", raw.fall_back, store.redis().is_some()),
+        ] {
+            if is_there && !is_used {
+                problems.add(section, "sessions.store has no such part, so this has no effect; take it out");
+            }
+        }
+        let postgres = resolve_postgres(&raw.postgres.cloned().unwrap_or_default(), file, problems);
+        let redis = resolve_redis(&raw.redis.cloned().unwrap_or_default(), raw.fall_back, file, problems);
+        let raw = raw.cache.cloned().unwrap_or_default();
+        let defaults = CacheLimits::default();
+        let fresh_ms = defaults.fresh.as_millis() as u64;
+        let cache = CacheLimits {
+            sessions_max: problems.bounded(
+                "sessions.cache.sessions_max",
+                raw.sessions_max,
+                defaults.sessions_max,
+                1..=10_000_000,
+            ),
+            fresh: millis(problems.bounded("sessions.cache.fresh_ms", raw.fresh_ms, fresh_ms, 0..=3_600_000)),
+        };
+        ServerSettings { postgres, redis, cache }
+    }
+}
+
+fn resolve_postgres(raw: &RawPostgres, file: Option<&Path>, problems: &mut Problems) -> PostgresSettings {
+    let files = [&raw.password_file, &raw.ca_file, &raw.client_cert_file, &raw.client_key_file];
+    let access = Access::resolve("sessions.postgres", files, file, problems);
+    let ms = |problems: &mut Problems, name: &str, value, default| {
+        millis(problems.bounded(&format!("sessions.postgres.{name}"), value, default, 10..=60_000))
+    };
+    PostgresSettings {
+        access,
+        pool_max: problems.bounded("sessions.postgres.pool_max", raw.pool_max, 10, 4..=1000),
+        connect_timeout: ms(problems, "connect_timeout_ms", raw.connect_timeout_ms, 1000),
+        deadline: ms(problems, "deadline_ms", raw.deadline_ms, 1500),
+        batch_max: problems.bounded("sessions.postgres.batch_max", raw.batch_max, 256, 1..=10_000),
+        batch_wait: Duration::from_micros(problems.bounded(
+            "sessions.postgres.batch_wait_us",
+            raw.batch_wait_us,
+            0,
+            0..=100_000,
+        )),
+        migrate: raw.migrate.unwrap_or(false),
+    }
+}
+
+fn resolve_redis(raw: &RawRedis, fall_back: bool, file: Option<&Path>, problems: &mut Problems) -> RedisSettings {
+    let files = [&raw.password_file, &raw.ca_file, &raw.client_cert_file, &raw.client_key_file];
+    let access = Access::resolve("sessions.redis", files, file, problems);
+    let ms = |problems: &mut Problems, name: &str, value, default| {
+        millis(problems.bounded(&format!("sessions.redis.{name}"), value, default, 10..=60_000))
+    };
+    let prefix = raw.prefix.clone().unwrap_or_else(|| "sealway".into());
+    let is_fit = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
+    if !(1..=64).contains(&prefix.len()) || !prefix.bytes().all(is_fit) {
+        problems.add("sessions.redis.prefix", "expected 1 to 64 letters, digits, - _ . or :");
+    }
+    let on_loss = match raw.on_loss {
+        Some(RawOnLoss::FailClosed) if fall_back => {
+            problems.add("sessions.redis.on_loss", "fail_closed contradicts compat.nonce_fallback: memory; choose one");
+            OnLoss::FailClosed
+        }
+        Some(RawOnLoss::Local) => OnLoss::Local,
+        _ if fall_back => OnLoss::Local,
+        _ => OnLoss::FailClosed,
+    };
+    RedisSettings {
+        access,
+        username: raw.username.clone(),
+        connect_timeout: ms(problems, "connect_timeout_ms", raw.connect_timeout_ms, 1000),
+        deadline: ms(problems, "deadline_ms", raw.deadline_ms, 500),
+        prefix,
+        on_loss,
+    }
+}
+
+fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_shown() {
+        for (url, shown) in [
+            ("memory:", "memory:"),
+            ("file:a@b:c", "file:a@b:c"),
+            ("postgres://u:s3cret@h/db?sslmode=disable", "postgres://u:***@h/db?sslmode=disable"),
+            ("postgres://u@h/db", "postgres://u@h/db"),
+            ("postgres://u:s3c@ret/s3cret@h:1/db", "postgres://u:***@h:1/db"),
+            ("postgres://h/db?user=u&password=s3cret", "postgres://h/db?user=u&password=***"),
+            ("redis://:s3cret@h:6379/0", "redis://:***@h:6379/0"),
+            ("postgres://u:s3cret@h/db + rediss://x:s3cret@r", "postgres://u:***@h/db + rediss://x:***@r"),
+        ] {
+            assert_eq!(redact(url), shown);
+            assert!(!format!("{:?}", StoreAddress::new(url)).contains("s3cret"));
+        }
+    }
+
+    #[test]
+    fn every_kind_of_store_is_told_by_its_url_and_what_is_none_is_named() {
+        let parse = |text: &str| {
+            let mut problems = Problems::default();
+            let url = StoreUrl::parse(text, None, &mut problems);
+            problems.into_result().map(|()| url).map_err(|err| err.to_string())
+        };
+        assert_eq!(parse("memory:"), Ok(StoreUrl::Memory));
+        assert_eq!(parse("file:x"), Ok(StoreUrl::File("x".into())));
+        assert!(matches!(parse("postgresql:///db?host=/run"), Ok(StoreUrl::Postgres(_))));
+        assert!(matches!(parse("redis+unix:///run/redis.sock"), Ok(StoreUrl::Redis(_))));
+        assert!(matches!(parse("https://authority:3001"), Ok(StoreUrl::Remote(_))));
+        let (postgres, redis) = (StoreAddress::new("postgres://p"), StoreAddress::new("redis-cluster://r:1,s:2"));
+        let tiered = StoreUrl::Tiered(postgres, redis);
+        assert_eq!(parse("postgres://p + redis-cluster://r:1,s:2"), Ok(tiered.clone()));
+        assert_eq!(parse("redis-cluster://r:1,s:2 + postgres://p"), Ok(tiered));
+        for bad in ["", "file:", "mysql://x", "postgres://a + postgres://b", "memory: + redis://x", "a + b + c"] {
+            let err = parse(bad).unwrap_err();
+            assert!(err.contains("sessions.store") && err.contains("redis://"), "{bad}: {err}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What can go wrong with the server, sorted by what helps.
+
+use std::error::Error;
+use std::fmt;
+
+use deadpool_postgres::{PoolError, TimeoutType};
+use tokio_postgres::error::SqlState;
+
+use super::super::{ReserveError, StoreError};
+use super::tls::TlsFault;
+
+/// An operation on the server failed.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The client library, or the server through it.
+    Client(tokio_postgres::Error),
+    /// The server did not answer in time.
+    Late,
+    /// All connections are in use.
+    Busy,
+    /// It is known to be away.
+    Away,
+    /// Something that only a person can mend: a password, a schema, a key.
+    Setup(String),
+    /// What it answered makes no sense, or a row cannot be used.
+    Answer(String),
+}
+
+impl Fault {
+    /// Whether the connection or the server is at fault, and another try may meet a better one.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Fault::Client(err) => match err.code() {
+                Some(code) => is_passing_code(code),
+                None => is_passing_break(err),
+            },
+            Fault::Late | Fault::Busy | Fault::Away => true,
+            Fault::Setup(_) | Fault::Answer(_) => false,
+        }
+    }
+
+    /// Whether it shows that the server is not there.
+    pub(super) fn shows_it_away(&self) -> bool {
+        self.is_passing() && !matches!(self, Fault::Busy)
+    }
+
+    /// Whether it must stop a start: it will not pass by itself.
+    pub(super) fn stops_a_start(&self) -> bool {
+        !self.is_passing()
+    }
+}
+
+fn is_passing_code(code: &SqlState) -> bool {
+    // Connection failures, a standby that took no part yet, shutdowns and restarts, too many connections, conflicts.
+    const PASSING: [SqlState; 8] = [
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::QUERY_CANCELED,
+    ];
+    code.code().starts_with("08") || PASSING.contains(code)
+}
+
+/// An error that is not the server's own answer: a connection that broke or was not made passes; a server that speaks no
+/// TLS or another protocol, a certificate, or a password that is missing do not.
+fn is_passing_break(err: &tokio_postgres::Error) -> bool {
+    let Some(source) = err.source() else { return err.is_closed() };
+    source.downcast_ref::<TlsFault>().map_or_else(|| source.is::<std::io::Error>(), |fault| !fault.is_lasting)
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // Code and message alone: the details may hold a row.
+            Fault::Client(err) => match err.as_db_error() {
+                Some(db) => write!(f, "{} ({})", db.message(), db.code().code()),
+                None => {
+                    write!(f, "{err}")?;
+                    err.source().map_or(Ok(()), |source| write!(f, ": {source}"))
+                }
+            },
+            Fault::Late => f.write_str("PostgreSQL did not answer in time"),
+            Fault::Busy => f.write_str("all connections to PostgreSQL are in use"),
+            Fault::Away => f.write_str("PostgreSQL is away"),
+            Fault::Setup(text) | Fault::Answer(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Error for Fault {}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(err: tokio_postgres::Error) -> Self {
+        Fault::Client(err)
+    }
+}
+
+impl From<PoolError> for Fault {
+    fn from(err: PoolError) -> Self {
+        match err {
+            PoolError::Backend(err) => Fault::Client(err),
+            PoolError::Timeout(TimeoutType::Wait) => Fault::Busy,
+            PoolError::Timeout(_) => Fault::Late,
+            err => Fault::Answer(err.to_string()),
+        }
+    }
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        StoreError::Unavailable(fault.to_string())
+    }
+}
+
+impl From<Fault> for ReserveError {
+    fn from(fault: Fault) -> Self {
+        ReserveError::Unavailable(fault.to_string())
+    }
+}

@@ -1,0 +1,261 @@
+//! Connections to the server: a pool for operations, single ones for the watch and for migrations. An operation that did
+//! not end in order takes its connection with it: nobody else meets a statement that is still on its way.
+
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::{Connect, Manager, ManagerConfig, Object, RecyclingMethod, Runtime, Timeouts};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_postgres::Client;
+
+use super::super::{OpenError, Pool};
+use super::config::PostgresConfig;
+use super::fault::Fault;
+use super::tls::MakeTls;
+
+/// Between two tries of an operation that may be tried again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long a refusal keeps the store from being called up.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+/// How often a failure is written to the log.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// The pool, and what is known of the server.
+#[derive(Debug)]
+pub(super) struct Link {
+    pool: deadpool_postgres::Pool,
+    deadline: Duration,
+    /// Whether the last that was heard of the server was good.
+    up: AtomicBool,
+    /// Whether the watch has found it away, or not in order. Operations then fail at once.
+    away: AtomicBool,
+    /// When it last answered that it cannot do what it was asked: a full disk, a table that is gone.
+    refused: Mutex<Option<Instant>>,
+    /// When a failure was last written to the log.
+    told: Mutex<Option<Instant>>,
+    /// Told of each failure, so that the watch looks without delay.
+    pub(super) doubt: Notify,
+}
+
+impl Link {
+    pub(super) fn new(config: &PostgresConfig) -> Result<Self, OpenError> {
+        let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_connect(session_config(config), Connector(config.clone()), manager_config);
+        let timeouts =
+            Timeouts { wait: Some(config.deadline * 3 / 4), create: Some(config.connect_timeout), recycle: None };
+        let pool = deadpool_postgres::Pool::builder(manager)
+            .max_size(config.pool_max.max(2 * config.lanes + 2))
+            .timeouts(timeouts)
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|err| OpenError(err.to_string()))?;
+        let (up, away) = (AtomicBool::new(false), AtomicBool::new(true));
+        let (refused, told) = (Mutex::new(None), Mutex::new(None));
+        Ok(Link { pool, deadline: config.deadline, up, away, refused, told, doubt: Notify::new() })
+    }
+
+    /// When an operation that begins now must be over.
+    pub(super) fn until(&self) -> Instant {
+        Instant::now() + self.deadline
+    }
+
+    /// Whether the last that was heard of the server was good, and it has refused nothing just now.
+    pub(super) fn is_up(&self) -> bool {
+        let has_refused = self.refused.lock().is_some_and(|at| at.elapsed() < REFUSED_FOR);
+        self.up.load(Ordering::Relaxed) && !has_refused
+    }
+
+    /// Whether operations fail at once.
+    pub(super) fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
+    }
+
+    /// The watch found it in order, or away.
+    pub(super) fn found(&self, in_order: bool) {
+        self.up.store(in_order, Ordering::Relaxed);
+        self.away.store(!in_order, Ordering::Relaxed);
+    }
+
+    /// The server failed an operation: the watch is to look.
+    pub(super) fn failed(&self, op: &'static str, fault: &Fault) {
+        if matches!(fault, Fault::Away) {
+            return;
+        }
+        if fault.shows_it_away() {
+            self.up.store(false, Ordering::Relaxed);
+            self.doubt.notify_one();
+        }
+        let now = Instant::now();
+        if matches!(fault, Fault::Client(_)) && !fault.is_passing() {
+            *self.refused.lock() = Some(now);
+        }
+        let mut told = self.told.lock();
+        // Under load one outage fails thousands.
+        if told.is_none_or(|told| now.duration_since(told) > TELL_EVERY) {
+            *told = Some(now);
+            tracing::warn!(op, err = %fault, "PostgreSQL failed an operation");
+        }
+    }
+
+    /// Fails at once while the server is away.
+    pub(super) fn expect_there(&self, op: &'static str) -> Result<(), Fault> {
+        if self.is_away() {
+            count_failure(op);
+            return Err(Fault::Away);
+        }
+        Ok(())
+    }
+
+    /// A connection for one operation.
+    pub(super) async fn lease(&self) -> Result<Lease, Fault> {
+        Ok(Lease { object: Some(self.pool.get().await?), in_order: false })
+    }
+
+    /// Runs an operation within the deadline; where the connection broke it is tried again, so it must bear that.
+    pub(super) async fn run<T, F>(&self, op: &'static str, attempt: impl Fn(Lease) -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.run_for(op, self.deadline, attempt).await
+    }
+
+    /// As [`Link::run`], within another time.
+    pub(super) async fn run_for<T, F>(
+        &self,
+        op: &'static str,
+        time: Duration,
+        attempt: impl Fn(Lease) -> F,
+    ) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.expect_there(op)?;
+        let begun = Instant::now();
+        let tries = async {
+            loop {
+                let result = async { attempt(self.lease().await?).await }.await;
+                match result {
+                    Err(fault) if fault.shows_it_away() && !self.is_away() => {
+                        self.failed(op, &fault);
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    result => return result,
+                }
+            }
+        };
+        let result = tokio::time::timeout_at(begun + time, tries).await.unwrap_or(Err(Fault::Late));
+        if let Err(fault) = &result {
+            self.failed(op, fault);
+            count_failure(op);
+        }
+        took(op, begun);
+        result
+    }
+
+    pub(super) fn pool(&self) -> Pool {
+        let status = self.pool.status();
+        Pool { total: status.size, idle: status.available, waiting: status.waiting }
+    }
+
+    /// Forgets all idle connections: the server has gone since they were made.
+    pub(super) fn forget_connections(&self) {
+        self.pool.retain(|_, _| false);
+    }
+}
+
+/// Tells the metrics of an operation that failed.
+pub(super) fn count_failure(op: &'static str) {
+    metrics::counter!("sealway_store_failures_total", "store" => "postgres", "op" => op).increment(1);
+}
+
+/// Tells the metrics how long an operation took.
+pub(super) fn took(op: &'static str, begun: Instant) {
+    metrics::histogram!("sealway_store_seconds", "store" => "postgres", "op" => op).record(begun.elapsed());
+}
+
+/// A connection, used by one operation. It goes back to the pool if that ended in order.
+#[derive(Debug)]
+pub(super) struct Lease {
+    object: Option<Object>,
+    in_order: bool,
+}
+
+impl Lease {
+    /// The operation ended in order.
+    pub(super) fn done(mut self) {
+        self.in_order = true;
+    }
+}
+
+impl Deref for Lease {
+    type Target = deadpool_postgres::ClientWrapper;
+
+    fn deref(&self) -> &Self::Target {
+        self.object.as_ref().expect("a lease holds its connection until it is dropped")
+    }
+}
+
+impl DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.object.as_mut().expect("a lease holds its connection until it is dropped")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(object) = self.object.take()
+            && !self.in_order
+        {
+            drop(Object::take(object));
+        }
+    }
+}
+
+/// Makes connections for the pool.
+struct Connector(PostgresConfig);
+
+impl Connect for Connector {
+    fn connect(
+        &self,
+        server: &tokio_postgres::Config,
+    ) -> Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), tokio_postgres::Error>> + Send + '_>> {
+        let server = server.clone();
+        let tls = MakeTls(self.0.tls.clone());
+        Box::pin(async move {
+            let (client, connection) = server.connect(tls).await?;
+            let driver = tokio::spawn(async move {
+                if let Err(err) = connection.await {
+                    tracing::debug!(err = %Fault::from(err), "a connection to PostgreSQL ended");
+                }
+            });
+            Ok((client, driver))
+        })
+    }
+}
+
+/// The server's configuration with bounds on all that a connection may wait for.
+pub(super) fn session_config(config: &PostgresConfig) -> tokio_postgres::Config {
+    let mut server = config.server.clone();
+    let ms = (2 * config.deadline).as_millis();
+    // Statements of a client that is gone must not linger. The search path keeps other people's functions out.
+    let options = format!(
+        "{} -c statement_timeout={ms} -c lock_timeout={ms} -c idle_in_transaction_session_timeout={ms} \
+         -c search_path=pg_catalog -c synchronous_commit=on",
+        server.get_options().unwrap_or_default()
+    );
+    server
+        .options(options.trim())
+        .connect_timeout(config.connect_timeout)
+        .keepalives(true)
+        .keepalives_idle(Duration::from_secs(5))
+        .keepalives_interval(Duration::from_secs(1))
+        .keepalives_retries(3)
+        .tcp_user_timeout((2 * config.deadline).max(Duration::from_secs(2)));
+    server
+}

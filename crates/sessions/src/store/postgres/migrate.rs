@@ -1,0 +1,180 @@
+//! Migrations: numbered, add-only, safe to run from many processes at once. Everything is in the schema `sealway`; what
+//! else is in the database, a table `sessions` of other servers above all, is never touched.
+
+use std::time::Duration;
+
+use sealway_proto::crypto::Provider;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+
+use super::super::OpenError;
+use super::config::PostgresConfig;
+use super::fault::Fault;
+use super::watch::connect;
+
+/// Number, name and text.
+const MIGRATIONS: [(i32, &str, &str); 1] =
+    [(1, "sessions_and_nonces", include_str!("../../../migrations/0001_sessions_and_nonces.sql"))];
+
+/// The advisory lock of migrations: "sealway" in ASCII, and a number.
+const LOCK: i64 = 0x7365_616c_7761_7901;
+/// How long one process waits for another's migrations.
+const LOCK_WAIT: Duration = Duration::from_secs(60);
+/// How long a look at the schema may take.
+const LOOK_MAX: Duration = Duration::from_secs(5);
+/// How long one migration may take.
+const RUN_MAX: Duration = Duration::from_secs(600);
+
+/// What [`migrate`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MigrationReport {
+    /// Migrations applied now, as `0001_name`.
+    pub applied: Vec<String>,
+    /// How many had been applied before, ones that this program does not know included.
+    pub applied_before: usize,
+    /// Numbers applied by a newer program. The database fits this one all the same: migrations only add.
+    pub newer: Vec<i32>,
+    /// Whether the database has a table `public.sessions` of another server. It was left alone.
+    pub has_foreign_sessions: bool,
+}
+
+/// Brings the database's schema up to date.
+///
+/// # Errors
+/// [`OpenError`]: the server cannot be reached or refuses, a schema `sealway` is somebody else's, or a migration's text
+/// is another one than was applied.
+pub async fn migrate(provider: &dyn Provider, config: &PostgresConfig) -> Result<MigrationReport, OpenError> {
+    let fail = |fault: Fault| OpenError(format!("{}: {fault}", config.place()));
+    let mut session = connect(config).await.map_err(fail)?;
+    run(provider, &mut session.client).await.map_err(fail)
+}
+
+/// What is in the schema `sealway`.
+enum Found {
+    Nothing,
+    /// A schema without anything in it, as an administrator makes it for a role that may not.
+    Empty,
+    /// Numbers, names and hashes of applied migrations.
+    Ours(Vec<(i32, String, Vec<u8>)>),
+}
+
+async fn look(client: &Client) -> Result<Found, Fault> {
+    let row = client
+        .query_one(
+            "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'sealway'),
+                    EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                            WHERE n.nspname = 'sealway'),
+                    (SELECT count(*) = 3 FROM pg_attribute
+                     WHERE attrelid = to_regclass('sealway.migrations') AND attname IN ('number', 'name', 'sha256'))",
+            &[],
+        )
+        .await?;
+    let (has_schema, has_tables, has_ours) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    match (has_schema, has_tables, has_ours) {
+        (false, ..) => Ok(Found::Nothing),
+        (true, false, _) => Ok(Found::Empty),
+        (true, true, true) => {
+            let rows = client.query("SELECT number, name, sha256 FROM sealway.migrations ORDER BY number", &[]).await?;
+            let rows = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
+            Ok(Found::Ours(rows.collect::<Result<_, tokio_postgres::Error>>()?))
+        }
+        (true, true, false) => Err(Fault::Setup(
+            "its schema \"sealway\" is not Sealway's, and is left alone; give Sealway a database of its own".into(),
+        )),
+    }
+}
+
+/// Compares what was applied with what this program knows; the numbers that only a newer one knows.
+fn compare(provider: &dyn Provider, applied: &[(i32, String, Vec<u8>)]) -> Result<Vec<i32>, Fault> {
+    let mut newer = Vec::new();
+    for (number, name, hash) in applied {
+        match MIGRATIONS.iter().find(|(known, ..)| known == number) {
+            None => newer.push(*number),
+            Some((_, _, text)) if provider.sha256(&[text.as_bytes()]).as_slice() == hash.as_slice() => {}
+            Some(_) => {
+                return Err(Fault::Setup(format!(
+                    "migration {number:04}_{name} was applied with another text than this program has; the two were \
+                     not built from the same releases"
+                )));
+            }
+        }
+    }
+    Ok(newer)
+}
+
+/// Whether the schema is as this program needs it.
+pub(super) async fn check(provider: &dyn Provider, client: &Client) -> Result<(), Fault> {
+    let applied = match look(client).await? {
+        Found::Nothing | Found::Empty => Vec::new(),
+        Found::Ours(applied) => applied,
+    };
+    let newer = compare(provider, &applied)?;
+    if let Some((number, name, _)) = missing(&applied).next() {
+        return Err(Fault::Setup(format!("migration {number:04}_{name} is not applied; run `sealway migrate`")));
+    }
+    if !newer.is_empty() {
+        tracing::info!(?newer, "the database was migrated by a newer program; it fits this one too");
+    }
+    Ok(())
+}
+
+fn missing<'a>(
+    applied: &'a [(i32, String, Vec<u8>)],
+) -> impl Iterator<Item = &'static (i32, &'static str, &'static str)> + 'a {
+    MIGRATIONS.iter().filter(|(number, ..)| applied.iter().all(|(known, ..)| known != number))
+}
+
+/// Applies what is missing. Neither a server that is stuck nor a process that holds the lock can hold it for ever.
+pub(super) async fn run(provider: &dyn Provider, client: &mut Client) -> Result<MigrationReport, Fault> {
+    // Looked at without the lock first: most starts find nothing to do.
+    if let Found::Ours(applied) = timeout(LOOK_MAX, look(client)).await.unwrap_or(Err(Fault::Late))?
+        && missing(&applied).next().is_none()
+    {
+        return timeout(LOOK_MAX, apply(provider, client)).await.unwrap_or(Err(Fault::Late));
+    }
+    timeout(LOCK_WAIT + RUN_MAX, run_locked(provider, client)).await.unwrap_or(Err(Fault::Late))
+}
+
+async fn run_locked(provider: &dyn Provider, client: &mut Client) -> Result<MigrationReport, Fault> {
+    let timeouts = format!(
+        "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = 0",
+        RUN_MAX.as_millis(),
+        LOCK_WAIT.as_millis()
+    );
+    client.batch_execute(&timeouts).await?;
+    client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await?;
+    let result = apply(provider, client).await;
+    // A connection that broke has lost its lock with it.
+    let unlocked = client.execute("SELECT pg_advisory_unlock($1)", &[&LOCK]).await;
+    let report = result?;
+    unlocked?;
+    Ok(report)
+}
+
+async fn apply(provider: &dyn Provider, client: &mut Client) -> Result<MigrationReport, Fault> {
+    let found = look(client).await?;
+    let applied = match &found {
+        Found::Ours(applied) => applied.as_slice(),
+        Found::Nothing | Found::Empty => &[],
+    };
+    let newer = compare(provider, applied)?;
+    let mut report = MigrationReport { applied_before: applied.len(), newer, ..MigrationReport::default() };
+    for (number, name, text) in missing(applied) {
+        let transaction = client.transaction().await?;
+        if applied.is_empty() && report.applied.is_empty() {
+            let schema = if matches!(found, Found::Nothing) { "CREATE SCHEMA sealway;" } else { "" };
+            let table = "CREATE TABLE sealway.migrations (number integer PRIMARY KEY, name text NOT NULL,
+                         sha256 bytea NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";
+            transaction.batch_execute(&format!("{schema} {table}")).await?;
+        }
+        transaction.batch_execute(text).await?;
+        let hash = provider.sha256(&[text.as_bytes()]);
+        let insert = "INSERT INTO sealway.migrations (number, name, sha256) VALUES ($1, $2, $3)";
+        transaction.execute(insert, &[number, name, &hash.as_slice()]).await?;
+        transaction.commit().await?;
+        report.applied.push(format!("{number:04}_{name}"));
+    }
+    let foreign = client.query_one("SELECT to_regclass('public.sessions') IS NOT NULL", &[]).await?;
+    report.has_foreign_sessions = foreign.try_get(0)?;
+    Ok(report)
+}

@@ -1,0 +1,180 @@
+//! The watch: one connection that tells whether the server is there, checks that the database is ours before anything is
+//! asked of it, and listens for revocations.
+//!
+//! A server that is away does not stop a start; one that answers, and whose answer only a person can mend, does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealway_proto::crypto::Provider;
+use sealway_proto::limits::KEY_LEN;
+use sealway_proto::session::SessionKey;
+use sealway_proto::wire::SessionId;
+use tokio::task::AbortHandle;
+use tokio_postgres::{AsyncMessage, Client};
+
+use super::super::SessionCache;
+use super::config::PostgresConfig;
+use super::fault::Fault;
+use super::link::{Link, session_config};
+use super::migrate;
+use super::tls::MakeTls;
+use crate::kek::{KeyRing, UnwrapError, Wrapped};
+
+/// The channel of revocations; the payload is the session's id.
+pub(super) const CHANNEL: &str = "sealway_revoked";
+/// How often the server is asked whether it is there, and how often an absent one is looked for.
+const EVERY: Duration = Duration::from_millis(500);
+/// With a table of ours: a server without it is as good as away.
+const PING: &str = "SELECT FROM sealway.meta LIMIT 1";
+/// How long it may take to say so.
+const PING_MAX: Duration = Duration::from_secs(1);
+
+/// A connection outside the pool.
+pub(super) struct Session {
+    pub(super) client: Client,
+    driver: AbortHandle,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// A connection that hears of nothing.
+pub(super) async fn connect(config: &PostgresConfig) -> Result<Session, Fault> {
+    connect_listening(config, |_| ()).await
+}
+
+/// A connection that hands the payload of each notification to `heard`.
+async fn connect_listening(config: &PostgresConfig, heard: impl Fn(&str) + Send + 'static) -> Result<Session, Fault> {
+    let server = session_config(config);
+    let connecting = server.connect(MakeTls(config.tls.clone()));
+    let connected = tokio::time::timeout(config.connect_timeout, connecting).await.map_err(|_| Fault::Late)?;
+    let (client, mut connection) = connected?;
+    let driver = tokio::spawn(async move {
+        while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(note) = message {
+                heard(note.payload());
+            }
+        }
+    });
+    Ok(Session { client, driver: driver.abort_handle() })
+}
+
+/// What the watch knows.
+pub(super) struct Watch {
+    pub(super) provider: &'static dyn Provider,
+    pub(super) config: PostgresConfig,
+    pub(super) keys: Arc<KeyRing>,
+    pub(super) cache: Arc<SessionCache>,
+    pub(super) link: Arc<Link>,
+}
+
+impl Watch {
+    /// Connects, checks the database and listens. The checks are made each time: behind the same address may be another
+    /// server, or the same one with an older copy.
+    pub(super) async fn begin(&self) -> Result<Session, Fault> {
+        let cache = self.cache.clone();
+        let mut session = connect_listening(&self.config, move |payload| match SessionId::parse(payload) {
+            Ok(id) => cache.revoke(&id),
+            // Whatever it was to say: what is at hand is asked for again.
+            Err(_) => cache.clear(),
+        })
+        .await?;
+        if self.config.migrate {
+            let report = migrate::run(self.provider, &mut session.client).await?;
+            if !report.applied.is_empty() {
+                tracing::info!(applied = ?report.applied, "migrations applied");
+            }
+        }
+        let checks = async {
+            migrate::check(self.provider, &session.client).await?;
+            check_keks(&self.keys, &mut session.client).await
+        };
+        tokio::time::timeout(2 * self.config.deadline, checks).await.unwrap_or(Err(Fault::Late))?;
+        ask(&session, &format!("LISTEN {CHANNEL}")).await?;
+        // After the LISTEN is in force: what is asked for from now on cannot be revoked unheard.
+        self.cache.clear();
+        Ok(session)
+    }
+
+    /// Runs until it is aborted.
+    pub(super) async fn run(self, begun: Option<Session>) {
+        let mut session = begun;
+        let mut told = String::new();
+        loop {
+            match session.take() {
+                Some(live) => {
+                    self.link.found(true);
+                    if !told.is_empty() {
+                        tracing::info!("{} answers again", self.config.place());
+                        told.clear();
+                    }
+                    let fault = self.stay(&live).await;
+                    self.link.found(false);
+                    self.link.forget_connections();
+                    told = fault.to_string();
+                    tracing::error!(err = told, "{} went away", self.config.place());
+                }
+                None => match self.begin().await {
+                    Ok(begun) => session = Some(begun),
+                    Err(fault) => {
+                        self.link.found(false);
+                        let text = fault.to_string();
+                        if text != told {
+                            tracing::error!(err = text, "{} cannot be used", self.config.place());
+                            told = text;
+                        }
+                        tokio::time::sleep(EVERY / 2).await;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Asks again and again, and returns when there is no answer.
+    async fn stay(&self, session: &Session) -> Fault {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                () = self.link.doubt.notified() => {}
+            }
+            match ask(session, PING).await {
+                Ok(()) => self.link.found(true),
+                Err(fault) => return fault,
+            }
+        }
+    }
+}
+
+async fn ask(session: &Session, sql: &str) -> Result<(), Fault> {
+    match tokio::time::timeout(PING_MAX, session.client.batch_execute(sql)).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(Fault::Late),
+    }
+}
+
+/// Refuses a key that bears the id of another one: every session would look damaged. All or nothing: a ring that is
+/// refused leaves no mark of its other keys.
+async fn check_keks(keys: &KeyRing, client: &mut Client) -> Result<(), Fault> {
+    let setup = |err: &dyn std::fmt::Display| Fault::Setup(err.to_string());
+    let id = SessionId::from_random(&[0; 16], false);
+    let mark = keys.wrap(&id, &SessionKey::from_bytes([0; KEY_LEN])).map_err(|err| setup(&err))?;
+    let transaction = client.transaction().await?;
+    let insert = "INSERT INTO sealway.keks (kek_id, wrapped) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    transaction.execute(insert, &[&mark.kek_id, &mark.bytes.as_slice()]).await?;
+    for row in transaction.query("SELECT kek_id, wrapped FROM sealway.keks", &[]).await? {
+        let (kek_id, bytes): (String, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
+        let Ok(bytes) = bytes.try_into() else { continue };
+        let file = keys.source();
+        if matches!(keys.unwrap(&id, &Wrapped { kek_id: kek_id.clone(), bytes }), Err(UnwrapError::Damaged)) {
+            return Err(Fault::Setup(format!(
+                "key \"{kek_id}\" in {file} is another one than the database was written with"
+            )));
+        }
+    }
+    transaction.commit().await?;
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! `sessions.remote:` of the configuration, and the URL of the authority: as written, then checked.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::Uri;
+use sealway_runtime::config::{Problems, relative_to};
+use serde::{Deserialize, Serialize};
+
+use super::FRESH_MS_MAX;
+
+/// Where problems of the URL are said to be.
+const URL_SETTING: &str = "sessions.store";
+
+/// `sessions.remote:` as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawRemote {
+    secret_file: Option<String>,
+    ca_file: Option<String>,
+    client_cert_file: Option<String>,
+    client_key_file: Option<String>,
+    deadline_ms: Option<u64>,
+    connections_max: Option<usize>,
+    fresh_ms: Option<u64>,
+    cached_sessions_max: Option<usize>,
+    allow_plain_http: Option<bool>,
+}
+
+/// How to ask another authority. Holds no secret: that is read from its file when the store is opened.
+#[derive(Clone, Debug)]
+pub struct RemoteConfig {
+    /// Where it is, with the path that its own paths begin with; no slash at its end.
+    pub url: Uri,
+    /// Holds the bearer secret that the authority asks for.
+    pub secret_file: Option<PathBuf>,
+    /// Certificates that the authority's must descend from; the system's without it.
+    pub ca_file: Option<PathBuf>,
+    /// The certificate chain that is shown to the authority, and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// How long a question may take, a wait for a connection and a second try included.
+    pub deadline: Duration,
+    /// Questions, and so connections, at once.
+    pub connections_max: usize,
+    /// How long a session is used without asking again; revocation takes as long to be heard of.
+    pub fresh: Duration,
+    /// Sessions at hand.
+    pub cached_sessions_max: usize,
+}
+
+impl RemoteConfig {
+    /// With defaults for all but the place.
+    pub fn new(url: Uri) -> Self {
+        RemoteConfig {
+            url,
+            secret_file: None,
+            ca_file: None,
+            identity: None,
+            deadline: Duration::from_millis(1500),
+            connections_max: 64,
+            fresh: Duration::from_millis(500),
+            cached_sessions_max: 100_000,
+        }
+    }
+}
+
+/// Checks the section, and the URL that `sessions.store` names. Paths are resolved against `file`, the configuration's
+/// own. What an operator should know is added to `warnings`.
+pub fn resolve(
+    url: &str,
+    raw: &RawRemote,
+    file: Option<&Path>,
+    problems: &mut Problems,
+    warnings: &mut Vec<String>,
+) -> RemoteConfig {
+    let url = parse_url(url).unwrap_or_else(|what| {
+        problems.add(URL_SETTING, what);
+        Uri::from_static("http://localhost")
+    });
+    let path = |path: &Option<String>| path.as_deref().map(|path| relative_to(file, path));
+    let is_plain = url.scheme_str() == Some("http");
+    let is_allowed = raw.allow_plain_http.unwrap_or(false);
+    if is_plain && !is_loopback(&url) && !is_allowed {
+        problems.add(URL_SETTING, "session keys travel to the authority: use https:, or set allow_plain_http: true");
+    } else if is_plain && !is_loopback(&url) {
+        warnings.push(
+            "sessions.remote.allow_plain_http is on: whoever can read the network between this process and the \
+             authority can read session keys"
+                .into(),
+        );
+    }
+    if is_plain && (raw.ca_file.is_some() || raw.client_cert_file.is_some() || raw.client_key_file.is_some()) {
+        problems.add("sessions.remote", "ca_file, client_cert_file and client_key_file need https:");
+    }
+    let identity = match (path(&raw.client_cert_file), path(&raw.client_key_file)) {
+        (Some(chain), Some(key)) => Some((chain, key)),
+        (None, None) => None,
+        _ => {
+            problems.add("sessions.remote", "client_cert_file and client_key_file need each other");
+            None
+        }
+    };
+    if raw.secret_file.is_none() && raw.client_cert_file.is_none() {
+        problems.add("sessions.remote", "expected secret_file, or client_cert_file and client_key_file, or both");
+    }
+    let defaults = RemoteConfig::new(url);
+    let mut number = |name: &str, value: Option<u64>, default, bounds| {
+        problems.bounded(&format!("sessions.remote.{name}"), value, default, bounds)
+    };
+    let deadline_ms = number("deadline_ms", raw.deadline_ms, 1500, 10..=60_000);
+    let fresh_ms = number("fresh_ms", raw.fresh_ms, 500, 0..=FRESH_MS_MAX);
+    let mut count = |name: &str, value, default, bounds| {
+        problems.bounded(&format!("sessions.remote.{name}"), value, default, bounds)
+    };
+    RemoteConfig {
+        secret_file: path(&raw.secret_file),
+        ca_file: path(&raw.ca_file),
+        identity,
+        deadline: Duration::from_millis(deadline_ms),
+        connections_max: count("connections_max", raw.connections_max, defaults.connections_max, 1..=10_000),
+        fresh: Duration::from_millis(fresh_ms),
+        cached_sessions_max: count(
+            "cached_sessions_max",
+            raw.cached_sessions_max,
+            defaults.cached_sessions_max,
+            1..=10_000_000,
+        ),
+        ..defaults
+    }
+}
+
+/// The text is never part of the problem: what stands before an `@` may be a password.
+fn parse_url(text: &str) -> Result<Uri, &'static str> {
+    const EXPECTED: &str = "expected https://HOST[:PORT][/PATH]";
+    // Dropped by the parser, where it could hide.
+    if text.contains('#') {
+        return Err("the URL of an authority has no fragment");
+    }
+    let url: Uri = text.trim_end_matches('/').parse().map_err(|_| EXPECTED)?;
+    let authority = url.authority().ok_or(EXPECTED)?;
+    if !matches!(url.scheme_str(), Some("http" | "https")) || authority.host().is_empty() {
+        return Err(EXPECTED);
+    }
+    if authority.as_str().contains('@') {
+        return Err("the URL of an authority holds no user and no password; use sessions.remote.secret_file");
+    }
+    if url.query().is_some() {
+        return Err("the URL of an authority has no query");
+    }
+    if url.path().split('/').any(|part| part == "." || part == "..") {
+        return Err("the URL of an authority has no . and .. in its path");
+    }
+    Ok(url)
+}
+
+fn is_loopback(url: &Uri) -> bool {
+    let host = url.host().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(url: &str, raw: RawRemote) -> (RemoteConfig, Vec<String>, String) {
+        let (mut problems, mut warnings) = (Problems::default(), Vec::new());
+        let config = resolve(url, &raw, Some(Path::new("/etc/sealway/serve.yaml")), &mut problems, &mut warnings);
+        let problems = problems.into_result().err().map(|err| err.to_string()).unwrap_or_default();
+        (config, warnings, problems)
+    }
+
+    fn secret() -> RawRemote {
+        RawRemote { secret_file: Some("a.secret".into()), ..RawRemote::default() }
+    }
+
+    #[test]
+    fn a_url_has_a_host_and_a_path_and_nothing_that_could_be_secret() {
+        for url in [
+            "https://a.example",
+            "https://a.example:8443/base/",
+            "http://127.0.0.1:1",
+            "http://[::1]:1",
+            "http://localhost",
+        ] {
+            let (config, warnings, problems) = resolved(url, secret());
+            assert_eq!((problems.as_str(), warnings.len()), ("", 0), "{url}");
+            assert_eq!(config.url.to_string().trim_end_matches('/'), url.trim_end_matches('/'));
+            assert_eq!(config.secret_file, Some("/etc/sealway/a.secret".into()));
+        }
+        for url in [
+            "https://user:hunter2@a.example",
+            "https://hunter2@a.example",
+            "https://a.example/?hunter2",
+            "https://a.example/#hunter2",
+            "https://a.example/x/../hunter2",
+            "ftp://hunter2",
+            "https:hunter2",
+            "https://",
+            "/hunter2",
+            "https://hunter2 x",
+        ] {
+            let (_, _, problems) = resolved(url, secret());
+            assert!(problems.contains("sessions.store: "), "{url}");
+            assert!(!problems.contains("hunter2"), "{url}: {problems}");
+        }
+    }
+
+    #[test]
+    fn plain_http_leaves_the_machine_only_when_told_to_and_says_so() {
+        for host in ["10.0.0.1", "authority.internal", "127.0.0.1.example", "[2001:db8::1]"] {
+            let (_, _, problems) = resolved(&format!("http://{host}"), secret());
+            assert!(problems.contains("allow_plain_http"), "{host}: {problems}");
+            let raw = RawRemote { allow_plain_http: Some(true), ..secret() };
+            let (_, warnings, problems) = resolved(&format!("http://{host}"), raw);
+            assert_eq!((problems.as_str(), warnings.len()), ("", 1), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_authority_is_not_asked_without_proof_and_a_certificate_has_its_key() {
+        assert!(resolved("https://a", RawRemote::default()).2.contains("secret_file"));
+        let cert = RawRemote { client_cert_file: Some("c".into()), ..RawRemote::default() };
+        assert!(resolved("https://a", cert.clone()).2.contains("need each other"));
+        let both = RawRemote { client_key_file: Some("k".into()), ..cert };
+        let (config, _, problems) = resolved("https://a", both.clone());
+        assert_eq!((problems.as_str(), config.identity.is_some()), ("", true));
+        assert!(resolved("http://localhost", both).2.contains("need https:"));
+    }
+
+    #[test]
+    fn revocation_cannot_be_configured_to_take_a_second() {
+        let raw = RawRemote { fresh_ms: Some(1000), ..secret() };
+        assert!(resolved("https://a", raw).2.contains("sessions.remote.fresh_ms"));
+    }
+}

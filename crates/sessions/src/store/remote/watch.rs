@@ -1,0 +1,74 @@
+//! How the authority is: asked every half second, so that health tells the truth where nobody else asks.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use http::{Method, StatusCode};
+use zeroize::Zeroizing;
+
+use super::line::{Answer, Question};
+use super::message::State;
+use super::{Remote, STATE, Seen};
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_millis(500);
+/// What is older says nothing of now.
+pub(super) const STALE: Duration = Duration::from_secs(3);
+/// Clocks that are further apart are worth a word in the log, in milliseconds.
+const SKEW_MS: u64 = 5000;
+
+/// Looks until the store is dropped.
+pub(super) fn spawn(remote: &Arc<Remote>) {
+    let remote = Arc::downgrade(remote);
+    tokio::spawn(look_on(remote));
+}
+
+async fn look_on(remote: Weak<Remote>) {
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let Some(remote) = remote.upgrade() else { return };
+        // It was answered at the start; that it is refused now, as when the secret is changed, is logged and shown.
+        let _ = remote.look().await;
+    }
+}
+
+impl Remote {
+    /// Asks once.
+    ///
+    /// # Errors
+    /// Only when the answer is that it will not be asked; an authority that is away is a state like others.
+    pub(super) async fn look(&self) -> Result<(), String> {
+        let question = Question {
+            method: Method::GET,
+            route: STATE,
+            name: String::new(),
+            body: Zeroizing::default(),
+            repeatable: true,
+            urgent: true,
+        };
+        let mut status = None;
+        let read = |answer: &Answer| {
+            status = Some(answer.status);
+            (answer.status == StatusCode::OK).then(|| State::decode(&answer.body).map_err(|err| err.to_string()))
+        };
+        match self.ask("state", question, read).await {
+            Ok(state) => self.saw(state),
+            Err(what) => {
+                let refusals = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND];
+                if status.is_some_and(|status| refusals.contains(&status)) {
+                    return Err(what);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn saw(&self, state: State) {
+        let skew_ms = self.clock.now_ms().abs_diff(state.now_ms);
+        let before = self.seen.lock().replace(Seen { at: Instant::now(), state, skew_ms });
+        let was_skewed = before.is_some_and(|before| before.skew_ms > SKEW_MS);
+        if skew_ms > SKEW_MS && !was_skewed {
+            tracing::warn!(skew_ms, "the authority's clock is another; it refuses stamps outside its own window");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A load that knows what is right: clients that agree sessions and buy on several gateways, and replayers that send
+//! captured requests again. Every answer is checked, and what must never happen is kept as a sentence.
+//!
+//! Never: a request accepted twice; an acknowledged session that is unknown; an answer that does not open, or says
+//! something else than was asked; a 5xx without `Retry-After`; an answer that does not come.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use sealway_proto::wire::Wire;
+
+mod buyer;
+mod flood;
+mod ledger;
+mod peer;
+mod replayer;
+mod summary;
+
+pub use flood::{Flood, flood};
+pub use ledger::{Captured, Ledger};
+pub use summary::Summary;
+
+use buyer::Buyer;
+
+/// What a load does.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The gateways, or what stands before them.
+    pub targets: Vec<SocketAddr>,
+    /// Clients, a thread each.
+    pub buyers: usize,
+    /// Those who send captured requests again, a thread each.
+    pub replayers: usize,
+    /// Between two requests of a thread.
+    pub pause: Duration,
+    /// Each client agrees a new session once in so many requests.
+    pub init_every: u64,
+    /// The clients stop after so many requests together.
+    pub requests_max: u64,
+    /// How long an answer may take.
+    pub answer_max: Duration,
+}
+
+impl Plan {
+    /// A middling load on some gateways.
+    pub fn new(targets: Vec<SocketAddr>) -> Self {
+        Plan {
+            targets,
+            buyers: 6,
+            replayers: 2,
+            pause: Duration::from_millis(4),
+            init_every: 12,
+            requests_max: u64::MAX,
+            answer_max: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A load that runs.
+#[derive(Debug)]
+pub struct Load {
+    ledger: Arc<Ledger>,
+    plan: Plan,
+    buyers: Vec<JoinHandle<Buyer>>,
+    replayers: Vec<JoinHandle<()>>,
+    started: Instant,
+}
+
+impl Load {
+    /// Starts it.
+    pub fn start(plan: Plan) -> Self {
+        let ledger = Arc::new(Ledger::default());
+        let buyers = (0..plan.buyers).map(|index| {
+            let wire = if index % 3 == 2 { Wire::One } else { Wire::Two };
+            let mut buyer = Buyer::new(index, wire, plan.clone(), ledger.clone());
+            std::thread::spawn(move || {
+                buyer.run();
+                buyer
+            })
+        });
+        let buyers = buyers.collect();
+        let replayers = (0..plan.replayers).map(|_| {
+            let (plan, ledger) = (plan.clone(), ledger.clone());
+            std::thread::spawn(move || replayer::run(&plan, &ledger))
+        });
+        let replayers = replayers.collect();
+        Load { ledger, plan, buyers, replayers, started: Instant::now() }
+    }
+
+    /// What came of it until now.
+    pub fn so_far(&self) -> Summary {
+        self.ledger.summary(self.started.elapsed())
+    }
+
+    /// Lets it run for some time; what came of that time alone.
+    pub fn run_for(&self, time: Duration) -> Summary {
+        let before = self.so_far();
+        std::thread::sleep(time);
+        self.so_far().since(&before)
+    }
+
+    /// Waits until so many purchases more have succeeded.
+    ///
+    /// # Panics
+    /// When they do not within `time`.
+    pub fn wait_for_purchases(&self, count: u64, time: Duration) -> Duration {
+        let (before, started) = (self.so_far(), Instant::now());
+        loop {
+            let now = self.so_far().since(&before);
+            if now.purchases >= count {
+                return started.elapsed();
+            }
+            assert!(started.elapsed() < time, "{count} purchases do not succeed within {time:?}:\n{now}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for the clients to have sent what the plan bounds them to, and ends.
+    pub fn finish(self) -> Finished {
+        self.end(false)
+    }
+
+    /// Ends it now: each client gets its last answer.
+    pub fn stop(self) -> Finished {
+        self.end(true)
+    }
+
+    fn end(self, at_once: bool) -> Finished {
+        if at_once {
+            self.ledger.stop();
+        }
+        let buyers: Vec<Buyer> = self.buyers.into_iter().map(|buyer| buyer.join().expect("a client")).collect();
+        self.ledger.stop();
+        for replayer in self.replayers {
+            replayer.join().expect("a replayer");
+        }
+        let summary = self.ledger.summary(self.started.elapsed());
+        Finished { summary, ledger: self.ledger, plan: self.plan, buyers, started: self.started }
+    }
+}
+
+/// A load that has ended, with all it remembers.
+#[derive(Debug)]
+pub struct Finished {
+    /// What came of it.
+    pub summary: Summary,
+    /// Every request that was captured.
+    pub ledger: Arc<Ledger>,
+    plan: Plan,
+    buyers: Vec<Buyer>,
+    started: Instant,
+}
+
+impl Finished {
+    /// Calls every acknowledged session once at every one of `targets`: each must work. How many were called.
+    pub fn call_every_session(&mut self, targets: &[SocketAddr]) -> usize {
+        let mut called = 0;
+        for target in targets {
+            called += self.buyers.iter_mut().map(|buyer| buyer.call_every_session(*target)).sum::<usize>();
+        }
+        self.summary = self.ledger.summary(self.started.elapsed());
+        called
+    }
+
+    /// Sends every captured request once more to every one of `targets`, pipelined.
+    pub fn replay_everything(&mut self, targets: &[SocketAddr]) -> Flood {
+        let count = self.ledger.captured().len() as u64 * targets.len() as u64;
+        let flood = flood(&self.ledger, targets, count, self.plan.answer_max);
+        self.summary = self.ledger.summary(self.started.elapsed());
+        flood
+    }
+}

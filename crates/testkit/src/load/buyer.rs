@@ -1,0 +1,166 @@
+//! A client: agrees sessions, buys with any of them at any gateway, and checks what it gets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sealway_proto::crypto::default_provider;
+use sealway_proto::session::{ClientSession, SealBuffer};
+use sealway_proto::wire::Wire;
+use serde_json::Value;
+
+use super::Plan;
+use super::ledger::{Count, Ledger};
+use super::peer::{Peer, Sent};
+use crate::raw_http::{Answer, Request};
+use crate::wire_client::{PURCHASE, init, nonce, now_ms, open, random};
+
+/// How long before its end a session is used no more.
+const END_MS: u64 = 5_000;
+
+/// The client.
+#[derive(Debug)]
+pub(super) struct Buyer {
+    name: String,
+    wire: Wire,
+    plan: Plan,
+    peers: Vec<Peer>,
+    sessions: Vec<ClientSession>,
+    ledger: Arc<Ledger>,
+    bought: u64,
+}
+
+fn draw(below: usize) -> usize {
+    (u64::from_le_bytes(random()) % below.max(1) as u64) as usize
+}
+
+impl Buyer {
+    pub(super) fn new(index: usize, wire: Wire, plan: Plan, ledger: Arc<Ledger>) -> Self {
+        let peers = plan.targets.iter().map(|target| Peer::new(*target, plan.answer_max)).collect();
+        Buyer { name: format!("buyer-{index}"), wire, plan, peers, sessions: Vec::new(), ledger, bought: 0 }
+    }
+
+    /// Until the load stops, or has sent what it may.
+    pub(super) fn run(&mut self) {
+        while !self.ledger.has_stopped() && self.ledger.add(Count::Started) < self.plan.requests_max {
+            let at = draw(self.peers.len());
+            if self.sessions.is_empty() || draw(self.plan.init_every as usize) == 0 {
+                self.agree(at);
+            } else {
+                let session = draw(self.sessions.len());
+                self.buy(session, at);
+            }
+            std::thread::sleep(self.plan.pause);
+        }
+    }
+
+    /// Calls each session once at `target`.
+    pub(super) fn call_every_session(&mut self, target: SocketAddr) -> usize {
+        self.peers.push(Peer::new(target, self.plan.answer_max));
+        let at = self.peers.len() - 1;
+        for session in 0..self.sessions.len() {
+            self.buy(session, at);
+        }
+        self.peers.pop();
+        self.sessions.len()
+    }
+
+    fn agree(&mut self, at: usize) {
+        // Wire 1 with a token would be rate limited; without one it is as any other.
+        let (init, request) = init(self.wire, "/session/init", &self.name, None);
+        let bytes = request.header("Connection", "keep-alive").bytes();
+        let sent = self.peers[at].exchange(&bytes, "init", &self.ledger);
+        let Some(answer) = self.settle(sent, bytes, "init") else { return };
+        match init.finish(default_provider(), &answer.body, now_ms(), &mut |_| ()) {
+            Ok(session) => {
+                self.ledger.add(Count::Inits);
+                self.sessions.push(session);
+            }
+            Err(err) => self.ledger.wrong(format!("init: an answer that cannot be used: {err}")),
+        }
+    }
+
+    fn buy(&mut self, session: usize, at: usize) {
+        let session = &self.sessions[session];
+        if session.expires_ms() < now_ms() + END_MS {
+            return;
+        }
+        self.bought += 1;
+        let (scheme, amount) = (self.name.to_uppercase(), self.bought);
+        let order = format!(r#"{{"schemeCode":"{scheme}","amount":{amount}}}"#);
+        let stamp = now_ms().to_string();
+        let order = SealBuffer::from(order.as_bytes());
+        let sealed = session.seal_as(PURCHASE, order, &stamp, &nonce(), &random(), &mut |_| ());
+        let (message, pending) = sealed.expect("sealing");
+        let mut request = Request::post(PURCHASE, message.body).header("Content-Type", message.content_type);
+        for (name, value) in message.headers {
+            request = request.header(name, value);
+        }
+        let bytes = request.header("Connection", "keep-alive").bytes();
+        let sent = self.peers[at].exchange(&bytes, "purchase", &self.ledger);
+        let Some(answer) = self.settle(sent, bytes, "purchase") else { return };
+        match open(&pending, &answer).map(|plain| check_receipt(&plain, &scheme, amount)) {
+            Ok(Ok(transaction)) => {
+                self.ledger.add(Count::Purchases);
+                self.ledger.receipt(&transaction);
+            }
+            Ok(Err(what)) => self.ledger.wrong(format!("purchase: wrong plaintext: {what}")),
+            Err(err) => self.ledger.wrong(format!("purchase: an answer that does not open: {err}")),
+        }
+    }
+
+    /// Captures what was sent, and takes note of what came; a 200 is handed back.
+    fn settle(&self, sent: Sent, bytes: Vec<u8>, what: &str) -> Option<Answer> {
+        let answer = match sent {
+            Sent::NotConnected => return None,
+            Sent::Unknown => {
+                self.ledger.capture(bytes, false);
+                return None;
+            }
+            Sent::Answered(answer) => answer,
+        };
+        self.ledger.capture(bytes, (200..300).contains(&answer.status));
+        match answer.status {
+            200 => return Some(answer),
+            500.. => {}
+            400 => {
+                self.ledger.add(Count::Refused);
+            }
+            401 => self.ledger.wrong(format!("{what}: an acknowledged session is unknown: {}", answer.text())),
+            status => self.ledger.wrong(format!("{what}: {status} {}", answer.text())),
+        }
+        None
+    }
+}
+
+/// The transaction that a receipt names, if it is the receipt for this order.
+fn check_receipt(plain: &[u8], scheme: &str, amount: u64) -> Result<String, String> {
+    let text = || String::from_utf8_lossy(plain).into_owned();
+    let receipt: Value = serde_json::from_slice(plain).map_err(|_| text())?;
+    let transaction = receipt["transactionId"].as_str().unwrap_or_default();
+    let digits = transaction.strip_prefix("TXN-").unwrap_or_default();
+    let is_upper_hex = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'A'..=b'F'));
+    let is_ours = receipt["status"] == "SUCCESS" && receipt["schemeCode"] == scheme && receipt["amount"] == amount;
+    if is_upper_hex && is_ours { Ok(transaction.to_owned()) } else { Err(text()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_for_another_order_is_told_apart() {
+        let good = r#"{"status":"SUCCESS","transactionId":"TXN-0123456789ABCDEF","schemeCode":"A","amount":7}"#;
+        assert_eq!(check_receipt(good.as_bytes(), "A", 7).as_deref(), Ok("TXN-0123456789ABCDEF"));
+        for (bad, scheme, amount) in [
+            (good.to_owned(), "B", 7),
+            (good.to_owned(), "A", 8),
+            (good.replace("SUCCESS", "FAILED"), "A", 7),
+            (good.replace("CDEF", "cdef"), "A", 7),
+            (good.replace("TXN-0", "TXN-"), "A", 7),
+            ("[]".into(), "A", 7),
+            ("".into(), "A", 7),
+        ] {
+            assert!(check_receipt(bad.as_bytes(), scheme, amount).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What a load remembers: counts, every request it captured, and every sentence about something that must not be.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::summary::Summary;
+use crate::raw_http::Answer;
+use crate::wire_client::random;
+
+/// Requests that are captured at most; about 700 bytes each.
+const CAPTURED_MAX: usize = 250_000;
+/// Sentences that are kept at most.
+const WRONG_MAX: usize = 50;
+
+/// A request as it was sent, and what became of it.
+#[derive(Debug)]
+pub struct Captured {
+    /// Its bytes, ready to be sent again on a connection that stays open.
+    pub bytes: Box<[u8]>,
+    /// How often it was accepted: of any number of sendings at most once.
+    accepted: AtomicU32,
+}
+
+/// The counts, in the order of [`Summary`]'s fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Count {
+    Inits,
+    Purchases,
+    Replays,
+    LateFirsts,
+    Unavailable,
+    Refused,
+    NotConnected,
+    Broken,
+    Started,
+}
+
+/// The memory of a load, shared by its threads.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    counts: [AtomicU64; 9],
+    slowest_ms: AtomicU64,
+    slowest_refusal_ms: AtomicU64,
+    captured: Mutex<Vec<Arc<Captured>>>,
+    transactions: Mutex<HashSet<String>>,
+    wrong: Mutex<Vec<String>>,
+    stopped: AtomicBool,
+}
+
+impl Ledger {
+    pub(super) fn add(&self, count: Count) -> u64 {
+        self.counts[count as usize].fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn count(&self, count: Count) -> u64 {
+        self.counts[count as usize].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Keeps a sentence about something that must not be.
+    pub(super) fn wrong(&self, sentence: String) {
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        if wrong.len() < WRONG_MAX {
+            wrong.push(sentence);
+        }
+    }
+
+    /// Captures a request that was sent, and answered with a 2xx or not.
+    pub fn capture(&self, bytes: Vec<u8>, was_accepted: bool) {
+        let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
+        if captured.len() < CAPTURED_MAX {
+            let accepted = AtomicU32::new(u32::from(was_accepted));
+            captured.push(Arc::new(Captured { bytes: bytes.into(), accepted }));
+        }
+    }
+
+    /// Every request captured until now.
+    pub fn captured(&self) -> Vec<Arc<Captured>> {
+        self.captured.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// One of them, of any age.
+    pub(super) fn pick(&self) -> Option<Arc<Captured>> {
+        let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = u64::from_le_bytes(random()).checked_rem(captured.len() as u64)?;
+        captured.get(at as usize).cloned()
+    }
+
+    /// A transaction that a receipt names: no two requests get the same.
+    pub(super) fn receipt(&self, transaction: &str) {
+        let mut transactions = self.transactions.lock().unwrap_or_else(PoisonError::into_inner);
+        if !transactions.insert(transaction.to_owned()) {
+            drop(transactions);
+            self.wrong(format!("two answers name transaction {transaction}"));
+        }
+    }
+
+    /// Takes note of any answer; a 5xx must say when to come again.
+    pub(super) fn answered(&self, what: &str, answer: &Answer, took: Duration) {
+        let took_ms = took.as_millis() as u64;
+        self.slowest_ms.fetch_max(took_ms, Ordering::Relaxed);
+        if answer.status >= 500 {
+            self.unavailable(what, answer.status, !answer.all("retry-after").is_empty());
+            self.slowest_refusal_ms.fetch_max(took_ms, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn unavailable(&self, what: &str, status: u16, says_when: bool) {
+        self.add(Count::Unavailable);
+        if !says_when {
+            self.wrong(format!("{what}: {status} without Retry-After"));
+        }
+    }
+
+    /// Takes note of the answer to a request that was sent before.
+    pub(super) fn replayed(&self, captured: &Captured, status: u16, where_to: &str) {
+        self.add(Count::Replays);
+        match status {
+            200..300 => match captured.accepted.fetch_add(1, Ordering::SeqCst) {
+                // Its first answer was lost, or it was refused for want of a store: this is its one time.
+                0 => {
+                    self.add(Count::LateFirsts);
+                }
+                times => {
+                    let head = String::from_utf8_lossy(&captured.bytes);
+                    let head = head.split("\r\n\r\n").next().unwrap_or_default().replace("\r\n", "; ");
+                    self.wrong(format!("replay accepted at {where_to}, {status} for the time {}: {head}", times + 1));
+                }
+            },
+            // Refused, or nobody can say now.
+            400 | 401 | 409 | 500.. => {}
+            _ => self.wrong(format!("replay answered with {status} at {where_to}")),
+        }
+    }
+
+    pub(super) fn summary(&self, time: Duration) -> Summary {
+        Summary {
+            time,
+            inits: self.count(Count::Inits),
+            purchases: self.count(Count::Purchases),
+            replays: self.count(Count::Replays),
+            late_firsts: self.count(Count::LateFirsts),
+            unavailable: self.count(Count::Unavailable),
+            refused: self.count(Count::Refused),
+            not_connected: self.count(Count::NotConnected),
+            broken: self.count(Count::Broken),
+            slowest_ms: self.slowest_ms.load(Ordering::Relaxed),
+            slowest_refusal_ms: self.slowest_refusal_ms.load(Ordering::Relaxed),
+            wrong: self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, headers: &[(&str, &str)]) -> Answer {
+        let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        Answer { status, headers, body: Vec::new() }
+    }
+
+    fn wrong(ledger: &Ledger) -> Vec<String> {
+        ledger.summary(Duration::ZERO).wrong
+    }
+
+    #[test]
+    fn a_request_that_is_accepted_twice_is_wrong_whether_its_first_answer_came_or_not() {
+        let ledger = Ledger::default();
+        ledger.capture(b"POST /known HTTP/1.1\r\n\r\n".to_vec(), true);
+        ledger.capture(b"POST /lost HTTP/1.1\r\n\r\n".to_vec(), false);
+        let captured = ledger.captured();
+        for request in &captured {
+            ledger.replayed(request, 400, "here");
+            ledger.replayed(request, 503, "here");
+        }
+        assert_eq!(wrong(&ledger), [""; 0]);
+        ledger.replayed(&captured[1], 200, "here");
+        assert_eq!(wrong(&ledger), [""; 0], "the answer that was lost");
+        ledger.replayed(&captured[0], 200, "here");
+        assert!(wrong(&ledger)[0].contains("/known"), "{:?}", wrong(&ledger));
+        ledger.replayed(&captured[1], 200, "there");
+        assert!(wrong(&ledger)[1].contains("replay accepted at there"), "{:?}", wrong(&ledger));
+    }
+
+    #[test]
+    fn a_5xx_without_retry_after_and_a_receipt_given_twice_are_wrong() {
+        let ledger = Ledger::default();
+        ledger.answered("init", &answer(503, &[("Retry-After", "1")]), Duration::from_millis(7));
+        ledger.receipt("TXN-1");
+        assert_eq!(wrong(&ledger), [""; 0]);
+        ledger.answered("init", &answer(502, &[]), Duration::from_millis(5));
+        ledger.receipt("TXN-1");
+        assert_eq!(wrong(&ledger), ["init: 502 without Retry-After", "two answers name transaction TXN-1"]);
+        let summary = ledger.summary(Duration::ZERO);
+        assert_eq!((summary.unavailable, summary.slowest_refusal_ms), (2, 7));
+    }
+}

@@ -1,0 +1,91 @@
+//! A connection to one gateway that is opened when it is needed and again when it is lost.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::ledger::{Count, Ledger};
+use crate::raw_http::{Answer, Connection};
+
+/// How long a connection may take to stand.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The other end.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) address: SocketAddr,
+    connection: Option<Connection>,
+    answer_max: Duration,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// It was answered.
+    Answered(Answer),
+    /// It never left.
+    NotConnected,
+    /// It left, and nobody knows.
+    Unknown,
+}
+
+impl Peer {
+    pub(super) fn new(address: SocketAddr, answer_max: Duration) -> Self {
+        Peer { address, connection: None, answer_max }
+    }
+
+    fn connect(&self) -> anyhow::Result<Connection> {
+        let mut connection = Connection::over(TcpStream::connect_timeout(&self.address, CONNECT)?)?;
+        connection.set_wait(self.answer_max)?;
+        Ok(connection)
+    }
+
+    /// Sends without waiting; false when nobody listens.
+    pub(super) fn write(&mut self, bytes: &[u8], ledger: &Ledger) -> bool {
+        if let Some(connection) = &mut self.connection {
+            if connection.write(bytes).is_ok() {
+                return true;
+            }
+            self.connection = None;
+        }
+        match self.connect() {
+            Ok(mut connection) => {
+                // A failure here shows on the read.
+                let _ = connection.write(bytes);
+                self.connection = Some(connection);
+                true
+            }
+            Err(_) => {
+                ledger.add(Count::NotConnected);
+                false
+            }
+        }
+    }
+
+    /// Reads the answer to what was written.
+    pub(super) fn read(&mut self, started: Instant, what: &str, ledger: &Ledger) -> Sent {
+        let Some(connection) = &mut self.connection else { return Sent::Unknown };
+        match connection.read_answer("POST") {
+            Ok(answer) => {
+                if answer.all("connection").iter().any(|value| value.eq_ignore_ascii_case("close")) {
+                    self.connection = None;
+                }
+                ledger.answered(what, &answer, started.elapsed());
+                Sent::Answered(answer)
+            }
+            Err(_) => {
+                self.connection = None;
+                ledger.add(Count::Broken);
+                if started.elapsed() >= self.answer_max {
+                    ledger.wrong(format!("{what}: no answer from {} within {:?}", self.address, self.answer_max));
+                }
+                Sent::Unknown
+            }
+        }
+    }
+
+    /// Sends and reads.
+    pub(super) fn exchange(&mut self, bytes: &[u8], what: &str, ledger: &Ledger) -> Sent {
+        let started = Instant::now();
+        if self.write(bytes, ledger) { self.read(started, what, ledger) } else { Sent::NotConnected }
+    }
+}
