@@ -128,7 +128,7 @@ fn insert_script(
         values.push(value.trim().to_owned());
     }
     let id = columns.iter().position(|column| *column == "id").context("the table has no id")?;
-    values[id] = "'S-' || lpad(to_hex(:a), 16, '0') || lpad(to_hex(:b), 16, '0')".into();
+    values[id] = "'S-' || lpad(to_hex(:a::bigint), 16, '0') || lpad(to_hex(:b::bigint), 16, '0')".into();
     Ok(format!(
         "\\set a random(1, 9000000000000000000)\n\\set b random(1, 9000000000000000000)\nINSERT INTO beside.sessions ({}) VALUES \
          ({});\n",

@@ -408,11 +408,11 @@ async fn a_redis_that_stands_still_is_given_up_within_the_deadline() {
     let calls = claims.iter().map(|claim| reserve(&store, claim));
     let done = futures_util::future::join_all(calls).await;
     assert!(done.iter().all(is_unavailable));
-    assert!(start.elapsed() < Duration::from_millis(800), "it took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(1500), "it took {:?}", start.elapsed());
     until_down(&store).await;
     let start = Instant::now();
     assert!(is_unavailable(&reserve(&store, &claim(&nonce(), now())).await));
-    assert!(start.elapsed() < Duration::from_millis(50), "it took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(250), "it took {:?}", start.elapsed());
     server.resume().unwrap();
     until_up(&store).await;
     // Those that it had received and answered to nobody are taken.

@@ -33,6 +33,7 @@ pub struct RedisOptions {
     acl: Option<String>,
     unix: bool,
     tls: Option<bool>,
+    certificates: Option<Certificates>,
     clock_ms: Option<u64>,
     cluster: bool,
 }
@@ -85,8 +86,9 @@ impl RedisOptions {
         self
     }
 
-    pub(crate) fn cluster(mut self) -> Self {
+    pub(crate) fn cluster(mut self, certificates: Option<Certificates>) -> Self {
         self.cluster = true;
+        self.certificates = certificates;
         self
     }
 
@@ -96,11 +98,10 @@ impl RedisOptions {
     /// When it is not installed, or ends instead, with its log.
     pub fn start(self) -> anyhow::Result<Redis> {
         let folder = tempfile::Builder::new().prefix("sealway-redis-").tempdir()?;
-        let certificates = self
-            .tls
-            .is_some()
-            .then(|| Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "client"))
-            .transpose()?;
+        let certificates = match (self.tls, &self.certificates) {
+            (Some(_), None) => Some(make_certificates(folder.path())?),
+            (_, shared) => shared.clone(),
+        };
         let mut redis = Redis { port: 0, options: self, certificates, folder, child: None, watcher: None };
         // Another process may take the port between the look and the start.
         let mut tries = 3;
@@ -113,6 +114,16 @@ impl RedisOptions {
             }
         }
     }
+}
+
+fn make_certificates(folder: &Path) -> anyhow::Result<Certificates> {
+    Certificates::make(folder, "DNS:localhost,IP:127.0.0.1", "client")
+}
+
+/// Lets `redis-cli` speak TLS.
+fn speak_tls(command: &mut Command, made: &Certificates) {
+    command.arg("--tls").arg("--cacert").arg(&made.ca);
+    command.arg("--cert").arg(&made.client.0).arg("--key").arg(&made.client.1);
 }
 
 /// A port on which nobody listens, with another 10,000 above for the bus of a cluster.
@@ -251,6 +262,11 @@ impl Redis {
             writeln!(text, "tls-port {}\ntls-auth-clients {ask}", self.port)?;
             writeln!(text, "tls-ca-cert-file {}", made.ca.display())?;
             writeln!(text, "tls-cert-file {}\ntls-key-file {}", made.server.0.display(), made.server.1.display())?;
+            if self.options.cluster {
+                text.push_str("tls-cluster yes\ntls-replication yes\n");
+                let (cert, key) = (made.client.0.display(), made.client.1.display());
+                writeln!(text, "tls-client-cert-file {cert}\ntls-client-key-file {key}")?;
+            }
         }
         if let Some(password) = &self.options.password {
             writeln!(text, "requirepass {password}")?;
@@ -353,8 +369,7 @@ impl Redis {
             command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
         }
         if let Some(made) = &self.certificates {
-            command.arg("--tls").arg("--cacert").arg(&made.ca);
-            command.arg("--cert").arg(&made.client.0).arg("--key").arg(&made.client.1);
+            speak_tls(&mut command, made);
         }
         if let Some(password) = &self.options.password {
             command.env("REDISCLI_AUTH", password);

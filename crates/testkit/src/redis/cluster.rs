@@ -5,13 +5,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::{Redis, RedisOptions, WAIT};
+use super::{Redis, RedisOptions, WAIT, make_certificates, speak_tls};
+use crate::certificates::Certificates;
 
 /// The cluster.
 #[derive(Debug)]
 pub struct RedisCluster {
     /// Its servers, those first that began as masters.
     pub nodes: Vec<Redis>,
+    /// What all of them show and trust, if they speak TLS.
+    pub certificates: Option<Certificates>,
+    _folder: tempfile::TempDir,
 }
 
 impl RedisCluster {
@@ -29,15 +33,21 @@ impl RedisCluster {
     /// When it does not come up.
     pub fn start_with(masters: usize, replicas: usize, options: &RedisOptions) -> anyhow::Result<Self> {
         let count = masters * (1 + replicas);
-        let nodes = (0..count).map(|_| options.clone().cluster().start()).collect::<anyhow::Result<Vec<_>>>()?;
+        let folder = tempfile::Builder::new().prefix("sealway-redis-").tempdir()?;
+        let certificates = options.tls.is_some().then(|| make_certificates(folder.path())).transpose()?;
+        let start = |_| options.clone().cluster(certificates.clone()).start();
+        let nodes = (0..count).map(start).collect::<anyhow::Result<Vec<_>>>()?;
         let mut command = Command::new("redis-cli");
+        if let Some(made) = &certificates {
+            speak_tls(&mut command, made);
+        }
         command.args(["--cluster", "create"]).args(nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)));
         command.args(["--cluster-replicas", &replicas.to_string(), "--cluster-yes"]);
         let output = command.output().context("no redis-cli; install Debian's package redis-tools")?;
         if !output.status.success() {
             bail!("no cluster: {}", String::from_utf8_lossy(&output.stdout));
         }
-        let cluster = RedisCluster { nodes };
+        let cluster = RedisCluster { nodes, certificates, _folder: folder };
         cluster.wait_until_ok(count - masters)?;
         Ok(cluster)
     }
@@ -45,7 +55,8 @@ impl RedisCluster {
     /// As a client names it: every node.
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
-        format!("redis-cluster://{}", hosts.join(","))
+        let scheme = if self.certificates.is_some() { "rediss-cluster" } else { "redis-cluster" };
+        format!("{scheme}://{}", hosts.join(","))
     }
 
     fn alive(&self) -> impl Iterator<Item = &Redis> {

@@ -31,6 +31,7 @@ use super::{Durable, MemoryLimits, OpenError, Part, Pool, ReserveError, SessionC
 use crate::kek::KeyRing;
 
 mod alone;
+mod begin;
 mod config;
 mod epoch;
 mod link;
@@ -270,7 +271,7 @@ impl Drop for Redis {
 #[async_trait]
 impl Store for Redis {
     async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
-        measured("put", self.put_session(session), |_| true).await
+        self.put_session(session).await
     }
 
     async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {

@@ -8,7 +8,7 @@ use sealway_proto::wire::SessionId;
 use tokio::sync::mpsc;
 
 use super::link::{Link, Trouble};
-use super::{Live, Redis, Shared, script};
+use super::{Live, Redis, Shared, measured, script};
 use crate::kek::UnwrapError;
 use crate::store::{StoreError, row};
 
@@ -44,7 +44,8 @@ impl Redis {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn find(&self, id: &SessionId) -> Result<Found, StoreError> {
-        match self.shared.read(id).await.map_err(refused)? {
+        let read = async { self.shared.read(id).await.map_err(refused) };
+        match measured("get", read, |_| true).await? {
             None => Ok(Found::Absent),
             Some(value) if value == TOMBSTONE => Ok(Found::Revoked),
             Some(value) => Ok(self.shared.decode(id, &value).map_or(Found::Absent, Found::Session)),
@@ -56,8 +57,11 @@ impl Redis {
     /// # Errors
     /// [`StoreError`].
     pub async fn save(&self, session: &Arc<Session>) -> Result<(), StoreError> {
-        let live = self.shared.live()?;
-        self.shared.call(&live, self.shared.write(&live.link, session)).await.map_err(refused)
+        let write = async {
+            let live = self.shared.live()?;
+            self.shared.call(&live, self.shared.write(&live.link, session)).await.map_err(refused)
+        };
+        measured("put", write, |_| true).await
     }
 
     /// Keeps a session soon, if there is room in the queue and Redis is there; nobody waits for it.
@@ -73,9 +77,12 @@ impl Redis {
     /// [`StoreError::Unavailable`]; it is then revoked in this process.
     pub async fn revoke(&self, id: &SessionId, expires_ms: u64) -> Result<(), StoreError> {
         self.shared.cache.revoke(id);
-        let live = self.shared.live()?;
         let keep_ms = expires_ms.saturating_sub(self.shared.clock.now_ms()).max(1000);
-        self.shared.call(&live, self.shared.bury(&live.link, id, keep_ms)).await.map(drop).map_err(refused)
+        let bury = async {
+            let live = self.shared.live()?;
+            self.shared.call(&live, self.shared.bury(&live.link, id, keep_ms)).await.map(drop).map_err(refused)
+        };
+        measured("delete", bury, |_| true).await
     }
 
     pub(super) async fn put_session(&self, session: Arc<Session>) -> Result<(), StoreError> {

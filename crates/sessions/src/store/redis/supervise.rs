@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use futures_util::future::join_all;
 
-use super::epoch::{Answer, Epoch, State, Waits};
+use super::begin::Waits;
+use super::epoch::{Answer, Epoch, State};
 use super::link::{Link, Trouble, check_server};
 use super::{Live, Shared};
 
@@ -21,6 +22,10 @@ const TICK_SOON: Duration = Duration::from_millis(50);
 const TICK_MIN: Duration = Duration::from_millis(10);
 /// How long a cluster may have a part missing before its connection is made anew.
 const MISSING_MAX: Duration = Duration::from_secs(3);
+/// A difference of clocks that is told of.
+const CLOCKS_MAX_MS: u64 = 400;
+/// A floor further ahead than this is told of.
+const FLOOR_TOLD_MS: u64 = 2000;
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
 
@@ -39,6 +44,7 @@ pub(super) async fn start(shared: &Arc<Shared>) -> Result<Started, Trouble> {
     let looks = (0..shared.buckets()).map(|bucket| look_at_server(shared, &link, bucket));
     join_all(looks).await.into_iter().collect::<Result<(), _>>()?;
     shared.try_rights(&link).await?;
+    compare_clocks(shared, &link).await?;
     let epochs = (0..shared.buckets()).map(|_| ArcSwapOption::empty()).collect();
     let live = Arc::new(Live { link, epochs });
     let mut started = Started { live, pending: BTreeMap::new(), waits: Waits::default() };
@@ -52,6 +58,17 @@ async fn look_at_server(shared: &Shared, link: &Link, bucket: usize) -> Result<(
     let key = format!("{{{}:{bucket}}}:epoch", shared.config.prefix);
     let info: String = shared.within(link.get_at(&key, info)).await?;
     check_server(&info, &info, shared.config.cluster)
+}
+
+/// Stamps are checked by this process's clock, floors and ends of nonces are the server's: where they differ, stamps near
+/// the ends of the window are refused, or recorded though they need not be.
+async fn compare_clocks(shared: &Shared, link: &Link) -> Result<(), Trouble> {
+    let (seconds, micros) = shared.within(link.get::<(u64, u64)>(&redis::cmd("TIME"))).await?;
+    let ahead_ms = (seconds * 1000 + micros / 1000).cast_signed() - shared.clock.now_ms().cast_signed();
+    if ahead_ms.unsigned_abs() > CLOCKS_MAX_MS {
+        tracing::warn!(store = %shared.config.name(), ahead_ms, "the clock of Redis differs from this machine's");
+    }
+    Ok(())
 }
 
 /// Tries until the store is dropped.
@@ -130,9 +147,16 @@ fn in_force(live: &Live) -> Vec<(usize, Arc<Epoch>)> {
 
 /// Looks at every bucket once.
 async fn round(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
+    tend_in_force(shared, started).await?;
+    tend_pending(shared, started).await?;
+    repair(shared, started).await.or_else(|err| if shared.config.cluster { Ok(()) } else { Err(err) })
+}
+
+async fn tend_in_force(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
     let live = started.live.clone();
     let present = in_force(&live);
     let tended = join_all(present.iter().map(|(bucket, epoch)| shared.tend(&live.link, *bucket, epoch))).await;
+    let mut lost = 0_usize;
     for ((bucket, epoch), answer) in present.into_iter().zip(tended) {
         let Some(slot) = live.epochs.get(bucket) else { continue };
         match answer {
@@ -143,15 +167,23 @@ async fn round(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Troubl
                 started.pending.insert(bucket, Epoch::new(epoch.generation.clone()));
             }
             Ok(_) => {
-                tracing::warn!(store = %shared.config.name(), bucket, "Redis has lost its memory, or its clock went back");
+                lost += 1;
                 slot.store(None);
             }
             Err(err) if !shared.config.cluster => return Err(err),
             Err(_) => slot.store(None),
         }
     }
+    if lost > 0 {
+        tracing::warn!(store = %shared.config.name(), buckets = lost, "Redis has lost its memory, or its clock went back");
+    }
+    Ok(())
+}
+
+async fn tend_pending(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
+    let link = started.live.link.clone();
     let pending: Vec<_> = std::mem::take(&mut started.pending).into_iter().collect();
-    let verified = join_all(pending.iter().map(|(bucket, epoch)| shared.tend(&live.link, *bucket, epoch))).await;
+    let verified = join_all(pending.iter().map(|(bucket, epoch)| shared.tend(&link, *bucket, epoch))).await;
     for ((bucket, epoch), answer) in pending.into_iter().zip(verified) {
         match answer {
             Ok(answer) if answer.state == State::Ok => put_in_force(started, bucket, epoch, answer),
@@ -160,7 +192,7 @@ async fn round(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Troubl
             Err(_) => {}
         }
     }
-    repair(shared, started).await.or_else(|err| if shared.config.cluster { Ok(()) } else { Err(err) })
+    Ok(())
 }
 
 /// Whose floor lies ahead waits: until then every stamp would be refused as a replay, and they are not.
@@ -184,12 +216,18 @@ async fn repair(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Troub
     if missing.is_empty() {
         return Ok(());
     }
+    let mut longest_ms = 0;
     for (bucket, epoch, answer) in shared.repair(&live.link, &missing, &mut started.waits).await? {
-        if answer.floor_ms > answer.time_ms + 2000 {
-            let wait_ms = answer.floor_ms - answer.time_ms;
-            tracing::warn!(store = %shared.config.name(), bucket, wait_ms, "Redis takes no nonces until its clock has passed the floor");
-        }
+        longest_ms = longest_ms.max(answer.floor_ms.saturating_sub(answer.time_ms));
         put_in_force(started, bucket, epoch, answer);
+    }
+    if longest_ms > FLOOR_TOLD_MS {
+        let store = shared.config.name();
+        tracing::warn!(
+            store,
+            wait_ms = longest_ms,
+            "Redis takes no nonces until its clock has passed what it may have lost"
+        );
     }
     Ok(())
 }

@@ -1,0 +1,265 @@
+//! Bringing epochs into force: joining those that others have begun, and beginning new ones.
+//!
+//! Beginning one: the old one is closed, so that nothing is granted meanwhile; what the durable side has recorded is
+//! written back; the text of a new generation is loaded; the new one is put in force, its floor above every stamp that
+//! may have been granted without a record.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use sealway_proto::session::ClaimKey;
+
+use super::epoch::{Answer, Epoch, Look, State, canary_key, epoch_key};
+use super::link::{Link, Trouble};
+use super::{Shared, hex, script};
+use crate::store::Recorded;
+
+/// With a durable side, or at the very first beginning, the floor is so far ahead: stamps above half of it have a record,
+/// the other half is for clocks that differ.
+const FLOOR_MS: u64 = 1000;
+/// How much beyond a time that was told once the floor is: that time is noted once a second, and stamps may be half a
+/// second ahead of it.
+const SEEN_MARGIN_MS: u64 = 1500;
+/// Whoever closed an epoch and does not open the next one within this time is thought gone.
+const TAKE_OVER: Duration = Duration::from_secs(3);
+/// How long the durable side may take; less than the time after which another takes over.
+const DURABLE_WAIT: Duration = Duration::from_secs(2);
+/// Longer than what is left of a nonce's time: see the script.
+const KEEP_MORE_MS: u64 = 12_000;
+const WRITE_BACK_AT_ONCE: usize = 256;
+
+/// Whom this process waits for: marks of others, each with when it was first seen.
+#[derive(Debug, Default)]
+pub(super) struct Waits(HashMap<usize, (String, Instant)>);
+
+impl Waits {
+    /// Whether the mark has stood for too long.
+    fn is_over(&mut self, bucket: usize, mark: &str) -> bool {
+        let (known, since) = self.0.entry(bucket).or_insert_with(|| (mark.to_owned(), Instant::now()));
+        if known != mark {
+            (*known, *since) = (mark.to_owned(), Instant::now());
+        }
+        since.elapsed() > TAKE_OVER
+    }
+}
+
+impl Shared {
+    /// Brings buckets into force: joins the epochs that are, and begins new ones where none is. Those that another process
+    /// is about to begin are left out, to be asked for again.
+    pub(super) async fn repair(
+        &self,
+        link: &Link,
+        buckets: &[usize],
+        waits: &mut Waits,
+    ) -> Result<Vec<(usize, Epoch, Answer)>, Trouble> {
+        let looks = join_all(buckets.iter().map(|bucket| self.look(link, *bucket))).await;
+        let (mut done, mut closed, mut trouble) = (Vec::new(), Vec::new(), None);
+        let is_new = self.is_new(&looks);
+        let some_untouched = looks.iter().flatten().any(|look| look.generation.is_empty());
+        let may_begin = !some_untouched || self.is_mine(link).await.unwrap_or(false);
+        for (bucket, look) in buckets.iter().copied().zip(looks) {
+            let step = match look {
+                Ok(look) if look.generation.is_empty() && !may_begin => Ok(Step::Wait),
+                Ok(look) => self.join_or_close(link, bucket, look, waits).await,
+                Err(err) => Err(err),
+            };
+            match step {
+                Ok(Step::Joined(epoch, answer)) => done.push((bucket, epoch, answer)),
+                Ok(Step::Closed(look)) => closed.push((bucket, look)),
+                Ok(Step::Wait) => {}
+                Err(err) => trouble = Some(err),
+            }
+        }
+        if !closed.is_empty() {
+            done.extend(self.begin(link, &closed, is_new).await?);
+        }
+        // A cluster's other nodes go on while one is away.
+        match trouble {
+            Some(err) if done.is_empty() => Err(err),
+            _ => Ok(done),
+        }
+    }
+
+    /// Whether this is the very first beginning: nobody has ever kept anything there, this process neither. A cluster is
+    /// new as a whole only: a node that lost its memory is not.
+    fn is_new(&self, looks: &[Result<Look, Trouble>]) -> bool {
+        let is_untouched = |look: &Result<Look, Trouble>| match look {
+            Ok(look) => look.generation.is_empty() || look.generation == self.mark && look.made_ms == 0,
+            Err(_) => false,
+        };
+        looks.len() == self.buckets() && looks.iter().all(is_untouched) && self.had.lock().iter().all(Option::is_none)
+    }
+
+    /// Of the processes that find a cluster new, one begins its epochs: half of another's work would look like a loss.
+    /// This one if nobody else began a moment ago.
+    async fn is_mine(&self, link: &Link) -> Result<bool, Trouble> {
+        if !self.config.cluster {
+            return Ok(true);
+        }
+        let key = format!("{{{}:0}}:first", self.config.prefix);
+        let mut cmd = redis::cmd("SET");
+        cmd.arg(&key).arg(&self.mark).arg("NX").arg("PX").arg(10_000);
+        if self.within(link.get::<Option<String>>(&cmd)).await?.is_some() {
+            return Ok(true);
+        }
+        let holder: Option<String> = self.within(link.get(redis::cmd("GET").arg(&key))).await?;
+        Ok(holder.as_deref() == Some(&self.mark))
+    }
+
+    async fn join_or_close(&self, link: &Link, bucket: usize, look: Look, waits: &mut Waits) -> Result<Step, Trouble> {
+        if look.generation.starts_with('-') && look.generation != self.mark {
+            if !waits.is_over(bucket, &look.generation) {
+                return Ok(Step::Wait);
+            }
+        } else if !look.generation.is_empty() && look.generation != self.mark && look.node == look.node_now {
+            let epoch = Epoch::new(look.generation.clone());
+            let answer = self.verify_on(link, bucket, &epoch).await?;
+            if answer.state == State::Ok {
+                return self.join(link, bucket, epoch, answer, &look).await;
+            }
+        }
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(script::CLOSE).arg(1).arg(epoch_key(&self.config.prefix, bucket)).arg(&look.generation).arg(&self.mark);
+        match self.within(link.get::<u8>(&cmd)).await? {
+            1 => Ok(Step::Closed(look)),
+            _ => Ok(Step::Wait),
+        }
+    }
+
+    /// Takes an epoch that another process has begun, or this one before.
+    async fn join(
+        &self,
+        link: &Link,
+        bucket: usize,
+        epoch: Epoch,
+        answer: Answer,
+        look: &Look,
+    ) -> Result<Step, Trouble> {
+        let had = self.had.lock().get(bucket).cloned().flatten();
+        let is_another = had.is_some_and(|had| had != epoch.generation);
+        let mut answer = answer;
+        if is_another && self.durable.is_none() {
+            // Whoever began it may not have known that anything was lost. All who know raise it to the same height.
+            let floor_ms = look.made_ms.saturating_add(self.config.window_ms).max(look.floor_ms);
+            let mut cmd = redis::cmd("EVAL");
+            cmd.arg(script::RAISE).arg(1).arg(epoch_key(&self.config.prefix, bucket)).arg(&epoch.generation);
+            if self.within(link.get::<u8>(cmd.arg(floor_ms))).await? != 1 {
+                return Ok(Step::Wait);
+            }
+            answer.floor_ms = answer.floor_ms.max(floor_ms);
+        }
+        self.take(bucket, &epoch, is_another);
+        Ok(Step::Joined(epoch, answer))
+    }
+
+    /// Remembers an epoch as this process's own.
+    fn take(&self, bucket: usize, epoch: &Epoch, is_another: bool) {
+        if let Some(had) = self.had.lock().get_mut(bucket) {
+            *had = Some(epoch.generation.clone());
+        }
+        // Redis alone holds the sessions and their tombstones too: what it lost must not live on here.
+        if is_another && self.durable.is_none() {
+            self.cache.clear();
+        }
+    }
+
+    /// Begins epochs in buckets that this process has closed.
+    async fn begin(
+        &self,
+        link: &Link,
+        closed: &[(usize, Look)],
+        is_new: bool,
+    ) -> Result<Vec<(usize, Epoch, Answer)>, Trouble> {
+        let least_time_ms = closed.iter().map(|(_, look)| look.time_ms).min().unwrap_or_default();
+        let buckets: Vec<_> = closed.iter().map(|(bucket, _)| *bucket).collect();
+        self.write_back(link, &buckets, least_time_ms).await?;
+        let begun = join_all(closed.iter().map(|(bucket, look)| self.begin_one(link, *bucket, look, is_new))).await;
+        let mut done = Vec::new();
+        for (bucket, begun) in buckets.into_iter().zip(begun) {
+            // One that did not succeed is closed still, and tried again.
+            if let Some((epoch, answer)) = begun? {
+                let is_another = self.had.lock().get(bucket).is_some_and(Option::is_some);
+                self.take(bucket, &epoch, is_another);
+                done.push((bucket, epoch, answer));
+            }
+        }
+        let count = done.len();
+        tracing::info!(store = %self.config.name(), buckets = count, is_new, "Redis begins to keep nonces anew");
+        Ok(done)
+    }
+
+    async fn begin_one(
+        &self,
+        link: &Link,
+        bucket: usize,
+        look: &Look,
+        is_new: bool,
+    ) -> Result<Option<(Epoch, Answer)>, Trouble> {
+        let mut random = [0; 16];
+        self.provider.fill_random(&mut random).map_err(|err| Trouble::Refused(err.to_string()))?;
+        let epoch = Epoch::new(hex(&random));
+        let key = epoch_key(&self.config.prefix, bucket);
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(script::reserve(&epoch.generation));
+        self.within(link.get_at::<String>(&key, load)).await?;
+        let ahead_ms = if self.durable.is_some() || is_new { FLOOR_MS } else { self.config.window_ms + FLOOR_MS };
+        let seen_ms = self.seen_ms.load(Ordering::Acquire);
+        let least_ms = if seen_ms > 0 { seen_ms + SEEN_MARGIN_MS.max(ahead_ms) } else { 0 };
+        let mut open = redis::cmd("EVAL");
+        open.arg(script::OPEN).arg(2).arg(&key).arg(canary_key(&self.config.prefix, bucket));
+        open.arg(&self.mark).arg(&epoch.generation).arg(ahead_ms).arg(least_ms).arg(&look.node_now);
+        if self.within(link.get::<u8>(&open)).await? != 1 {
+            return Ok(None);
+        }
+        // Whether the text went to the server that has the key: a cluster may have moved it meanwhile.
+        let answer = self.verify_on(link, bucket, &epoch).await?;
+        Ok((answer.state == State::Ok).then_some((epoch, answer)))
+    }
+
+    /// Tells Redis what the durable side has recorded: stamps above the floor to come, and revocations.
+    async fn write_back(&self, link: &Link, buckets: &[usize], stamp_ms: u64) -> Result<(), Trouble> {
+        let Some(durable) = &self.durable else { return Ok(()) };
+        let now_ms = self.clock.now_ms();
+        let read = futures_util::future::try_join(durable.recorded_after(stamp_ms, now_ms), durable.revoked(now_ms));
+        let read = tokio::time::timeout(DURABLE_WAIT, read).await.map_err(|_| Trouble::Slow)?;
+        let (recorded, revoked) = read.map_err(|err| Trouble::Refused(err.to_string()))?;
+        let recorded: Vec<_> = recorded
+            .into_iter()
+            .filter(|recorded| buckets.contains(&self.bucket(&recorded.key)))
+            .map(|Recorded { key, expires_ms, .. }| (key, expires_ms))
+            .collect();
+        self.write_nonces(link, &recorded).await?;
+        for chunk in revoked.chunks(WRITE_BACK_AT_ONCE) {
+            let writes = chunk.iter().map(|(id, expires_ms)| self.write_tombstone(link, id, *expires_ms));
+            join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
+        }
+        Ok(())
+    }
+
+    /// Writes nonces that were granted elsewhere.
+    pub(super) async fn write_nonces(&self, link: &Link, nonces: &[(ClaimKey, u64)]) -> Result<(), Trouble> {
+        let now_ms = self.clock.now_ms();
+        for chunk in nonces.chunks(WRITE_BACK_AT_ONCE) {
+            let writes = chunk.iter().map(|(key, expires_ms)| async move {
+                let keep_ms = expires_ms.saturating_sub(now_ms).saturating_add(KEEP_MORE_MS);
+                let mut cmd = redis::cmd("SET");
+                cmd.arg(self.nonce_key(key)).arg("1").arg("NX").arg("PX").arg(keep_ms);
+                self.within(link.get::<Option<String>>(&cmd)).await.map(drop)
+            });
+            join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
+        }
+        Ok(())
+    }
+}
+
+/// What was done about a bucket.
+enum Step {
+    /// It is in force.
+    Joined(Epoch, Answer),
+    /// This process has closed it, and begins it anew.
+    Closed(Look),
+    /// Another process is at it.
+    Wait,
+}
