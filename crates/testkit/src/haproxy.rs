@@ -68,6 +68,11 @@ backend gateways
         command.arg("-db").arg("-f").arg(&file);
         let mut daemon = Daemon::start(command, &folder.path().join("output"))?;
         daemon.wait_for(address)?;
+        let until = Instant::now() + Duration::from_secs(10);
+        // It gets its name a moment after the listeners stand.
+        while !control.exists() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         Ok(HaProxy { daemon, address, control, servers: servers.len(), _folder: folder })
     }
 
