@@ -96,6 +96,8 @@ func split(history []record, spread time.Duration) []part {
 	for key, all := range byKey {
 		records := enough(all)
 		if records[0].Op == "reserve" {
+			excuse(all)
+			records = enough(all)
 			parts = append(parts, part{"nonce " + key, nonce, operations(records, func(r record) (time.Duration, bool) {
 				return 0, true
 			})})
@@ -124,6 +126,18 @@ func split(history []record, spread time.Duration) []part {
 	}
 	sort.Slice(parts, func(i, j int) bool { return parts[i].name < parts[j].name })
 	return parts
+}
+
+// excuse finds the refusals that others explain: of equal requests at the same time a process lets one try, and refuses
+// the rest before it knows whether that one wins. What remains strict was refused before anybody else had tried.
+func excuse(records []record) {
+	for i := range records {
+		for j := range records {
+			if i != j && records[j].CallNs <= records[i].ReturnNs {
+				records[i].Strict = false
+			}
+		}
+	}
 }
 
 // enough leaves out what failed without need. Nothing that is unknown has to have happened, and whatever of one kind may

@@ -72,6 +72,10 @@ func TestHistoriesThatAnOrderExplains(t *testing.T) {
 		"many deletes that failed": append(
 			append(manyUnknown("delete", 40), op(0, "put", "v", "ok", 0, 1), op(1, "get", "", "v", 60, 61)),
 			op(1, "get", "", "", 62, 63), op(1, "delete", "", "false", 64, 65)),
+		"refused beside one that loses to a later one": {
+			strict(op(1, "reserve", "", "replayed", 0, 9)), strict(op(1, "reserve", "", "replayed", 1, 2)),
+			strict(op(2, "reserve", "", "fresh", 3, 9)),
+		},
 		"after a loss anything may be refused, and granted once by who can be sure": {
 			op(0, "reserve", "", "replayed", 0, 1), op(1, "reserve", "", "fresh", 2, 3), op(2, "reserve", "", "replayed", 4, 5),
 		},

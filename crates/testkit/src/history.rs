@@ -23,8 +23,12 @@ const SESSIONS: usize = 4;
 const NONCES: usize = 6;
 /// How long a key is worked on: many operations on a key make the checker slow, few find nothing.
 const KEY_LIFE: Duration = Duration::from_millis(400);
-/// Nonces that are tried again long after.
-const OLD_NONCES_MAX: usize = 2000;
+/// Nonces and sessions that are tried again long after.
+const OLD_MAX: usize = 2000;
+const OLD_SESSIONS_MAX: usize = 24;
+/// A nonce that is sent once is left alone for so long: a process that has heard of it refuses it by its own memory, and
+/// only one that has not shows whether what they share remembers.
+const QUIET: Duration = Duration::from_millis(2500);
 /// How long a session lives; all of a test.
 const TTL_SEC: u32 = 3600;
 
@@ -48,6 +52,8 @@ struct Key {
     session: Arc<Session>,
     value: String,
     is_put: AtomicBool,
+    /// The only process that deletes it, of most: who deletes by itself needs nobody to tell it.
+    deleter: Option<usize>,
     since: Instant,
 }
 
@@ -66,6 +72,7 @@ pub struct Recorder {
     started: Instant,
     records: Mutex<Vec<Record>>,
     sessions: Mutex<Vec<Arc<Key>>>,
+    old_sessions: Mutex<Vec<Arc<Key>>>,
     nonces: Mutex<Vec<Nonce>>,
     old: Mutex<Vec<Nonce>>,
     /// Whose nonces are reserved.
@@ -90,6 +97,7 @@ impl Recorder {
             started: Instant::now(),
             records: Mutex::default(),
             sessions: Mutex::default(),
+            old_sessions: Mutex::default(),
             nonces: Mutex::default(),
             old: Mutex::default(),
             scope: agree(Some("recorder"), TTL_SEC, now_ms()),
@@ -155,13 +163,23 @@ impl Recorder {
     /// One of the sessions that are worked on; now and then a new one.
     fn session(&self) -> Arc<Key> {
         let mut sessions = lock(&self.sessions);
-        sessions.retain(|key| key.since.elapsed() < KEY_LIFE * 4);
+        let mut old = lock(&self.old_sessions);
+        let (gone, kept) = sessions.drain(..).partition(|key| key.since.elapsed() > KEY_LIFE * 4);
+        *sessions = kept;
+        old.extend(gone);
+        let over = old.len().saturating_sub(OLD_SESSIONS_MAX);
+        old.drain(..over);
+        // Long after its deletion too, a session must be gone everywhere.
+        if !old.is_empty() && draw(4) == 0 {
+            return old[draw(old.len())].clone();
+        }
         if sessions.len() < SESSIONS {
             let agreed = agree(Some(&nonce()), TTL_SEC, now_ms());
             let key = Key {
                 value: agreed.server.record().client_id.as_deref().unwrap_or_default().to_owned(),
                 session: agreed.server,
                 is_put: AtomicBool::new(false),
+                deleter: (draw(4) > 0).then(|| draw(self.stores.len())),
                 since: Instant::now(),
             };
             sessions.push(Arc::new(key));
@@ -188,7 +206,7 @@ impl Recorder {
     async fn delete(&self, process: usize) {
         let key = self.session();
         // Young ones are left alone, so that most operations find something.
-        if key.since.elapsed() < KEY_LIFE {
+        if key.since.elapsed() < KEY_LIFE || key.deleter.is_some_and(|deleter| deleter != process) {
             return;
         }
         let call_ns = self.now_ns();
@@ -204,14 +222,23 @@ impl Recorder {
         let (gone, kept) = nonces.drain(..).partition(|nonce| nonce.since.elapsed() > KEY_LIFE);
         *nonces = kept;
         old.extend(gone);
-        let over = old.len().saturating_sub(OLD_NONCES_MAX);
+        let over = old.len().saturating_sub(OLD_MAX);
         old.drain(..over);
-        if !old.is_empty() && draw(3) == 0 {
-            return old[draw(old.len())].clone();
+        let quiet = old.partition_point(|nonce| nonce.since.elapsed() > QUIET);
+        if quiet > 0 && draw(3) == 0 {
+            return old[draw(quiet)].clone();
+        }
+        let fresh = || {
+            let stamp_ms = now_ms() + [0, 0, 20_000, 290_000][draw(4)];
+            Nonce { text: nonce(), stamp_ms, since: Instant::now() }
+        };
+        if draw(20) == 0 {
+            let once = fresh();
+            old.push(once.clone());
+            return once;
         }
         if nonces.len() < NONCES {
-            let stamp_ms = now_ms() + [0, 0, 20_000, 290_000][draw(4)];
-            nonces.push(Nonce { text: nonce(), stamp_ms, since: Instant::now() });
+            nonces.push(fresh());
         }
         nonces[draw(nonces.len())].clone()
     }

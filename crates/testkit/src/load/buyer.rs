@@ -16,6 +16,8 @@ use crate::wire_client::{PURCHASE, init, nonce, now_ms, open, random};
 
 /// How much longer a client waits after a request that was not served.
 const AWAY: u32 = 5;
+/// How far ahead some requests are stamped.
+const AHEAD_MS: u64 = 60_000;
 /// How long before its end a session is used no more.
 const END_MS: u64 = 5_000;
 
@@ -94,7 +96,8 @@ impl Buyer {
         self.bought += 1;
         let (scheme, amount) = (self.name.to_uppercase(), self.bought);
         let order = format!(r#"{{"schemeCode":"{scheme}","amount":{amount}}}"#);
-        let stamp = now_ms().to_string();
+        // A clock that runs ahead: what it stamps must not be readmitted by who has lost its memory, either.
+        let stamp = (now_ms() + if draw(8) == 0 { AHEAD_MS } else { 0 }).to_string();
         let order = SealBuffer::from(order.as_bytes());
         let sealed = session.seal_as(PURCHASE, order, &stamp, &nonce(), &random(), &mut |_| ());
         let (message, pending) = sealed.expect("sealing");
