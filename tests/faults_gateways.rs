@@ -63,7 +63,7 @@ fn a_gateway_that_is_killed_under_load_takes_no_session_with_it() {
     let ground = Ground::start().unwrap();
     let fleet = tiered(&ground);
     let targets = fleet.addresses();
-    let load = Load::start(Plan { init_every: 4, ..Plan::new(targets.clone()) });
+    let load = Load::start(Plan { init_every: 2, ..Plan::new(targets.clone()) });
     let kills = if is_full() { 9 } else { 3 };
     for kill in 0..kills {
         load.wait_for_purchases(100, SOON);
@@ -85,26 +85,28 @@ fn a_gateway_that_is_killed_under_load_takes_no_session_with_it() {
 #[test]
 fn a_rolling_restart_behind_a_proxy_fails_no_request() {
     let _alone = alone();
-    let requests_max = if is_full() { 50_000 } else { 3000 };
+    let requests_min = if is_full() { 50_000 } else { 3000 };
     let ground = Ground::start().unwrap();
-    let fleet = tiered(&ground);
+    // Longer than the proxy's health checks take to notice.
+    let stop = "\nlimits: { stop_delay_ms: 800 }\n";
+    let sections = |_: usize, keys: &Path| Ground::sections(&ground.direct_store(), keys, "") + stop;
+    let fleet = Fleet::start(BINARY, 3, sections).unwrap();
+    fleet.wait_for_calls(SOON).unwrap();
     let proxy = HaProxy::start(&fleet.addresses()).unwrap();
     proxy.wait_for_up(3).unwrap();
-    let pause = Duration::from_millis(1);
-    let plan = Plan { replayers: 0, buyers: 12, pause, requests_max, ..Plan::new(vec![proxy.address]) };
-    let load = Load::start(plan);
+    let load = Load::start(Plan { replayers: 0, buyers: 12, ..Plan::new(vec![proxy.address]) });
+    let answered = || load.so_far().inits + load.so_far().purchases;
     let mut restarts = 0;
-    while load.so_far().inits + load.so_far().purchases < requests_max - requests_max / 6 {
+    while restarts < 3 || answered() < requests_min {
         fleet.stop(restarts % 3).unwrap();
-        load.run_for(Duration::from_millis(300));
+        load.run_for(Duration::from_millis(200));
         fleet.start_again(restarts % 3).unwrap();
         proxy.wait_for_up(3).unwrap();
         restarts += 1;
     }
-    let finished = load.finish();
-    println!("{restarts} restarts, {} connections tried again", proxy.tries_again().unwrap());
-    finished.summary.assert_calm("rolling restart", requests_max / 2);
-    assert_eq!(finished.summary.inits + finished.summary.purchases, requests_max);
-    assert!(restarts >= 3, "each must have been restarted: {restarts}");
-    assert!(proxy.tries_again().unwrap() > 0, "no restart was felt by the proxy");
+    let finished = load.stop();
+    let (down, again) = (proxy.times_down().unwrap(), proxy.tries_again().unwrap());
+    println!("{restarts} restarts, seen down {down} times, {again} connections tried again");
+    finished.summary.assert_calm("rolling restart", requests_min / 2);
+    assert!(down >= restarts as u64, "the proxy did not notice");
 }

@@ -12,7 +12,7 @@ import (
 
 func main() {
 	spread := flag.Duration("spread", time.Second, "how long a delete may take to reach other processes")
-	limit := flag.Duration("limit", time.Minute, "how long one part may be thought about")
+	limit := flag.Duration("limit", 10*time.Second, "how long one part may be thought about")
 	flag.Parse()
 	if err := run(flag.Arg(0), *spread, *limit); err != nil {
 		fmt.Fprintln(os.Stderr, "linearizability:", err)

@@ -46,28 +46,20 @@ var deletion = porcupine.Model{
 	DescribeOperation: describe,
 }
 
-// The states of a nonce.
-const (
-	free = iota
-	taken
-	refused
-)
-
-// nonce is one nonce over all processes: fresh at most once. A refusal is final too: what was refused because nobody
-// could say any more must not be accepted later.
+// nonce is one nonce over all processes: fresh at most once. A refusal needs a cause, that it was taken, until a fault
+// begins: from then on a process refuses what it cannot be sure of, such as what it failed to reserve before, and another
+// that can be sure may still grant it.
 var nonce = porcupine.Model{
-	Init: func() interface{} { return free },
+	Init: func() interface{} { return false },
 	Step: func(state, input, output interface{}) (bool, interface{}) {
-		r := input.(record)
+		r, taken := input.(record), state.(bool)
 		switch {
 		case r.Unknown:
-			return true, taken
+			return true, true
 		case r.Output == "fresh":
-			return state == free, taken
-		case state == free:
-			return !r.Strict, refused
+			return !taken, true
 		default:
-			return true, state
+			return taken || !r.Strict, taken
 		}
 	},
 	DescribeOperation: describe,
@@ -101,7 +93,8 @@ func split(history []record, spread time.Duration) []part {
 		processes[r.Process] = true
 	}
 	var parts []part
-	for key, records := range byKey {
+	for key, all := range byKey {
+		records := enough(all)
 		if records[0].Op == "reserve" {
 			parts = append(parts, part{"nonce " + key, nonce, operations(records, func(r record) (time.Duration, bool) {
 				return 0, true
@@ -131,6 +124,28 @@ func split(history []record, spread time.Duration) []part {
 	}
 	sort.Slice(parts, func(i, j int) bool { return parts[i].name < parts[j].name })
 	return parts
+}
+
+// enough leaves out what failed without need. Nothing that is unknown has to have happened, and whatever of one kind may
+// have happened, the first that was called may have done at the same moment: a session is put once, so that it can go
+// but once, and a nonce can be taken but once. A nonce that was granted was taken by nobody else at all. Without this
+// the search has every subset of them to think about.
+func enough(records []record) []record {
+	first := map[string]int64{}
+	granted := false
+	for _, r := range records {
+		granted = granted || (r.Op == "reserve" && !r.Unknown && r.Output == "fresh")
+		if call, known := first[r.Op]; r.Unknown && (!known || r.CallNs < call) {
+			first[r.Op] = r.CallNs
+		}
+	}
+	var kept []record
+	for _, r := range records {
+		if !r.Unknown || (r.CallNs == first[r.Op] && !(r.Op == "reserve" && granted)) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
 }
 
 func operations(records []record, choose func(record) (time.Duration, bool)) []porcupine.Operation {

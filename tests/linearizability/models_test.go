@@ -22,6 +22,14 @@ func strict(r record) record {
 	return r
 }
 
+func manyUnknown(name string, count int64) []record {
+	var all []record
+	for n := int64(0); n < count; n++ {
+		all = append(all, unknown(op(int(n)%3, name, "", "", 2+n, 3+n)))
+	}
+	return all
+}
+
 func isRight(history []record) bool {
 	for _, p := range split(history, time.Second) {
 		if p.check(time.Minute) != "" {
@@ -59,7 +67,14 @@ func TestHistoriesThatAnOrderExplains(t *testing.T) {
 		"a reserve that failed may never have happened": {
 			unknown(op(0, "reserve", "", "", 0, 1)), op(1, "reserve", "", "fresh", 5, 6),
 		},
-		"after a loss anything may be refused": {op(0, "reserve", "", "replayed", 0, 1)},
+		"many that failed, and one that was granted": append(
+			manyUnknown("reserve", 40), op(0, "reserve", "", "fresh", 50, 51), op(1, "reserve", "", "replayed", 52, 53)),
+		"many deletes that failed": append(
+			append(manyUnknown("delete", 40), op(0, "put", "v", "ok", 0, 1), op(1, "get", "", "v", 60, 61)),
+			op(1, "get", "", "", 62, 63), op(1, "delete", "", "false", 64, 65)),
+		"after a loss anything may be refused, and granted once by who can be sure": {
+			op(0, "reserve", "", "replayed", 0, 1), op(1, "reserve", "", "fresh", 2, 3), op(2, "reserve", "", "replayed", 4, 5),
+		},
 	} {
 		if !isRight(history) {
 			t.Errorf("found wrong: %s", name)
@@ -75,8 +90,8 @@ func TestHistoriesThatNothingExplainsAreFound(t *testing.T) {
 		"fresh, and fresh again much later": {
 			op(0, "reserve", "", "fresh", 0, 1), op(0, "reserve", "", "replayed", 2, 3), op(2, "reserve", "", "fresh", second*9, second*9+1),
 		},
-		"refused, and then fresh": {
-			op(0, "reserve", "", "replayed", 0, 1), op(1, "reserve", "", "fresh", 2, 3),
+		"refused for nothing, and then fresh": {
+			strict(op(0, "reserve", "", "replayed", 0, 1)), strict(op(1, "reserve", "", "fresh", 2, 3)),
 		},
 		"refused for nothing": {strict(op(0, "reserve", "", "replayed", 0, 1))},
 		"an acknowledged session is lost": {
@@ -100,6 +115,14 @@ func TestHistoriesThatNothingExplainsAreFound(t *testing.T) {
 		},
 		"two deletes find it": {
 			op(0, "put", "v", "ok", 0, 1), op(0, "delete", "", "true", 2, 9), op(1, "delete", "", "true", 2, 9),
+		},
+		"many that failed, and two granted": append(
+			manyUnknown("reserve", 40), op(0, "reserve", "", "fresh", 50, 51), op(1, "reserve", "", "fresh", 52, 53)),
+		"many deletes that failed, and it comes back": append(
+			append(manyUnknown("delete", 40), op(0, "put", "v", "ok", 0, 1), op(1, "get", "", "", 60, 61)),
+			op(1, "get", "", "v", 62, 63)),
+		"gone before any delete, though one fails later": {
+			op(0, "put", "v", "ok", 0, 1), op(1, "get", "", "", 2, 3), unknown(op(1, "delete", "", "", 4, 5)),
 		},
 		"no delete finds it": {
 			op(0, "put", "v", "ok", 0, 1), op(0, "delete", "", "false", 2, 9),

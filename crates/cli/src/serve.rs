@@ -10,6 +10,7 @@ use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
 use sealway_runtime::{http, listener, telemetry};
+use sealway_sessions::Authority;
 use sealway_sessions::admin::Admin;
 use sealway_sessions::config::strong_secret;
 
@@ -35,6 +36,14 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
     let (addresses, admin) = (&running.addresses, &running.admin_addresses);
     tracing::info!(?addresses, ?admin, version = env!("CARGO_PKG_VERSION"), "serving");
     let signal = signals.stopped().await;
+    if !config.gateway.stop_delay.is_zero() {
+        tracing::info!(signal, delay = ?config.gateway.stop_delay, "stopping: /ready says so, and all is still served");
+        running.authority.announce_stop();
+        tokio::select! {
+            () = tokio::time::sleep(config.gateway.stop_delay) => {}
+            _ = signals.stopped() => {}
+        }
+    }
     tracing::info!(signal, "stopping: what is in flight is answered");
     running.stop(config.gateway.drain).await;
     Ok(())
@@ -45,6 +54,7 @@ pub(crate) struct Running {
     /// Where it listens.
     pub(crate) addresses: Vec<SocketAddr>,
     admin_addresses: Vec<SocketAddr>,
+    authority: Arc<Authority>,
     shutdown: Shutdown,
 }
 
@@ -102,7 +112,7 @@ impl Running {
                 }
             }
         });
-        Ok(Running { addresses, admin_addresses, shutdown })
+        Ok(Running { addresses, admin_addresses, authority, shutdown })
     }
 
     /// Accepts nothing new, answers what is in flight, and drops what is left after `drain`. What the store still has to

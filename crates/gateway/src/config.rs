@@ -130,6 +130,7 @@ pub struct RawLimits {
     streams_max: Option<u32>,
     buffered_bytes_max: Option<usize>,
     drain_ms: Option<u64>,
+    stop_delay_ms: Option<u64>,
 }
 
 /// The sections together, as written.
@@ -191,6 +192,8 @@ pub struct GatewayConfig {
     pub http: HttpLimits,
     /// How long draining may take.
     pub drain: Duration,
+    /// How long before draining everything is still served, while `/ready` says that this process is stopping.
+    pub stop_delay: Duration,
     body_idle: Duration,
     buffered_bytes_max: usize,
     cors: Cors,
@@ -243,13 +246,15 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
         header_timeout,
         streams_max: problems.bounded("limits.streams_max", limits.streams_max, defaults.streams_max, 1..=10_000),
     };
+    let stop_delay = problems.bounded("limits.stop_delay_ms", limits.stop_delay_ms, 0, 0..=3_600_000);
+    let stop_delay = Duration::from_millis(stop_delay);
     let buffered_bytes_max = problems.bounded(
         "limits.buffered_bytes_max",
         limits.buffered_bytes_max,
         BUFFERED_BYTES_DEFAULT,
         2 * SEALED_BODY_MAX..=64 * 1024 * 1024 * 1024,
     );
-    GatewayConfig { listeners, http, drain, body_idle, buffered_bytes_max, cors, upstreams, routes }
+    GatewayConfig { listeners, http, drain, stop_delay, body_idle, buffered_bytes_max, cors, upstreams, routes }
 }
 
 fn resolve_listeners(raw: &[RawListener], problems: &mut Problems) -> Vec<Listener> {

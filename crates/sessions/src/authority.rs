@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -125,6 +126,7 @@ pub struct Authority {
     anonymous: PerMinute<IpAddr>,
     authenticated: PerMinute<[u8; 32]>,
     counters: Counters,
+    stopping: AtomicBool,
 }
 
 /// A sealed call whose session is known; its body comes next.
@@ -162,6 +164,7 @@ impl Authority {
             store,
             clock,
             counters,
+            stopping: AtomicBool::new(false),
         }
     }
 
@@ -171,6 +174,16 @@ impl Authority {
 
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
+    }
+
+    /// From now on `/ready` says that this process is stopping, so that whoever balances sends its clients elsewhere;
+    /// those who come all the same are served.
+    pub fn announce_stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     /// The store, for health and the admin listener.

@@ -200,7 +200,7 @@ fn link(part: Part) -> &'static str {
 pub(crate) fn ready(authority: &Authority) -> Response<Body> {
     let status = authority.store().status();
     let timestamp = iso8601(authority.now_ms());
-    if status.up {
+    if status.up && !authority.is_stopping() {
         let Pool { total, idle, waiting } = status.pool;
         let pool = serde_json::json!({"totalCount": total, "idleCount": idle, "waitingCount": waiting});
         let cache = if status.redis == Part::Down { "degraded" } else { "up" };
@@ -208,8 +208,9 @@ pub(crate) fn ready(authority: &Authority) -> Response<Body> {
         return json(StatusCode::OK, body.to_string());
     }
     // The source of truth is PostgreSQL where there is one, else Redis, else the store itself.
-    let database = if status.postgres == Part::Up { "up" } else { "down" };
+    let database = if status.postgres == Part::Up || status.up { "up" } else { "down" };
     let cache = if status.redis == Part::Down { "down" } else { "up" };
-    let body = serde_json::json!({"status": "unhealthy", "database": database, "cache": cache, "timestamp": timestamp});
+    let what = if status.up { "stopping" } else { "unhealthy" };
+    let body = serde_json::json!({"status": what, "database": database, "cache": cache, "timestamp": timestamp});
     json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
 }

@@ -85,13 +85,28 @@ backend gateways
         Ok(rows.map(|row| row.split(',').nth(at).unwrap_or_default().to_owned()).collect())
     }
 
+    fn sum(&self, columns: &[&str]) -> anyhow::Result<u64> {
+        let mut sum = 0;
+        for column in columns {
+            sum += self.column(column)?.iter().filter_map(|count| count.parse::<u64>().ok()).sum::<u64>();
+        }
+        Ok(sum)
+    }
+
     /// How many connections were tried again, at the same gateway or at another.
     ///
     /// # Errors
     /// When it does not answer.
     pub fn tries_again(&self) -> anyhow::Result<u64> {
-        let all = [self.column("wretr")?, self.column("wredis")?].concat();
-        Ok(all.iter().filter_map(|count| count.parse::<u64>().ok()).sum())
+        self.sum(&["wretr", "wredis"])
+    }
+
+    /// How often a gateway went from ready to not ready.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn times_down(&self) -> anyhow::Result<u64> {
+        self.sum(&["chkdown"])
     }
 
     /// Waits until it sees so many gateways ready.

@@ -14,6 +14,8 @@ use super::peer::{Peer, Sent};
 use crate::raw_http::{Answer, Request};
 use crate::wire_client::{PURCHASE, init, nonce, now_ms, open, random};
 
+/// How much longer a client waits after a request that was not served.
+const AWAY: u32 = 5;
 /// How long before its end a session is used no more.
 const END_MS: u64 = 5_000;
 
@@ -21,6 +23,7 @@ const END_MS: u64 = 5_000;
 #[derive(Debug)]
 pub(super) struct Buyer {
     name: String,
+    renews: bool,
     wire: Wire,
     plan: Plan,
     peers: Vec<Peer>,
@@ -36,20 +39,22 @@ fn draw(below: usize) -> usize {
 impl Buyer {
     pub(super) fn new(index: usize, wire: Wire, plan: Plan, ledger: Arc<Ledger>) -> Self {
         let peers = plan.targets.iter().map(|target| Peer::new(*target, plan.answer_max)).collect();
-        Buyer { name: format!("buyer-{index}"), wire, plan, peers, sessions: Vec::new(), ledger, bought: 0 }
+        // Half of them live on their first session: they go on while no new ones are to be had.
+        let renews = index % 2 == 0;
+        Buyer { name: format!("buyer-{index}"), renews, wire, plan, peers, sessions: Vec::new(), ledger, bought: 0 }
     }
 
-    /// Until the load stops, or has sent what it may.
+    /// Until the load stops.
     pub(super) fn run(&mut self) {
-        while !self.ledger.has_stopped() && self.ledger.add(Count::Started) < self.plan.requests_max {
+        while !self.ledger.has_stopped() {
             let at = draw(self.peers.len());
-            if self.sessions.is_empty() || draw(self.plan.init_every as usize) == 0 {
-                self.agree(at);
+            let is_served = if self.sessions.is_empty() || (self.renews && draw(self.plan.init_every) == 0) {
+                self.agree(at)
             } else {
                 let session = draw(self.sessions.len());
-                self.buy(session, at);
-            }
-            std::thread::sleep(self.plan.pause);
+                self.buy(session, at)
+            };
+            std::thread::sleep(if is_served { self.plan.pause } else { self.plan.pause * AWAY });
         }
     }
 
@@ -64,12 +69,12 @@ impl Buyer {
         self.sessions.len()
     }
 
-    fn agree(&mut self, at: usize) {
-        // Wire 1 with a token would be rate limited; without one it is as any other.
+    /// Agrees a session; whether it was served.
+    fn agree(&mut self, at: usize) -> bool {
         let (init, request) = init(self.wire, "/session/init", &self.name, None);
         let bytes = request.header("Connection", "keep-alive").bytes();
         let sent = self.peers[at].exchange(&bytes, "init", &self.ledger);
-        let Some(answer) = self.settle(sent, bytes, "init") else { return };
+        let Some(answer) = self.settle(sent, bytes, "init") else { return false };
         match init.finish(default_provider(), &answer.body, now_ms(), &mut |_| ()) {
             Ok(session) => {
                 self.ledger.add(Count::Inits);
@@ -77,12 +82,14 @@ impl Buyer {
             }
             Err(err) => self.ledger.wrong(format!("init: an answer that cannot be used: {err}")),
         }
+        true
     }
 
-    fn buy(&mut self, session: usize, at: usize) {
+    /// Buys; whether it was served.
+    fn buy(&mut self, session: usize, at: usize) -> bool {
         let session = &self.sessions[session];
         if session.expires_ms() < now_ms() + END_MS {
-            return;
+            return true;
         }
         self.bought += 1;
         let (scheme, amount) = (self.name.to_uppercase(), self.bought);
@@ -97,7 +104,7 @@ impl Buyer {
         }
         let bytes = request.header("Connection", "keep-alive").bytes();
         let sent = self.peers[at].exchange(&bytes, "purchase", &self.ledger);
-        let Some(answer) = self.settle(sent, bytes, "purchase") else { return };
+        let Some(answer) = self.settle(sent, bytes, "purchase") else { return false };
         match open(&pending, &answer).map(|plain| check_receipt(&plain, &scheme, amount)) {
             Ok(Ok(transaction)) => {
                 self.ledger.add(Count::Purchases);
@@ -106,6 +113,7 @@ impl Buyer {
             Ok(Err(what)) => self.ledger.wrong(format!("purchase: wrong plaintext: {what}")),
             Err(err) => self.ledger.wrong(format!("purchase: an answer that does not open: {err}")),
         }
+        true
     }
 
     /// Captures what was sent, and takes note of what came; a 200 is handed back.
@@ -122,9 +130,7 @@ impl Buyer {
         match answer.status {
             200 => return Some(answer),
             500.. => {}
-            400 => {
-                self.ledger.add(Count::Refused);
-            }
+            400 => self.ledger.add(Count::Refused),
             401 => self.ledger.wrong(format!("{what}: an acknowledged session is unknown: {}", answer.text())),
             status => self.ledger.wrong(format!("{what}: {status} {}", answer.text())),
         }

@@ -34,13 +34,12 @@ pub(super) enum Count {
     Refused,
     NotConnected,
     Broken,
-    Started,
 }
 
 /// The memory of a load, shared by its threads.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    counts: [AtomicU64; 9],
+    counts: [AtomicU64; 8],
     slowest_ms: AtomicU64,
     slowest_refusal_ms: AtomicU64,
     captured: Mutex<Vec<Arc<Captured>>>,
@@ -50,8 +49,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn add(&self, count: Count) -> u64 {
-        self.counts[count as usize].fetch_add(1, Ordering::Relaxed)
+    pub(super) fn add(&self, count: Count) {
+        self.counts[count as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     fn count(&self, count: Count) -> u64 {
@@ -127,9 +126,7 @@ impl Ledger {
         match status {
             200..300 => match captured.accepted.fetch_add(1, Ordering::SeqCst) {
                 // Its first answer was lost, or it was refused for want of a store: this is its one time.
-                0 => {
-                    self.add(Count::LateFirsts);
-                }
+                0 => self.add(Count::LateFirsts),
                 times => {
                     let head = String::from_utf8_lossy(&captured.bytes);
                     let head = head.split("\r\n\r\n").next().unwrap_or_default().replace("\r\n", "; ");
