@@ -18,6 +18,10 @@ use clap::{Parser, Subcommand};
 
 use crate::load::Kind;
 
+/// The product's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Debug, Parser)]
 struct Args {
     #[command(subcommand)]
@@ -61,6 +65,9 @@ enum Command {
         /// Rounds; the median counts
         #[arg(long, default_value_t = 5)]
         rounds: usize,
+        /// The store layer alone
+        #[arg(long)]
+        rows_only: bool,
     },
     /// Drives a server that runs already, for profiling it
     Drive {
@@ -92,7 +99,9 @@ pub fn run() -> anyhow::Result<()> {
     match Args::parse().command {
         Some(Command::Crypto) => crypto::run(),
         Some(Command::Http { sealway, seconds, rounds }) => http(sealway, seconds, rounds),
-        Some(Command::Stores { sealway, seconds, rounds }) => stores::run(sealway, seconds, rounds),
+        Some(Command::Stores { sealway, seconds, rounds, rows_only }) => {
+            stores::run(sealway, seconds, rounds, rows_only)
+        }
         Some(Command::Drive { port, what, len, seconds }) => {
             let kind = match what {
                 What::Bare => Kind::Bare(len),
@@ -105,7 +114,7 @@ pub fn run() -> anyhow::Result<()> {
         Some(Command::All) | None => {
             crypto::run()?;
             http(None, 3.0, 5)?;
-            stores::run(None, 3.0, 5)
+            stores::run(None, 3.0, 5, false)
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The authority itself: what the endpoints and the gateway ask, with the store, the clock and the policy behind it.
 
-use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +8,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use metrics::{Counter, Gauge, counter, gauge};
 use sealway_proto::Error;
-use sealway_proto::crypto::{Provider, RandomPool};
+use sealway_proto::crypto::Provider;
 use sealway_proto::limits::ANON_BODY_MAX;
 use sealway_proto::session::{
     Claim, Family, Fresh, InitCall, InitRandoms, Opened, Reply, SealBuffer, SealRandoms, SealedCall, SealedMessage,
@@ -24,17 +23,13 @@ use tracing::Instrument;
 use crate::answer::Refusal;
 use crate::limit::{PerMinute, network};
 use crate::peer::PeerSecret;
+use crate::random;
 use crate::store::{Part, Store, StoreError};
 use crate::token::TokenVerifier;
 
 /// Stored keys that are wrapped anew at a time, and how often in one maintenance.
 const REWRAP_BATCH: usize = 500;
 const REWRAP_BATCHES: usize = 40;
-
-thread_local! {
-    /// IVs and nonces of answers.
-    static RANDOM: RefCell<RandomPool> = RefCell::default();
-}
 
 /// Who may read a session's key over HTTP.
 pub enum KeyEndpoint {
@@ -305,7 +300,7 @@ impl Authority {
         timing: &mut ServerTiming,
     ) -> Result<SealedMessage, Refusal> {
         timing.skip();
-        let randoms = RANDOM.with_borrow_mut(|pool| SealRandoms::from_pool(self.provider, pool))?;
+        let randoms = random::with_pool(|pool| SealRandoms::from_pool(self.provider, pool))?;
         Ok(reply.seal(status, answer, self.now_ms(), &randoms, &mut |step| timing.lap(step.name()))?)
     }
 

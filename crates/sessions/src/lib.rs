@@ -12,6 +12,7 @@ pub mod endpoint;
 pub mod kek;
 pub mod limit;
 pub mod peer;
+mod random;
 pub mod store;
 pub mod token;
 

@@ -22,6 +22,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 pub use file::{add, make_first};
 
+use crate::random;
+
 const ID_LEN_MAX: usize = 32;
 const KEYS_MAX: usize = 16;
 const FILE_LEN_MAX: u64 = 64 * 1024;
@@ -161,8 +163,7 @@ impl KeyRing {
         let keys = self.keys.load();
         let kek = keys.first().ok_or(sealway_proto::Error::Provider)?;
         let mut bytes = [0_u8; IV_LEN + KEY_LEN + TAG_LEN];
-        let mut iv = [0_u8; IV_LEN];
-        self.provider.fill_random(&mut iv)?;
+        let iv: [u8; IV_LEN] = random::with_pool(|pool| pool.take(self.provider))?;
         bytes[..IV_LEN].copy_from_slice(&iv);
         bytes[IV_LEN..IV_LEN + KEY_LEN].copy_from_slice(key.expose());
         let sealed = kek.aead.seal_in_place(&iv, session.as_str().as_bytes(), &mut bytes[IV_LEN..IV_LEN + KEY_LEN]);

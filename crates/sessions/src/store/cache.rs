@@ -2,9 +2,10 @@
 //! entry is asked for again when its time is over, and goes at once when its session is revoked.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
+use foldhash::fast::RandomState;
 use metrics::{Counter, counter};
 use moka::sync::Cache;
 use sealway_proto::session::Session;
@@ -51,8 +52,10 @@ const REVOKED_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// The cache.
 pub struct SessionCache {
-    held: Cache<SessionId, Entry>,
-    revoked: Cache<SessionId, ()>,
+    held: Cache<SessionId, Entry, RandomState>,
+    revoked: Cache<SessionId, (), RandomState>,
+    /// Whether there has been a revocation at all.
+    any_revoked: AtomicBool,
     /// Counts how often everything was forgotten.
     cleared: AtomicU64,
     limits: CacheLimits,
@@ -64,8 +67,13 @@ impl SessionCache {
     /// An empty one.
     pub fn new(limits: CacheLimits) -> Self {
         SessionCache {
-            held: Cache::new(limits.sessions_max as u64),
-            revoked: Cache::builder().max_capacity(REVOKED_MAX).time_to_live(REVOKED_FOR).build(),
+            // Ids are drawn by servers and seeded here: nobody can choose what collides.
+            held: Cache::builder().max_capacity(limits.sessions_max as u64).build_with_hasher(RandomState::default()),
+            revoked: Cache::builder()
+                .max_capacity(REVOKED_MAX)
+                .time_to_live(REVOKED_FOR)
+                .build_with_hasher(RandomState::default()),
+            any_revoked: AtomicBool::new(false),
             cleared: AtomicU64::new(0),
             limits,
             looks: ["fresh", "stale", "none"]
@@ -96,7 +104,9 @@ impl SessionCache {
 
     /// Whether a revocation of this session was heard of.
     pub fn is_revoked(&self, id: &SessionId) -> bool {
-        self.revoked.contains_key(id)
+        // With the fence of `revoke`: of one that keeps a session and one that revokes it, one sees what the other did.
+        fence(Ordering::SeqCst);
+        self.any_revoked.load(Ordering::Relaxed) && self.revoked.contains_key(id)
     }
 
     /// To be taken before asking for a session.
@@ -130,6 +140,8 @@ impl SessionCache {
     /// Forgets a session for good.
     pub fn revoke(&self, id: &SessionId) {
         self.revoked.insert(*id, ());
+        self.any_revoked.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         self.held.invalidate(id);
     }
 

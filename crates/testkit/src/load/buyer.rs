@@ -42,7 +42,7 @@ impl Buyer {
     pub(super) fn new(index: usize, wire: Wire, plan: Plan, ledger: Arc<Ledger>) -> Self {
         let peers = plan.targets.iter().map(|target| Peer::new(*target, plan.answer_max)).collect();
         // Half of them live on their first session: they go on while no new ones are to be had.
-        let renews = index % 2 == 0;
+        let renews = index.is_multiple_of(2);
         Buyer { name: format!("buyer-{index}"), renews, wire, plan, peers, sessions: Vec::new(), ledger, bought: 0 }
     }
 

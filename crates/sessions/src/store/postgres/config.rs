@@ -28,7 +28,8 @@ pub struct PostgresConfig {
     pub lanes: usize,
     /// Sessions, or nonces, in one statement.
     pub batch_max: usize,
-    /// How long a batch waits for company at most, and only while another one is on its way. A timer rounds it up to a
+    /// How long a batch waits for company at most, and only while another one is on its way. None by default: what comes
+    /// meanwhile gathers by itself, and a timer rounds the wait up to a
     /// millisecond.
     pub batch_wait: Duration,
     /// Whether opening applies migrations; else a schema that is too old is an error.
@@ -58,7 +59,7 @@ impl PostgresConfig {
             deadline: Duration::from_millis(1500),
             lanes: 2,
             batch_max: 256,
-            batch_wait: Duration::from_micros(500),
+            batch_wait: Duration::ZERO,
             migrate: false,
             heed_server_clock: true,
             sessions_max: 1_000_000,

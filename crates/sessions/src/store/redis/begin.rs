@@ -114,7 +114,7 @@ impl Shared {
                 return Ok(Step::Wait);
             }
         } else if !look.generation.is_empty() && look.generation != self.mark && look.node == look.node_now {
-            let epoch = Epoch::new(look.generation.clone());
+            let epoch = Epoch::new(look.generation.clone(), &self.config.prefix, bucket);
             let answer = self.verify_on(link, bucket, &epoch).await?;
             if answer.state == State::Ok {
                 return self.join(link, bucket, epoch, answer, &look).await;
@@ -199,7 +199,7 @@ impl Shared {
     ) -> Result<Option<(Epoch, Answer)>, Trouble> {
         let mut random = [0; 16];
         self.provider.fill_random(&mut random).map_err(|err| Trouble::Refused(err.to_string()))?;
-        let epoch = Epoch::new(hex(&random));
+        let epoch = Epoch::new(hex(&random), &self.config.prefix, bucket);
         let key = epoch_key(&self.config.prefix, bucket);
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(script::reserve(&epoch.generation));

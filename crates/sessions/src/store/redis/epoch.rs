@@ -12,19 +12,22 @@ use super::{Live, Shared, script};
 #[derive(Debug)]
 pub(super) struct Epoch {
     pub(super) generation: String,
-    sha: String,
+    /// The call of its script, up to the nonce's key.
+    call: Cmd,
 }
 
 impl Epoch {
-    pub(super) fn new(generation: String) -> Self {
-        let sha = redis::Script::new(&script::reserve(&generation)).get_hash().to_owned();
-        Epoch { generation, sha }
+    pub(super) fn new(generation: String, prefix: &str, bucket: usize) -> Self {
+        let script = redis::Script::new(&script::reserve(&generation));
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(script.get_hash()).arg(3).arg(epoch_key(prefix, bucket)).arg(canary_key(prefix, bucket));
+        Epoch { generation, call }
     }
 
     /// The call of its script, up to its arguments.
-    pub(super) fn cmd(&self, prefix: &str, bucket: usize, nonce_key: &str) -> Cmd {
-        let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(&self.sha).arg(3).arg(epoch_key(prefix, bucket)).arg(canary_key(prefix, bucket)).arg(nonce_key);
+    pub(super) fn cmd(&self, nonce_key: &[u8]) -> Cmd {
+        let mut cmd = self.call.clone();
+        cmd.arg(nonce_key);
         cmd
     }
 }
@@ -98,7 +101,7 @@ impl Shared {
     }
 
     pub(super) async fn verify_on(&self, link: &Link, bucket: usize, epoch: &Epoch) -> Result<Answer, Trouble> {
-        let mut cmd = epoch.cmd(&self.config.prefix, bucket, &epoch_key(&self.config.prefix, bucket));
+        let mut cmd = epoch.cmd(epoch_key(&self.config.prefix, bucket).as_bytes());
         cmd.arg("").arg(0).arg(0).arg(0);
         match self.within(link.get::<Answer>(&cmd)).await {
             Err(Trouble::Lost) => Ok(Answer::LOST),

@@ -6,7 +6,8 @@ use sealway_proto::session::{Claim, ClaimKey, Fresh};
 
 use super::epoch::{Answer, Epoch, State};
 use super::link::Trouble;
-use super::{Live, Redis, Shared, hex, measured};
+use super::{Live, Redis, Shared, measured};
+use crate::random;
 use crate::store::ReserveError;
 
 /// Stamps no further ahead than this need no record: floors cover them.
@@ -54,7 +55,7 @@ impl Shared {
         let bucket = self.bucket(&claim.key());
         let epoch = live.epochs.get(bucket).and_then(arc_swap::ArcSwapAny::load_full);
         let Some(epoch) = epoch else { return Err(Refusal::Final(unavailable("it is about to be ready"))) };
-        let answer = self.call(live, self.ask(live, bucket, &epoch, claim)).await?;
+        let answer = self.call(live, self.ask(live, &epoch, claim)).await?;
         match answer.state {
             State::Fresh => Ok(()),
             State::Ahead => self.record_ahead(live, bucket, &epoch, claim).await,
@@ -72,14 +73,14 @@ impl Shared {
         }
     }
 
-    async fn ask(&self, live: &Live, bucket: usize, epoch: &Epoch, claim: &Claim) -> Result<Answer, Trouble> {
-        let mut token = [0; 8];
-        self.provider.fill_random(&mut token).map_err(|err| Trouble::Refused(err.to_string()))?;
+    async fn ask(&self, live: &Live, epoch: &Epoch, claim: &Claim) -> Result<Answer, Trouble> {
+        let token: Result<[u8; 8], _> = random::with_pool(|pool| pool.take(self.provider));
+        let token = token.map_err(|err| Trouble::Refused(err.to_string()))?;
         let kept_ms = claim.expires_ms().saturating_sub(claim.now_ms());
         // As the own memory counts: the nonce was taken no later than half its time after its stamp.
         let gone_ms = claim.stamp_ms().saturating_add(kept_ms.saturating_sub(1) / 2).saturating_add(1);
-        let mut cmd = epoch.cmd(&self.config.prefix, bucket, &self.nonce_key(&claim.key()));
-        cmd.arg(hex(&token)).arg(kept_ms).arg(claim.stamp_ms()).arg(gone_ms);
+        let mut cmd = epoch.cmd(&self.nonce_key(&claim.key()));
+        cmd.arg(&token).arg(kept_ms).arg(claim.stamp_ms()).arg(gone_ms);
         let answer = live.link.get::<Answer>(&cmd).await;
         match answer {
             Err(Trouble::Lost) => Ok(Answer::LOST),
@@ -138,8 +139,11 @@ impl Shared {
         }
     }
 
-    pub(super) fn nonce_key(&self, key: &ClaimKey) -> String {
-        format!("{{{}:{}}}:n:{}", self.config.prefix, self.bucket(key), hex(&key.0))
+    /// Ends in the claim's own bytes: half as long as their digits, and there may be millions.
+    pub(super) fn nonce_key(&self, key: &ClaimKey) -> Vec<u8> {
+        let mut name = format!("{{{}:{}}}:n:", self.config.prefix, self.bucket(key)).into_bytes();
+        name.extend_from_slice(&key.0);
+        name
     }
 }
 

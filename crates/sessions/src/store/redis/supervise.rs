@@ -164,7 +164,7 @@ async fn tend_in_force(shared: &Arc<Shared>, started: &mut Started) -> Result<()
             // Raised by a process that knows of a loss.
             Ok(Answer { state: State::Ok, .. }) => {
                 slot.store(None);
-                started.pending.insert(bucket, Epoch::new(epoch.generation.clone()));
+                started.pending.insert(bucket, Epoch::new(epoch.generation.clone(), &shared.config.prefix, bucket));
             }
             Ok(_) => {
                 lost += 1;
