@@ -1,7 +1,7 @@
 //! Sessions and nonces in Redis 7 or newer, or a Redis Cluster: by itself, or as the fast side of the tiered store.
 //!
 //! Each process asks its own memory first, then Redis, in one round trip. What Redis may lose with its memory is noticed
-//! by the same script that reserves ([`script`]): the nonces of a bucket belong to an epoch, and an epoch that is not at
+//! by the same script that reserves (`script`): the nonces of a bucket belong to an epoch, and an epoch that is not at
 //! hand any more is begun anew with a floor, below which every stamp is refused (`epoch`). `spec/session.md`, replay.
 //!
 //! The ACL user needs no more than (where the prefix is `sealway`; a cluster asks for `+cluster|slots +readonly +asking`
