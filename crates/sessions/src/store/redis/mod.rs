@@ -293,6 +293,12 @@ impl Store for Redis {
         Ok(0)
     }
 
+    /// What is there keeps its key until it ends; what is new gets the first of the file.
+    async fn rewrap(&self, _count_max: usize) -> Result<usize, StoreError> {
+        self.shared.keys.reload_if_changed();
+        Ok(0)
+    }
+
     fn status(&self) -> Status {
         Status {
             kind: "redis",
