@@ -33,7 +33,7 @@ fn a_sealed_call_leaves_a_span_at_the_collector_and_nothing_of_what_it_said() {
     let (head, body) = collector.next().unwrap();
     assert_eq!(head.method_and_target(), ("POST", "/v1/traces"));
     assert_eq!(head.header("content-type"), Some("application/x-protobuf"));
-    for text in ["sealway", "request", "/transaction/purchase", "routes[1]"] {
+    for text in ["sealway", "request", "/transaction/purchase", "routes[1]", "store", "reserve"] {
         assert!(holds(&body, text), "{text}");
     }
     assert!(!holds(&body, "SECRET-SCHEME"));

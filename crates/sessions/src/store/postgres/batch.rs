@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::config::PostgresConfig;
 use super::fault::Fault;
@@ -92,6 +93,7 @@ impl<W: Work> Batcher<W> {
         if self.queue.try_send(Job { item, until, answer }).is_err() {
             return W::failed(&Fault::Busy);
         }
+        let answered = answered.instrument(tracing::debug_span!("postgres", op = W::OP));
         match tokio::time::timeout_at(until, answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) | Err(_) => {

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_postgres::Client;
+use tracing::Instrument;
 
 use super::super::{OpenError, Pool};
 use super::config::PostgresConfig;
@@ -139,7 +140,8 @@ impl Link {
         let begun = Instant::now();
         let tries = async {
             loop {
-                let result = async { attempt(self.lease().await?).await }.await;
+                let work = async { attempt(self.lease().await?).await };
+                let result = work.instrument(tracing::debug_span!("postgres", op)).await;
                 match result {
                     Err(fault) if fault.shows_it_away() && !self.is_away() => {
                         self.failed(op, &fault);

@@ -25,6 +25,7 @@ use sealway_proto::wire::SessionId;
 use sealway_runtime::clock::Clock;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::AbortHandle;
+use tracing::Instrument;
 
 use super::nonces::Nonces;
 use super::{Durable, MemoryLimits, OpenError, Part, Pool, ReserveError, SessionCache, Status, Store, StoreError};
@@ -157,7 +158,7 @@ async fn measured<T, E>(
     is_fault: fn(&E) -> bool,
 ) -> Result<T, E> {
     let start = Instant::now();
-    let done = work.await;
+    let done = work.instrument(tracing::debug_span!("redis", op)).await;
     metrics::histogram!("sealway_store_seconds", "store" => "redis", "op" => op).record(start.elapsed().as_secs_f64());
     if done.as_ref().is_err_and(is_fault) {
         metrics::counter!("sealway_store_failures_total", "store" => "redis", "op" => op).increment(1);
