@@ -1,7 +1,7 @@
 //! Sessions and nonces in Redis 7 or newer, or a Redis Cluster: by itself, or as the fast side of the tiered store.
 //!
 //! Each process asks its own memory first, then Redis, in one round trip. What Redis may lose with its memory is noticed
-//! by the same script that reserves ([`script`]): the nonces of a bucket belong to an epoch, and an epoch that is not at
+//! by the same script that reserves (`script`): the nonces of a bucket belong to an epoch, and an epoch that is not at
 //! hand any more is begun anew with a floor, below which every stamp is refused (`epoch`). `spec/session.md`, replay.
 //!
 //! The ACL user needs no more than (where the prefix is `sealway`; a cluster asks for `+cluster|slots +readonly +asking`
@@ -290,6 +290,12 @@ impl Store for Redis {
     async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
         self.sweep_local(now_ms);
         self.shared.cache.sweep(now_ms);
+        Ok(0)
+    }
+
+    /// What is there keeps its key until it ends; what is new gets the first of the file.
+    async fn rewrap(&self, _count_max: usize) -> Result<usize, StoreError> {
+        self.shared.keys.reload_if_changed();
         Ok(0)
     }
 
