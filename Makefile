@@ -6,7 +6,7 @@ run: ## build in release and run the demo, which keeps serving on port 3000
 	cargo run --release --locked -p sealway-cli -- demo
 test: ## everything that CI tests, installing what the tests need
 	cargo xtask test
-e2e-faults: ## the fault tests in their long form, about half an hour
+e2e-faults: ## the fault tests in their long form, a quarter of an hour
 	cargo xtask e2e-faults
 check: ## the fast subset: format, clippy, tidy
 	cargo xtask check

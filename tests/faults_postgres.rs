@@ -27,7 +27,7 @@ fn fleet(ground: &Ground) -> Fleet {
 #[test]
 fn a_postmaster_killed_again_and_again_under_load_loses_no_acknowledged_session() {
     let _alone = alone();
-    let (kills, between) = if is_full() { (5, Duration::from_secs(10)) } else { (2, Duration::from_secs(4)) };
+    let (kills, between) = if is_full() { (5, Duration::from_secs(10)) } else { (2, Duration::from_secs(3)) };
     let ground = Ground::start().unwrap();
     let fleet = fleet(&ground);
     let load = Load::start(Plan { init_every: 2, ..Plan::new(fleet.addresses()) });

@@ -27,7 +27,7 @@ pub use summary::Summary;
 use buyer::Buyer;
 
 /// Replays to each gateway after a load, in the short form of the tests.
-const SHORT_REPLAYS: u64 = 2500;
+const SHORT_REPLAYS: u64 = 1000;
 
 /// What a load does.
 #[derive(Clone, Debug)]
@@ -155,7 +155,7 @@ impl Finished {
     }
 
     /// Sends every captured request once more to every one of `targets`, pipelined; in the short form of the tests at
-    /// most some thousands, each gateway from a place of its own on.
+    /// most a thousand to each gateway, from a place of its own on.
     pub fn replay_everything(&mut self, targets: &[SocketAddr]) -> Flood {
         let each = self.ledger.captured().len() as u64;
         let each = if is_full() { each } else { each.min(SHORT_REPLAYS) };
