@@ -37,10 +37,19 @@ fn now_ms() -> u64 {
 
 /// Drives `port` for `time`. Any answer but 200 ends the run: a benchmark of refusals is none.
 pub(crate) async fn drive(port: u16, kind: Kind, time: Duration) -> anyhow::Result<Outcome> {
-    drive_with(port, kind, CONNECTIONS, time).await
+    // The load's core never sleeps: else each answer would cost the server the waking of another core, and only where
+    // the load is lighter than the server.
+    let awake = tokio::task::spawn_local(async {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
+    let outcome = drive_with(port, kind, CONNECTIONS, time).await;
+    awake.abort();
+    outcome
 }
 
-/// As [`drive`], with so many connections.
+/// As [`drive`], with so many connections, on a core that others need too.
 pub(crate) async fn drive_with(port: u16, kind: Kind, count: usize, time: Duration) -> anyhow::Result<Outcome> {
     let mut connections = Vec::new();
     for index in 0..count {
@@ -60,18 +69,10 @@ pub(crate) async fn drive_with(port: u16, kind: Kind, count: usize, time: Durati
             })
         })
         .collect();
-    // The load's core never sleeps: else each answer would cost the server the waking of another core, and only where
-    // the load is lighter than the server.
-    let awake = tokio::task::spawn_local(async {
-        loop {
-            tokio::task::yield_now().await;
-        }
-    });
     let mut requests = 0;
     for task in tasks {
         requests += task.await??;
     }
-    awake.abort();
     Ok(Outcome { requests, elapsed: start.elapsed() })
 }
 
