@@ -20,6 +20,7 @@ use super::{Durable, Part, ReserveError, SessionCache, Status, Store, StoreError
 
 /// How often a revocation that Redis did not hear is told again.
 const TELL_AGAIN: Duration = Duration::from_millis(250);
+const TELL_AGAIN_MAX: Duration = Duration::from_secs(8);
 
 /// The store.
 #[derive(Debug)]
@@ -87,8 +88,17 @@ async fn end(postgres: &Postgres, redis: &Redis, untold: &Notify, id: SessionId)
 async fn tell(postgres: Arc<Postgres>, redis: Arc<Redis>, clock: Arc<dyn Clock>, untold: Arc<Notify>) {
     let mut publish = false;
     loop {
-        while tell_all(&postgres, &redis, clock.now_ms(), publish).await.is_err() {
-            tokio::time::sleep(TELL_AGAIN).await;
+        let mut pause = TELL_AGAIN;
+        loop {
+            while !redis.is_up() || !postgres.status().up {
+                tokio::time::sleep(TELL_AGAIN).await;
+            }
+            if tell_all(&postgres, &redis, clock.now_ms(), publish).await.is_ok() {
+                break;
+            }
+            // A Redis that is full stays so for long, and each try reads all.
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(TELL_AGAIN_MAX);
         }
         untold.notified().await;
         publish = true;
@@ -96,9 +106,6 @@ async fn tell(postgres: Arc<Postgres>, redis: Arc<Redis>, clock: Arc<dyn Clock>,
 }
 
 async fn tell_all(postgres: &Postgres, redis: &Redis, now_ms: u64, publish: bool) -> Result<(), StoreError> {
-    if !redis.is_up() || !postgres.status().up {
-        return Err(StoreError::Unavailable("Redis cannot be told".into()));
-    }
     redis.tell_revoked(&postgres.revoked(now_ms).await?, publish).await
 }
 
