@@ -78,7 +78,11 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
     let first = config.key_ring(default_provider())?.active_id();
     match &config.store {
         StoreUrl::File(path) => match config.open_embedded(default_provider(), &clock()) {
-            Ok(store) => rewrap_all(&store, &first).await,
+            Ok(store) => {
+                let all = rewrap_all(&store).await?;
+                println!("{all} sessions were wrapped anew; all that live are under {first}");
+                Ok(())
+            }
             Err(err) if err.to_string().contains("another process uses it") => {
                 println!(
                     "{} is in use: the process that has it open reads the key file within ten seconds,",
@@ -91,7 +95,17 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
         },
         url if url.postgres().is_some() => {
             let store = config.open_postgres(default_provider(), &clock()).await?;
-            rewrap_all(store.as_ref(), &first).await
+            let all = rewrap_all(store.as_ref()).await?;
+            // What another process held, what does not unwrap, and what was agreed meanwhile.
+            let left: u64 =
+                store.wrapped_under().await?.iter().filter(|(id, _)| *id != first).map(|(_, count)| count).sum();
+            match left {
+                0 => println!("{all} sessions were wrapped anew; all that live are under {first}"),
+                _ => {
+                    println!("{all} sessions were wrapped anew; {left} that live are not under {first}: run this again")
+                }
+            }
+            Ok(())
         }
         StoreUrl::Redis(_) => {
             println!("Sessions in Redis keep the key that they were wrapped under until they end, within the longest");
@@ -102,7 +116,8 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
     }
 }
 
-async fn rewrap_all(store: &dyn Store, first: &str) -> anyhow::Result<()> {
+/// How many were wrapped anew.
+async fn rewrap_all(store: &dyn Store) -> anyhow::Result<usize> {
     let mut all = 0;
     loop {
         match store.rewrap(BATCH).await? {
@@ -113,8 +128,7 @@ async fn rewrap_all(store: &dyn Store, first: &str) -> anyhow::Result<()> {
             println!("{all} sessions wrapped anew");
         }
     }
-    println!("{all} sessions were wrapped anew; all that live are under {first}");
-    Ok(())
+    Ok(all)
 }
 
 fn clock() -> Arc<dyn Clock> {

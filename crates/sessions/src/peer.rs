@@ -117,15 +117,13 @@ impl Failure {
             Failure::Refused(refusal) => refusal,
         };
         refusal.report("authority");
-        match refusal {
+        let mut response = match refusal {
             Refusal::Store(StoreError::Full) => plain_error(StatusCode::INSUFFICIENT_STORAGE, "SESSIONS_FULL"),
             Refusal::NoncesFull => plain_error(StatusCode::INSUFFICIENT_STORAGE, "NONCES_FULL"),
-            _ => {
-                let mut response = unavailable();
-                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(1));
-                response
-            }
-        }
+            _ => unavailable(),
+        };
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(1));
+        response
     }
 }
 

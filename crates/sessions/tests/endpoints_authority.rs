@@ -128,6 +128,7 @@ async fn full_stores_answer_507() {
     let desk = Desk::with(Arc::new(Memory::new(limits)), policy());
     let put = desk.send(call("PUT", &session_path()).json(session())).await;
     put.is("a session", 507, r#"{"error":"SESSIONS_FULL"}"#);
+    assert_eq!(put.header("retry-after"), Some("1"));
     desk.send(call("POST", NONCES).json(claim())).await.is("a claim", 507, r#"{"error":"NONCES_FULL"}"#);
 }
 

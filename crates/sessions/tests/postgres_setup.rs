@@ -196,3 +196,32 @@ async fn a_server_that_takes_no_writes_is_away() {
     let store = open(config(&server.url())).await.unwrap();
     assert!(!store.status().up);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_cannot_hold_every_text_is_refused() {
+    let server = Server::shared();
+    let url = server.create_database().unwrap().replace("test_", "latin_");
+    let name = url.rsplit('/').next().unwrap();
+    server.psql(&format!("CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")).unwrap();
+    let said = refusal(config(&url)).await;
+    assert!(said.contains("LATIN1") && said.contains("UTF8"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_swallows_connections_does_not_hide_the_next_one() {
+    let url = Server::shared().create_database().unwrap();
+    // Its queue is full, and nobody takes from it: the kernel drops what comes.
+    let hole = tokio::net::TcpSocket::new_v4().unwrap();
+    hole.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let hole = hole.listen(1).unwrap();
+    let address = hole.local_addr().unwrap();
+    let mut queued = Vec::new();
+    let connect = || tokio::time::timeout(Duration::from_millis(200), tokio::net::TcpStream::connect(address));
+    while let Ok(stream) = connect().await {
+        queued.push(stream.unwrap());
+        assert!(queued.len() < 16, "the kernel takes any number");
+    }
+    let store = open(config(&url.replace("@127.0.0.1", &format!("@{address},127.0.0.1")))).await.unwrap();
+    assert!(store.status().up, "the second host was not tried");
+    store.put(agree(Some("web"), 600, START_MS).server).await.unwrap();
+}

@@ -11,7 +11,7 @@ use redis_desk::{Desk, claim, nonce, now, reserve, until, until_down, until_up};
 use sealway_sessions::store::redis::{Found, TlsFiles};
 use sealway_sessions::store::{ReserveError, Store};
 use sealway_testkit::redis::Redis as Server;
-use sealway_testkit::store_contract::claims::agree;
+use sealway_testkit::store_contract::claims::{agree, provider};
 
 const PASSWORD: &str = "hunter2-hunter2";
 
@@ -30,6 +30,17 @@ async fn works(desk: &Desk) {
     assert!(cache.get(&id).is_some());
     assert_eq!(Store::delete(other.as_ref(), &id).await, Ok(true));
     until("the revocation", Duration::from_secs(1), async || cache.get(&id).is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_file_that_changes_is_read_where_redis_is_alone() {
+    let server = Server::start().unwrap();
+    let desk = Desk::new(&server.url());
+    let store = desk.open().await;
+    let added = sealway_sessions::kek::add(provider(), &desk.folder.path().join("sessions.kek")).unwrap();
+    // As maintenance does.
+    assert_eq!(Store::rewrap(store.as_ref(), 500).await, Ok(0));
+    assert_eq!(desk.keys.ids().last(), Some(&added));
 }
 
 async fn is_refused(desk: &Desk, what: &str) {

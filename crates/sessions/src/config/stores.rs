@@ -120,10 +120,11 @@ impl StoreUrl {
             ([postgres, redis], [Kind::Postgres, Kind::Redis]) | ([redis, postgres], [Kind::Redis, Kind::Postgres]) => {
                 StoreUrl::Tiered(StoreAddress::new(postgres), StoreAddress::new(redis))
             }
-            ([url], [Kind::Unknown]) => {
-                let scheme = url.split(':').next().unwrap_or_default();
-                wrong(problems, format!("no such store \"{scheme}:\"; {EXPECTED}"))
-            }
+            ([url], [Kind::Unknown]) => match url.split_once("://") {
+                Some((scheme, _)) => wrong(problems, format!("no such store \"{scheme}:\"; {EXPECTED}")),
+                // Not told back: where somebody forgot the scheme, it may be a password.
+                None => wrong(problems, EXPECTED.to_owned()),
+            },
             ([_], _) => wrong(problems, EXPECTED.to_owned()),
             _ => wrong(problems, format!("only one postgres:// and one redis:// go together; {EXPECTED}")),
         }
@@ -179,15 +180,16 @@ pub fn redact(text: &str) -> String {
 
 fn redact_one(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    // To the last @: a password that was not encoded may hold one itself.
-    let rest = match rest.rsplit_once('@') {
-        Some((user, host)) => {
+    // To the last @: a password that was not encoded may hold one itself, or a ?.
+    let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
+    let (host, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let rest = match user {
+        Some(user) => {
             let name = user.split(':').next().unwrap_or_default();
             let password = if user.contains(':') { ":***" } else { "" };
             format!("{name}{password}@{host}")
         }
-        None => rest.to_owned(),
+        None => host.to_owned(),
     };
     let hide = |pair: &str| match pair.split_once('=') {
         Some((name, _)) if name.contains("password") => format!("{name}=***"),
@@ -318,7 +320,7 @@ fn resolve_postgres(raw: &RawPostgres, file: Option<&Path>, problems: &mut Probl
     };
     PostgresSettings {
         access,
-        pool_max: problems.bounded("sessions.postgres.pool_max", raw.pool_max, 10, 4..=1000),
+        pool_max: problems.bounded("sessions.postgres.pool_max", raw.pool_max, 10, 6..=1000),
         connect_timeout: ms(problems, "connect_timeout_ms", raw.connect_timeout_ms, 1000),
         deadline: ms(problems, "deadline_ms", raw.deadline_ms, 1500),
         batch_max: problems.bounded("sessions.postgres.batch_max", raw.batch_max, 256, 1..=10_000),
@@ -378,6 +380,7 @@ mod tests {
             ("postgres://u:s3cret@h/db?sslmode=disable", "postgres://u:***@h/db?sslmode=disable"),
             ("postgres://u@h/db", "postgres://u@h/db"),
             ("postgres://u:s3c@ret/s3cret@h:1/db", "postgres://u:***@h:1/db"),
+            ("postgres://u:a?s3cret@h/db?sslmode=disable", "postgres://u:***@h/db?sslmode=disable"),
             ("postgres://h/db?user=u&password=s3cret", "postgres://h/db?user=u&password=***"),
             ("redis://:s3cret@h:6379/0", "redis://:***@h:6379/0"),
             ("postgres://u:s3cret@h/db + rediss://x:s3cret@r", "postgres://u:***@h/db + rediss://x:***@r"),

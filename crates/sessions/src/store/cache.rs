@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use metrics::{Counter, counter};
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use sealway_proto::session::Session;
 use sealway_proto::wire::SessionId;
@@ -72,6 +73,8 @@ impl SessionCache {
             revoked: Cache::builder()
                 .max_capacity(REVOKED_MAX)
                 .time_to_live(REVOKED_FOR)
+                // The newest stay: by the default a full one would take no new revocation.
+                .eviction_policy(EvictionPolicy::lru())
                 .build_with_hasher(RandomState::default()),
             any_revoked: AtomicBool::new(false),
             cleared: AtomicU64::new(0),

@@ -10,13 +10,17 @@ use async_trait::async_trait;
 use sealway_proto::session::{Claim, Fresh, Session};
 use sealway_proto::wire::SessionId;
 use sealway_runtime::clock::Clock;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use super::postgres::Postgres;
 use super::redis::{Found, OnLoss, Redis};
-use super::{Part, ReserveError, SessionCache, Status, Store, StoreError};
+use super::{Durable, Part, ReserveError, SessionCache, Status, Store, StoreError};
 
 /// How often a revocation that Redis did not hear is told again.
 const TELL_AGAIN: Duration = Duration::from_millis(250);
+const TELL_AGAIN_MAX: Duration = Duration::from_secs(8);
 
 /// The store.
 #[derive(Debug)]
@@ -24,12 +28,14 @@ pub struct Tiered {
     postgres: Arc<Postgres>,
     redis: Arc<Redis>,
     cache: Arc<SessionCache>,
-    clock: Arc<dyn Clock>,
     on_loss: OnLoss,
+    /// Told when Redis did not hear of a revocation.
+    untold: Arc<Notify>,
+    _tell: JoinSet<()>,
 }
 
 impl Tiered {
-    /// Puts the tiers together; `cache` is the one that both tell of revocations.
+    /// Puts the tiers together, within a runtime; `cache` is the one that both tell of revocations.
     pub fn new(
         postgres: Arc<Postgres>,
         redis: Arc<Redis>,
@@ -37,7 +43,10 @@ impl Tiered {
         clock: Arc<dyn Clock>,
         on_loss: OnLoss,
     ) -> Self {
-        Tiered { postgres, redis, cache, clock, on_loss }
+        let untold = Arc::new(Notify::new());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(tell(postgres.clone(), redis.clone(), clock, untold.clone()));
+        Tiered { postgres, redis, cache, on_loss, untold, _tell: tasks }
     }
 
     /// Asks PostgreSQL, and lets Redis know what it did not.
@@ -56,17 +65,48 @@ impl Tiered {
         self.redis.save_later(session.clone());
         Ok(self.cache.keep(&session, ticket).then_some(session))
     }
+}
 
-    /// Tells Redis of a revocation until it has heard. Should this process end first, the next one to connect tells it
-    /// all revocations that PostgreSQL knows.
-    fn tell_redis(&self, id: SessionId, expires_ms: u64) {
-        let (redis, clock) = (self.redis.clone(), self.clock.clone());
-        tokio::spawn(async move {
-            while clock.now_ms() < expires_ms && redis.revoke(&id, expires_ms).await.is_err() {
+/// Ends a session in PostgreSQL, then in Redis; whether it was there.
+async fn end(postgres: &Postgres, redis: &Redis, untold: &Notify, id: SessionId) -> Result<bool, StoreError> {
+    let ended = postgres.revoke(&id).await?;
+    let expires_ms = match ended {
+        Some(expires_ms) => Some(expires_ms),
+        // Perhaps by a try of ours whose answer was lost, and who made it could not tell Redis.
+        None => postgres.revoked_end(&id).await?,
+    };
+    if let Some(expires_ms) = expires_ms
+        && redis.revoke(&id, expires_ms).await.is_err()
+    {
+        untold.notify_one();
+    }
+    Ok(ended.is_some())
+}
+
+/// Tells Redis of revocations that it did not hear of, until it has heard: at the start those that an earlier process had
+/// no time to tell, later those of this one.
+async fn tell(postgres: Arc<Postgres>, redis: Arc<Redis>, clock: Arc<dyn Clock>, untold: Arc<Notify>) {
+    let mut publish = false;
+    loop {
+        let mut pause = TELL_AGAIN;
+        loop {
+            while !redis.is_up() || !postgres.status().up {
                 tokio::time::sleep(TELL_AGAIN).await;
             }
-        });
+            if tell_all(&postgres, &redis, clock.now_ms(), publish).await.is_ok() {
+                break;
+            }
+            // A Redis that is full stays so for long, and each try reads all.
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(TELL_AGAIN_MAX);
+        }
+        untold.notified().await;
+        publish = true;
     }
+}
+
+async fn tell_all(postgres: &Postgres, redis: &Redis, now_ms: u64, publish: bool) -> Result<(), StoreError> {
+    redis.tell_revoked(&postgres.revoked(now_ms).await?, publish).await
 }
 
 #[async_trait]
@@ -100,12 +140,11 @@ impl Store for Tiered {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
-        let Some(expires_ms) = self.postgres.revoke(id).await? else { return Ok(false) };
-        self.cache.revoke(id);
-        if self.redis.revoke(id, expires_ms).await.is_err() {
-            self.tell_redis(*id, expires_ms);
-        }
-        Ok(true)
+        let (postgres, redis, untold, id) = (self.postgres.clone(), self.redis.clone(), self.untold.clone(), *id);
+        // To its end, whether or not the caller waits for it: once it is committed Redis must be told.
+        let ending = async move { end(&postgres, &redis, &untold, id).await };
+        let ended = tokio::spawn(ending.in_current_span()).await;
+        ended.unwrap_or_else(|err| Err(StoreError::Unavailable(err.to_string())))
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {

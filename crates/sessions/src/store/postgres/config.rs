@@ -20,7 +20,7 @@ pub struct PostgresConfig {
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// Connections in the pool; one more listens. At least twice `lanes` and two.
     pub pool_max: usize,
-    /// How long one connection may take to be made.
+    /// How long one connection may take to be made; of several hosts each has an equal part of it to be reached.
     pub connect_timeout: Duration,
     /// How long one operation may take, waiting for a connection included.
     pub deadline: Duration,

@@ -245,6 +245,9 @@ impl Connect for Connector {
 pub(super) fn session_config(config: &PostgresConfig) -> tokio_postgres::Config {
     let mut server = config.server.clone();
     let ms = (2 * config.deadline).as_millis();
+    // Each host has its share: one that swallows connections must leave time for the next.
+    let hosts = server.get_hosts().len().max(server.get_hostaddrs().len()).max(1);
+    let connect_each = config.connect_timeout / u32::try_from(hosts).unwrap_or(u32::MAX);
     // Statements of a client that is gone must not linger. The search path keeps other people's functions out.
     let options = format!(
         "{} -c statement_timeout={ms} -c lock_timeout={ms} -c idle_in_transaction_session_timeout={ms} \
@@ -253,7 +256,7 @@ pub(super) fn session_config(config: &PostgresConfig) -> tokio_postgres::Config 
     );
     server
         .options(options.trim())
-        .connect_timeout(config.connect_timeout)
+        .connect_timeout(connect_each)
         .keepalives(true)
         .keepalives_idle(Duration::from_secs(5))
         .keepalives_interval(Duration::from_secs(1))

@@ -59,6 +59,11 @@ enum Found {
 }
 
 async fn look(client: &Client) -> Result<Found, Fault> {
+    let encoding: String = client.query_one("SELECT current_setting('server_encoding')", &[]).await?.try_get(0)?;
+    // A token's subject that the database cannot hold would fail every insert beside its own.
+    if !matches!(encoding.as_str(), "UTF8" | "SQL_ASCII") {
+        return Err(Fault::Setup(format!("its encoding is {encoding}; make it with ENCODING 'UTF8'")));
+    }
     let row = client
         .query_one(
             "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'sealway'),

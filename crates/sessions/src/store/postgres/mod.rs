@@ -151,6 +151,15 @@ impl Postgres {
         Ok(end)
     }
 
+    /// The end of a session that is revoked, by whomever.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn revoked_end(&self, id: &SessionId) -> Result<Option<u64>, StoreError> {
+        let id = *id;
+        Ok(self.link.run("get", |lease| sessions::revoked_end(lease, id)).await?)
+    }
+
     async fn rewrap_some(&self, batch: i64) -> Result<usize, StoreError> {
         let (now_ms, keys) = (self.clock.now_ms(), self.keys.as_ref());
         let mut after = String::new();
@@ -327,9 +336,13 @@ impl Durable for Postgres {
     async fn revoked(&self, now_ms: u64) -> Result<Vec<(SessionId, u64)>, StoreError> {
         let mut all: Vec<(SessionId, u64)> = Vec::new();
         loop {
-            let after = all.last().map(|(id, _)| id.to_string()).unwrap_or_default();
-            let after = after.as_str();
-            let page = self.link.run("get", |lease| sessions::revoked_after(lease, after, now_ms, PAGE)).await?;
+            let after = all.last();
+            let page = self.link.run("get", |lease| async move {
+                let page = sessions::revoked_after(&lease, after, now_ms, PAGE).await?;
+                lease.done();
+                Ok(page)
+            });
+            let page = page.await?;
             let is_last = page.len() < usize::try_from(PAGE).unwrap_or(0);
             all.extend(page);
             if is_last {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sealway_proto::crypto::Provider;
 use sealway_proto::session::{Session, SessionRecord};
 use sealway_proto::wire::{SessionId, Wire};
-use tokio_postgres::Row;
+use tokio_postgres::{Client, Row};
 
 use super::super::StoreError;
 use super::batch::{Job, Work};
@@ -126,18 +126,27 @@ pub(super) async fn revoke(lease: Lease, id: SessionId, now_ms: u64) -> Result<O
     })
 }
 
-/// A page of revoked sessions that are not over, with their ends.
+/// The end of a session that is revoked.
+pub(super) async fn revoked_end(lease: Lease, id: SessionId) -> Result<Option<u64>, Fault> {
+    let sql = "SELECT expires_ms FROM sealway.sessions WHERE id = $1 AND revoked_ms IS NOT NULL";
+    let row = lease.query_opt(sql, &[&id.as_str()]).await?;
+    lease.done();
+    Ok(row.map(|row| row.try_get(0)).transpose()?.map(from_ms))
+}
+
+/// A page of revoked sessions that end after `now_ms`, with their ends; in the order of these, from the one after `after`.
 pub(super) async fn revoked_after(
-    lease: Lease,
-    after: &str,
+    client: &Client,
+    after: Option<&(SessionId, u64)>,
     now_ms: u64,
     page: i64,
 ) -> Result<Vec<(SessionId, u64)>, Fault> {
+    // As the index of revoked sessions is ordered.
     let sql = "SELECT id, expires_ms FROM sealway.sessions
-               WHERE revoked_ms IS NOT NULL AND expires_ms > $1 AND id > $2 ORDER BY id LIMIT $3";
-    let statement = lease.prepare_cached(sql).await?;
-    let rows = lease.query(&statement, &[&ms(now_ms), &after, &page]).await?;
-    lease.done();
+               WHERE revoked_ms IS NOT NULL AND expires_ms > $1 AND (expires_ms, id) > ($2, $3)
+               ORDER BY expires_ms, id LIMIT $4";
+    let (end, id) = after.map_or((0, ""), |(id, end_ms)| (ms(*end_ms), id.as_str()));
+    let rows = client.query(sql, &[&ms(now_ms), &end, &id, &page]).await?;
     let read = |row: &Row| {
         let id = SessionId::parse(row.try_get(0)?).map_err(|_| Fault::Answer("a stored session id".into()))?;
         Ok((id, from_ms(row.try_get(1)?)))

@@ -17,8 +17,8 @@ use super::super::SessionCache;
 use super::config::PostgresConfig;
 use super::fault::Fault;
 use super::link::{Link, session_config};
-use super::migrate;
 use super::tls::MakeTls;
+use super::{PAGE, migrate, sessions};
 use crate::kek::{KeyRing, UnwrapError, Wrapped};
 
 /// The channel of revocations; the payload is the session's id.
@@ -29,6 +29,9 @@ const EVERY: Duration = Duration::from_millis(500);
 const PING: &str = "SELECT FROM sealway.meta LIMIT 1";
 /// How long it may take to say so.
 const PING_MAX: Duration = Duration::from_secs(1);
+
+/// More revocations than a process remembers are not read.
+const REVOKED_PAGES_MAX: usize = 100;
 
 /// A connection outside the pool.
 pub(super) struct Session {
@@ -96,8 +99,25 @@ impl Watch {
         tokio::time::timeout(2 * self.config.deadline, checks).await.unwrap_or(Err(Fault::Late))?;
         ask(&session, &format!("LISTEN {CHANNEL}")).await?;
         // After the LISTEN is in force: what is asked for from now on cannot be revoked unheard.
+        self.learn_revoked(&session.client).await?;
         self.cache.clear();
         Ok(session)
+    }
+
+    /// What was revoked while nobody listened here: a copy of it may still stand in Redis, where the process that revoked
+    /// it ended before it could tell.
+    async fn learn_revoked(&self, client: &Client) -> Result<(), Fault> {
+        let mut last = None;
+        for _ in 0..REVOKED_PAGES_MAX {
+            let page = sessions::revoked_after(client, last.as_ref(), 0, PAGE);
+            let page = tokio::time::timeout(2 * self.config.deadline, page).await.unwrap_or(Err(Fault::Late))?;
+            page.iter().for_each(|(id, _)| self.cache.revoke(id));
+            last = page.last().copied();
+            if last.is_none() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Runs until it is aborted.

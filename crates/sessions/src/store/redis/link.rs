@@ -36,7 +36,9 @@ pub(super) enum Trouble {
 
 impl From<RedisError> for Trouble {
     fn from(err: RedisError) -> Self {
+        // A server that does not know a command tells back its arguments, which may be a password.
         let text = err.to_string();
+        let text = text.split_once(", with args").map_or(text.as_str(), |(what, _)| what).to_owned();
         match err.kind() {
             ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => Trouble::Setting(text),
             ErrorKind::InvalidClientConfig => Trouble::Setting(text),

@@ -293,7 +293,7 @@ impl Store for Redis {
         Ok(0)
     }
 
-    /// What is there keeps its key until it ends; what is new gets the first of the file.
+    /// Nothing is wrapped anew: copies end soon, and there is no list of them. A key file that has changed is read.
     async fn rewrap(&self, _count_max: usize) -> Result<usize, StoreError> {
         self.shared.keys.reload_if_changed();
         Ok(0)

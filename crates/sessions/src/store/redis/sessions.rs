@@ -85,6 +85,24 @@ impl Redis {
         measured("delete", bury, |_| true).await
     }
 
+    /// Tells of many revocations, each with its session's end; with `publish` every process too.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: some may not have been told.
+    pub async fn tell_revoked(&self, revoked: &[(SessionId, u64)], publish: bool) -> Result<(), StoreError> {
+        let live = self.shared.live()?;
+        for chunk in revoked.chunks(BEHIND_AT_ONCE) {
+            let writes = chunk.iter().map(|(id, expires_ms)| async {
+                if publish {
+                    return self.revoke(id, *expires_ms).await;
+                }
+                self.shared.write_tombstone(&live.link, id, *expires_ms).await.map_err(refused)
+            });
+            join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
+        }
+        Ok(())
+    }
+
     pub(super) async fn put_session(&self, session: Arc<Session>) -> Result<(), StoreError> {
         let ticket = self.shared.cache.ticket();
         self.save(&session).await?;
