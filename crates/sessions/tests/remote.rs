@@ -15,9 +15,8 @@ use sealway_sessions::kek::KeyRing;
 use sealway_sessions::store::remote::{Remote, RemoteConfig};
 use sealway_sessions::store::{Embedded, Memory, MemoryLimits, Part, ReserveError, Store, StoreError};
 use sealway_testkit::store_contract;
-use sealway_testkit::store_contract::Fixture;
 use sealway_testkit::store_contract::claims::{START_MS, agree, init, provider};
-use tokio::sync::Barrier;
+use sealway_testkit::store_contract::{Fixture, race};
 
 /// Each store has an authority of its own behind it.
 struct Asked {
@@ -149,29 +148,11 @@ async fn a_session_at_hand_is_not_asked_for_again_at_once() {
 async fn of_equal_claims_at_two_api_sides_and_the_authority_itself_exactly_one_wins() {
     let far = Far::memory().await;
     let (one, two) = (far.remote().await, far.remote().await);
+    let stores: [Arc<dyn Store>; 3] = [one, two, far.authority.store().clone()];
     let agreed = agree(Some("web"), 600, START_MS);
     for round in 0..50_u64 {
         let (nonce, stamp_ms) = (format!("race-{round}"), START_MS - 1000 + 40 * round);
-        let stores: [Arc<dyn Store>; 3] = [one.clone(), two.clone(), far.authority.store().clone()];
-        let start = Arc::new(Barrier::new(12));
-        let racers: Vec<_> = (0..12)
-            .map(|racer| {
-                let (store, start) = (stores[racer % 3].clone(), start.clone());
-                let claim = *agreed.call(&nonce, stamp_ms, START_MS).claim();
-                tokio::spawn(async move {
-                    start.wait().await;
-                    store.reserve(&claim).await.map(drop)
-                })
-            })
-            .collect();
-        let mut won = 0;
-        for racer in racers {
-            match racer.await.unwrap() {
-                Ok(()) => won += 1,
-                Err(err) => assert_eq!(err, ReserveError::Replayed),
-            }
-        }
-        assert_eq!(won, 1, "round {round}");
+        race(&stores.each_ref(), 12, *agreed.call(&nonce, stamp_ms, START_MS).claim()).await;
     }
 }
 
