@@ -113,7 +113,6 @@ struct Counters {
     sessions: Gauge,
     nonces: [Gauge; 2],
     up: Gauge,
-    parts: [Gauge; 2],
     pool: [Gauge; 3],
 }
 
@@ -153,7 +152,6 @@ impl Authority {
             sessions: gauge!("sealway_sessions"),
             nonces: ["sealed", "init"].map(|scope| gauge!("sealway_nonces", "scope" => scope)),
             up: gauge!("sealway_store_up"),
-            parts: ["postgres", "redis"].map(|part| gauge!("sealway_store_part_up", "part" => part)),
             pool: ["total", "idle", "waiting"].map(|state| gauge!("sealway_store_pool", "state" => state)),
         };
         Authority {
@@ -380,9 +378,10 @@ impl Authority {
         self.counters.nonces[0].set(status.nonces.0 as f64);
         self.counters.nonces[1].set(status.nonces.1 as f64);
         self.counters.up.set(f64::from(u8::from(status.up)));
-        for (gauge, part) in self.counters.parts.iter().zip([status.postgres, status.redis]) {
+        for (name, part) in [("postgres", status.postgres), ("redis", status.redis)] {
+            // Not told at all of a part that the store has not: 0 is an alarm.
             if part != Part::Unused {
-                gauge.set(f64::from(u8::from(part == Part::Up)));
+                gauge!("sealway_store_part_up", "part" => name).set(f64::from(u8::from(part == Part::Up)));
             }
         }
         for (gauge, count) in self.counters.pool.iter().zip([status.pool.total, status.pool.idle, status.pool.waiting])

@@ -218,7 +218,11 @@ fn hold_claims(url: &str, claims: &[Claim], seconds: f32) -> std::thread::JoinHa
         move || drop(Server::shared().psql_in(&url, &sql).unwrap())
     });
     let held = format!("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {seconds} * 10");
-    while Server::shared().psql_in(url, &held).unwrap() != "1" {}
+    let since = Instant::now();
+    while Server::shared().psql_in(url, &held).unwrap() != "1" {
+        assert!(since.elapsed() < Duration::from_secs(10), "nobody holds them");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     holder
 }
 

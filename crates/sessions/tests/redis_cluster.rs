@@ -3,15 +3,14 @@
 
 mod redis_desk;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis_desk::{Desk, claim, nonce, now, reserve, until, until_up};
+use redis_desk::{Desk, claim, grant, nonce, now, reserve, until, until_up};
 use sealway_sessions::store::redis::TlsFiles;
 use sealway_sessions::store::{ReserveError, Store};
 use sealway_testkit::redis::{Redis, RedisCluster};
 use sealway_testkit::store_contract::claims::agree;
-use tokio::sync::Barrier;
+use sealway_testkit::store_contract::race;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_cluster_keeps_nonces_and_sessions_and_tells_of_revocations() {
@@ -19,7 +18,7 @@ async fn a_cluster_keeps_nonces_and_sessions_and_tells_of_revocations() {
                   +publish +subscribe +cluster|slots";
     let user = format!("user sealway on >secret ~sealway:* ~{{sealway:* resetchannels &sealway:revoked -@all {rights}");
     let cluster = RedisCluster::start_with(3, 1, &Redis::options().acl(&user)).unwrap();
-    let desk = Desk::new(&cluster.url().replace("://", "://sealway:secret@")).window_ms(60_000);
+    let desk = Desk::new(&cluster.url().replace("://", "://sealway:secret@")).window_ms(60_000).patient();
     // Many that find it new, or half begun by another.
     let desk = &desk;
     let opening = (0..12).map(|n| async move {
@@ -33,25 +32,7 @@ async fn a_cluster_keeps_nonces_and_sessions_and_tells_of_revocations() {
     }
     let [(one, _), (other, cache), ..] = stores.as_slice() else { panic!("no stores") };
     for _ in 0..40 {
-        let (nonce, stamp_ms, start) = (nonce(), now(), Arc::new(Barrier::new(8)));
-        let racers: Vec<_> = (0..8)
-            .map(|n| {
-                let store = if n % 2 == 0 { one.clone() } else { other.clone() };
-                let (start, claim) = (start.clone(), claim(&nonce, stamp_ms));
-                tokio::spawn(async move {
-                    start.wait().await;
-                    reserve(&store, &claim).await
-                })
-            })
-            .collect();
-        let mut won = 0;
-        for racer in racers {
-            match racer.await.unwrap() {
-                Ok(()) => won += 1,
-                Err(err) => assert_eq!(err, ReserveError::Replayed),
-            }
-        }
-        assert_eq!(won, 1);
+        race(&[one, other], 8, claim(&nonce(), now())).await;
     }
     for _ in 0..20 {
         let session = agree(Some("web"), 600, now()).server;
@@ -75,8 +56,7 @@ async fn a_cluster_is_reached_by_tls() {
     let other = desk.open().await;
     until_up(&other).await;
     for _ in 0..20 {
-        let (nonce, stamp_ms) = (nonce(), now());
-        assert_eq!(reserve(&store, &claim(&nonce, stamp_ms)).await, Ok(()));
+        let (nonce, stamp_ms) = grant(&store, now).await;
         assert_eq!(reserve(&other, &claim(&nonce, stamp_ms)).await, Err(ReserveError::Replayed));
     }
     let session = agree(Some("web"), 600, now()).server;
@@ -105,9 +85,7 @@ async fn a_failover_readmits_nothing() {
     cluster.nodes[replica].kill().unwrap();
     let mut granted = Vec::new();
     for n in 0..300 {
-        let (nonce, stamp_ms) = (nonce(), now() - 100 + n % 5 * 200);
-        assert_eq!(reserve(&old, &claim(&nonce, stamp_ms)).await, Ok(()));
-        granted.push((nonce, stamp_ms));
+        granted.push(grant(&old, || now() - 100 + n % 5 * 200).await);
     }
     cluster.nodes[victim].kill().unwrap();
     cluster.nodes[replica].start_again().unwrap();
@@ -126,6 +104,6 @@ async fn a_failover_readmits_nothing() {
         }
     }
     assert!(lost > 0);
-    assert_eq!(reserve(&new, &claim(&nonce(), now())).await, Ok(()));
-    assert_eq!(reserve(&old, &claim(&nonce(), now())).await, Ok(()));
+    grant(&new, now).await;
+    grant(&old, now).await;
 }

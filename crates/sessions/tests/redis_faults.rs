@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use redis_desk::{Desk, claim, claim_at, nonce, now, reserve, until, until_down, until_up};
+use redis_desk::{Desk, claim, claim_at, grant, nonce, now, reserve, until, until_down, until_up};
 use sealway_runtime::clock::ManualClock;
 use sealway_sessions::store::redis::{OnLoss, Redis};
 use sealway_sessions::store::{Part, ReserveError, Store, StoreError};
 use sealway_testkit::redis::Redis as Server;
 use sealway_testkit::store_contract::claims::{START_MS, agree};
-use tokio::sync::Barrier;
+use sealway_testkit::store_contract::race;
 
 fn is_unavailable(done: &Result<(), ReserveError>) -> bool {
     matches!(done, Err(ReserveError::Unavailable(_)))
@@ -24,11 +24,9 @@ fn is_unavailable(done: &Result<(), ReserveError>) -> bool {
 async fn grant_some(store: &Arc<Redis>, ahead_ms: u64) -> Vec<(String, u64)> {
     // Past the floor by more than the oldest stamp.
     tokio::time::sleep(Duration::from_millis(250)).await;
-    let now_ms = now();
-    let stamps = [now_ms - 200, now_ms, now_ms + 300, now_ms + 700, now_ms + ahead_ms];
-    let granted: Vec<_> = stamps.into_iter().map(|stamp_ms| (nonce(), stamp_ms)).collect();
-    for (nonce, stamp_ms) in &granted {
-        assert_eq!(reserve(store, &claim(nonce, *stamp_ms)).await, Ok(()), "stamped {stamp_ms} at {now_ms}");
+    let mut granted = Vec::new();
+    for ahead_ms in [0, 200, 500, 900, ahead_ms + 200] {
+        granted.push(grant(store, || now() - 200 + ahead_ms).await);
     }
     granted
 }
@@ -51,36 +49,19 @@ async fn replay(stores: &[&Arc<Redis>], granted: &[(String, u64)]) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     for store in stores {
-        assert_eq!(reserve(store, &claim(&nonce(), now())).await, Ok(()), "it takes nothing new");
+        grant(store, now).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_equal_claims_in_several_processes_exactly_one_wins() {
     let server = Server::start().unwrap();
-    let desk = Desk::new(&server.url()).durable();
+    let desk = Desk::new(&server.url()).durable().patient();
     let stores = [desk.open().await, desk.open().await, desk.open().await];
     let now_ms = now();
     for stamp_ms in [now_ms, now_ms + 400, now_ms + 20_000] {
         for _ in 0..20 {
-            let (nonce, start) = (nonce(), Arc::new(Barrier::new(12)));
-            let racers: Vec<_> = (0..12)
-                .map(|n| {
-                    let (store, start, claim) = (stores[n % 3].clone(), start.clone(), claim(&nonce, stamp_ms));
-                    tokio::spawn(async move {
-                        start.wait().await;
-                        reserve(&store, &claim).await
-                    })
-                })
-                .collect();
-            let mut won = 0;
-            for racer in racers {
-                match racer.await.unwrap() {
-                    Ok(()) => won += 1,
-                    Err(err) => assert_eq!(err, ReserveError::Replayed),
-                }
-            }
-            assert_eq!(won, 1);
+            race(&stores.each_ref(), 12, claim(&nonce(), stamp_ms)).await;
         }
     }
 }
@@ -154,8 +135,7 @@ async fn what_was_stamped_ahead_is_written_back_for_when_it_is_not_ahead_any_mor
     let server = Server::start().unwrap();
     let desk = Desk::new(&server.url()).durable();
     let (one, other) = (desk.open().await, desk.open().await);
-    let (taken, stamp_ms) = (nonce(), now() + 4000);
-    assert_eq!(reserve(&one, &claim(&taken, stamp_ms)).await, Ok(()));
+    let (taken, stamp_ms) = grant(&one, || now() + 6000).await;
     server.cli(&["FLUSHALL"]).unwrap();
     until_down(&other).await;
     until_up(&other).await;
@@ -173,8 +153,7 @@ async fn the_first_request_after_flushall_is_no_exception() {
         until_up(&one).await;
         until_up(&other).await;
         // No record is kept of it: only the floor of the next epoch covers it.
-        let (nonce, stamp_ms) = (nonce(), now());
-        assert_eq!(reserve(&one, &claim(&nonce, stamp_ms)).await, Ok(()));
+        let (nonce, stamp_ms) = grant(&one, now).await;
         server.cli(&["FLUSHALL"]).unwrap();
         let again = reserve(&other, &claim(&nonce, stamp_ms)).await;
         assert!(again.is_err(), "a replay was granted before anybody looked");
@@ -205,9 +184,8 @@ async fn a_durable_side_that_is_away_keeps_a_new_beginning_from_being_granted_fr
     let desk = Desk::new(&server.url()).durable();
     let store = desk.open().await;
     let ledger = desk.ledger.clone().unwrap();
-    let (ahead, stamp_ms) = (nonce(), now() + 60_000);
-    assert_eq!(reserve(&store, &claim(&ahead, stamp_ms)).await, Ok(()));
-    assert_eq!(ledger.len(), 1);
+    let (ahead, stamp_ms) = grant(&store, || now() + 60_000).await;
+    assert!(ledger.holds(&claim(&ahead, stamp_ms)), "granted without a record");
     ledger.is_away.store(true, Ordering::SeqCst);
     assert!(is_unavailable(&reserve(&store, &claim(&nonce(), now() + 60_000)).await), "granted without a record");
     server.cli(&["FLUSHALL"]).unwrap();
@@ -231,7 +209,7 @@ async fn a_record_that_comes_after_a_new_beginning_has_read_them_is_not_granted(
         let (one, claim) = (one.clone(), claim(&late, stamp_ms));
         async move { reserve(&one, &claim).await }
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    until("it is written down", Duration::from_secs(15), async || ledger.slow.load(Ordering::SeqCst) == 1).await;
     server.cli(&["FLUSHALL"]).unwrap();
     until_down(&other).await;
     until_up(&other).await;
@@ -245,14 +223,14 @@ async fn a_record_that_comes_after_a_new_beginning_has_read_them_is_not_granted(
 async fn a_server_that_was_a_replica_meanwhile_is_not_taken_for_the_one_it_was() {
     let server = Server::options().config("enable-debug-command yes").start().unwrap();
     let desk = Desk::new(&server.url()).durable();
-    let taken = (nonce(), now());
     let store = desk.open().await;
-    let _ = reserve(&store, &claim(&taken.0, taken.1)).await;
+    let (taken, stamp_ms) = grant(&store, now).await;
     let before = server.cli(&["HGET", "{sealway:0}:epoch", "gen"]).unwrap();
     server.cli(&["DEBUG", "CHANGE-REPL-ID"]).unwrap();
     until_down(&store).await;
     until_up(&store).await;
     assert_ne!(server.cli(&["HGET", "{sealway:0}:epoch", "gen"]).unwrap(), before);
+    assert!(reserve(&desk.open().await, &claim(&taken, stamp_ms)).await.is_err(), "a replay was granted");
 }
 
 /// A server, and stores under the same clock, both set by the test.
@@ -300,8 +278,9 @@ async fn a_clock_that_steps_ahead_and_back_while_nobody_looks_readmits_nothing()
     }
     let before = server.cli(&["DBSIZE"]).unwrap();
     server.set_clock(START_MS + 3_600_000).unwrap();
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    assert_ne!(server.cli(&["DBSIZE"]).unwrap(), before, "it has forgotten nothing, so this test shows nothing");
+    // Else this test shows nothing.
+    let has_forgotten = async || server.cli(&["DBSIZE"]).unwrap() != before;
+    until("it forgets", Duration::from_secs(15), has_forgotten).await;
     server.set_clock(START_MS + 1000).unwrap();
     let other = desk.open().await;
     let end = Instant::now() + Duration::from_secs(3);
@@ -347,13 +326,10 @@ async fn a_flap_refuses_at_once_and_readmits_nothing() {
 async fn a_process_that_may_decide_alone_does_and_tells_redis_later() {
     let mut server = Server::start().unwrap();
     let mut desk = Desk::new(&server.url()).durable().window_ms(500);
-    let earlier = nonce();
-    let earlier_ms = now() + 60_000;
-    assert_eq!(reserve(&desk.open().await, &claim(&earlier, earlier_ms)).await, Ok(()));
+    let (earlier, earlier_ms) = grant(&desk.open().await, || now() + 60_000).await;
     desk.config.on_loss = OnLoss::Local;
     let store = desk.open().await;
-    let before = (nonce(), now());
-    assert_eq!(reserve(&store, &claim(&before.0, before.1)).await, Ok(()));
+    let before = grant(&store, now).await;
     server.kill().unwrap();
     until_down(&store).await;
     let old = claim(&nonce(), now() - 10_000);
@@ -383,7 +359,8 @@ async fn a_full_redis_refuses_and_evicts_nothing() {
     let (store, other) = (desk.open().await, desk.open().await);
     let granted = grant_some(&store, 1000).await;
     server.cli(&["CONFIG", "SET", "maxmemory", "500000"]).unwrap();
-    assert_eq!(reserve(&store, &claim(&nonce(), now())).await, Err(ReserveError::Full));
+    let is_full = async || reserve(&store, &claim(&nonce(), now())).await == Err(ReserveError::Full);
+    until("it is full", Duration::from_secs(5), is_full).await;
     let session = agree(Some("web"), 600, now()).server;
     assert_eq!(Store::put(store.as_ref(), session).await, Err(StoreError::Full));
     for (nonce, stamp_ms) in &granted {
@@ -392,7 +369,7 @@ async fn a_full_redis_refuses_and_evicts_nothing() {
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(store.is_up(), "full is not away");
     server.cli(&["CONFIG", "SET", "maxmemory", "4mb"]).unwrap();
-    assert_eq!(reserve(&store, &claim(&nonce(), now())).await, Ok(()));
+    grant(&store, now).await;
     replay(&[&store, &other], &granted).await;
 }
 
@@ -428,7 +405,6 @@ async fn a_server_that_is_away_at_the_start_is_found_when_it_comes() {
     assert!(is_unavailable(&reserve(&store, &claim(&nonce(), now())).await));
     assert!(Store::get(store.as_ref(), agree(Some("web"), 60, now()).server.id()).await.is_err());
     server.start_again().unwrap();
-    until_up(&store).await;
-    assert_eq!(reserve(&store, &claim(&nonce(), now())).await, Ok(()));
+    grant(&store, now).await;
     until("the pool", Duration::from_secs(1), async || store.status().pool.total == 1).await;
 }

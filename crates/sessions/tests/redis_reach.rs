@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
-use redis_desk::{Desk, claim, nonce, now, reserve, until, until_down, until_up};
+use redis_desk::{Desk, claim, grant, nonce, now, reserve, until, until_down, until_up};
 use sealway_sessions::store::redis::{Found, TlsFiles};
 use sealway_sessions::store::{ReserveError, Store};
 use sealway_testkit::redis::Redis as Server;
@@ -19,8 +19,7 @@ const PASSWORD: &str = "hunter2-hunter2";
 async fn works(desk: &Desk) {
     let (store, cache) = desk.try_open().await.unwrap();
     until_up(&store).await;
-    let (taken, stamp_ms) = (nonce(), now());
-    assert_eq!(reserve(&store, &claim(&taken, stamp_ms)).await, Ok(()));
+    let (taken, stamp_ms) = grant(&store, now).await;
     let other = desk.open().await;
     assert_eq!(reserve(&other, &claim(&taken, stamp_ms)).await, Err(ReserveError::Replayed));
     let session = agree(Some("web"), 600, now()).server;

@@ -71,6 +71,8 @@ macro_rules! store_contract {
     };
 }
 
+const RACERS: usize = 64;
+
 fn limits(sessions_max: usize, nonces_max: usize) -> MemoryLimits {
     MemoryLimits { sessions_max, nonces_max, nonces_cleanup_from: nonces_max / 5 * 4 }
 }
@@ -145,7 +147,7 @@ pub async fn of_64_equal_claims_of_a_call_exactly_one_wins(fixture: &impl Fixtur
     let agreed = session("web");
     for stamp_ms in [START_MS - 1000, START_MS, START_MS + 1000] {
         let nonce = format!("race-{stamp_ms}");
-        race(&store, || *agreed.call(&nonce, stamp_ms, START_MS).claim()).await;
+        race(&[&store], RACERS, *agreed.call(&nonce, stamp_ms, START_MS).claim()).await;
     }
 }
 
@@ -154,30 +156,31 @@ pub async fn of_64_equal_claims_of_an_init_exactly_one_wins(fixture: &impl Fixtu
     let store = empty(fixture).await;
     for stamp_ms in [START_MS - 1000, START_MS, START_MS + 1000] {
         let nonce = format!("race-{stamp_ms}");
-        race(&store, || *init(Some("web"), &nonce, stamp_ms, START_MS).claim()).await;
+        race(&[&store], RACERS, *init(Some("web"), &nonce, stamp_ms, START_MS).claim()).await;
     }
 }
 
-async fn race(store: &Arc<dyn Store>, claim: impl Fn() -> Claim) {
-    const RACERS: usize = 64;
-    let start = Arc::new(Barrier::new(RACERS));
-    let racers: Vec<_> = (0..RACERS)
-        .map(|_| {
-            let (store, start, claim) = (store.clone(), start.clone(), claim());
+/// Reserves the same claim from so many tasks at once, spread over the stores: exactly one must win, and all the others
+/// be told that it was seen before.
+pub async fn race<S: Store + ?Sized + 'static>(stores: &[&Arc<S>], racers: usize, claim: Claim) {
+    let start = Arc::new(Barrier::new(racers));
+    let racing: Vec<_> = (0..racers)
+        .map(|racer| {
+            let (store, start) = (stores[racer % stores.len()].clone(), start.clone());
             tokio::spawn(async move {
                 start.wait().await;
-                reserve(&store, &claim).await
+                store.reserve(&claim).await.map(drop)
             })
         })
         .collect();
     let mut won = 0;
-    for racer in racers {
+    for racer in racing {
         match racer.await.expect("a racer") {
             Ok(()) => won += 1,
             Err(err) => assert_eq!(err, ReserveError::Replayed),
         }
     }
-    assert_eq!(won, 1, "of {RACERS} equal claims");
+    assert_eq!(won, 1, "of {racers} equal claims");
 }
 
 /// A nonce is unique within its session, its client id or wire 1's inits, and there alone.

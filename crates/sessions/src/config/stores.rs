@@ -130,7 +130,7 @@ impl StoreUrl {
         }
     }
 
-    /// Whether other processes may have the same sessions.
+    /// Whether other processes may have the same sessions, of which this one keeps some at hand.
     pub fn is_shared(&self) -> bool {
         matches!(self, StoreUrl::Postgres(_) | StoreUrl::Redis(_) | StoreUrl::Tiered(..))
     }
@@ -288,6 +288,7 @@ impl ServerSettings {
         for (section, is_there, is_used) in [
             ("sessions.postgres", raw.postgres.is_some(), store.postgres().is_some()),
             ("sessions.redis", raw.redis.is_some(), store.redis().is_some()),
+            ("sessions.cache", raw.cache.is_some(), store.is_shared()),
             ("compat.nonce_fallback", raw.fall_back, store.redis().is_some()),
         ] {
             if is_there && !is_used {

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,9 @@ use sealway_sessions::store::{
     Durable, MemoryLimits, OpenError, Recorded, ReserveError, SessionCache, Store, StoreError,
 };
 use sealway_testkit::store_contract::claims::{init, provider, random};
+
+/// What comes on a machine that is busy with other tests, too.
+const UP_WITHIN: Duration = Duration::from_secs(15);
 
 /// What the processes of one installation share.
 pub(crate) struct Desk {
@@ -45,6 +48,12 @@ impl Desk {
     /// With a window short enough to wait for it.
     pub(crate) fn window_ms(mut self, window_ms: u64) -> Self {
         self.config.window_ms = window_ms;
+        self
+    }
+
+    /// Where each question must be answered, however busy the machine is.
+    pub(crate) fn patient(mut self) -> Self {
+        self.config.deadline = Duration::from_secs(5);
         self
     }
 
@@ -87,6 +96,21 @@ pub(crate) async fn reserve(store: &Arc<Redis>, claim: &Claim) -> Result<(), Res
     Store::reserve(store.as_ref(), claim).await.map(drop)
 }
 
+/// Has another nonce granted. On a busy machine Redis may be late at any moment, and a refusal is then right: another one
+/// is tried, as that one may have been taken. Returns it with its stamp.
+pub(crate) async fn grant(store: &Arc<Redis>, stamp: impl Fn() -> u64) -> (String, u64) {
+    let end = Instant::now() + UP_WITHIN;
+    loop {
+        let (nonce, stamp_ms) = (nonce(), stamp());
+        match reserve(store, &claim(&nonce, stamp_ms)).await {
+            Ok(()) => return (nonce, stamp_ms),
+            Err(ReserveError::Unavailable(err)) => assert!(Instant::now() < end, "it takes nothing new: {err}"),
+            Err(err) => panic!("stamped {stamp_ms}, at {}: {err}", now()),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Waits until something is so.
 pub(crate) async fn until(what: &str, within: Duration, is_so: impl AsyncFn() -> bool) {
     let end = Instant::now() + within;
@@ -97,11 +121,11 @@ pub(crate) async fn until(what: &str, within: Duration, is_so: impl AsyncFn() ->
 }
 
 pub(crate) async fn until_up(store: &Arc<Redis>) {
-    until("up", Duration::from_secs(15), async || store.is_up()).await;
+    until("up", UP_WITHIN, async || store.is_up()).await;
 }
 
 pub(crate) async fn until_down(store: &Arc<Redis>) {
-    until("down", Duration::from_secs(5), async || !store.is_up()).await;
+    until("down", UP_WITHIN, async || !store.is_up()).await;
 }
 
 /// Durable in this test's memory: what PostgreSQL is elsewhere.
@@ -112,11 +136,13 @@ pub(crate) struct Ledger {
     pub(crate) is_away: AtomicBool,
     /// Records take as long as this is so.
     pub(crate) is_slow: AtomicBool,
+    /// How many records take long.
+    pub(crate) slow: AtomicUsize,
 }
 
 impl Ledger {
-    pub(crate) fn len(&self) -> usize {
-        self.rows.lock().unwrap().len()
+    pub(crate) fn holds(&self, claim: &Claim) -> bool {
+        self.rows.lock().unwrap().contains_key(&claim.key())
     }
 }
 
@@ -126,7 +152,9 @@ impl Durable for Ledger {
         if self.is_away.load(Ordering::SeqCst) {
             return Err(ReserveError::Unavailable("the ledger is away".into()));
         }
-        while self.is_slow.load(Ordering::SeqCst) {
+        let is_slow = || self.is_slow.load(Ordering::SeqCst);
+        self.slow.fetch_add(usize::from(is_slow()), Ordering::SeqCst);
+        while is_slow() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let row = Recorded { key: claim.key(), sealed: claim.is_sealed(), expires_ms: claim.expires_ms() };

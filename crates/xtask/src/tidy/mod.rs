@@ -10,6 +10,7 @@ mod manifests;
 mod names;
 mod notes;
 mod paths;
+mod proofs;
 mod size;
 
 use std::fmt;
@@ -50,7 +51,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let lock = externals::read_lock(&shell::root())?;
     let home = std::env::var("HOME").unwrap_or_default();
 
-    let rules: [(&str, Vec<Finding>); 9] = [
+    let rules: [(&str, Vec<Finding>); 10] = [
         ("import table", imports::check(&graph)),
         ("crates of others", externals::check(&graph, &lock)),
         ("manifests", manifests::check(&sources)),
@@ -58,6 +59,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ("sizes", size::check(&sources, include_str!("giants.txt"))),
         ("notes", notes::check(&sources)),
         ("spec anchors", anchors::check(&sources)),
+        ("proofs of tables", proofs::check(&sources)),
         ("paths", paths::check(&sources, &home)),
         ("files read", files::check(&sources)),
     ];

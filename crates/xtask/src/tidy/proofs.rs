@@ -1,0 +1,145 @@
+//! A table in docs/operating/ that names a test as `FILE::TEST` promises that it proves the row: the test is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Finding;
+use super::files::Source;
+
+const PAGES: &str = "docs/operating/";
+
+pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+    let tests = tests(sources);
+    let mut findings = Vec::new();
+    for source in sources.iter().filter(|source| source.path.starts_with(PAGES) && source.extension() == "md") {
+        for (line, text) in source.lines().filter(|(_, text)| text.starts_with('|')) {
+            for (file, test) in references(text) {
+                let message = match tests.get(file) {
+                    Some(tests) if tests.contains(test) => continue,
+                    Some(_) => format!(
+                        "names {file}::{test}, but {file}.rs has no such test. If it was renamed, rename it here; if it \
+                         is gone, so is the proof of this row"
+                    ),
+                    None => format!(
+                        "names {file}::{test}, but there is no {file}.rs in tests/ or crates/*/tests/. Name the test \
+                         that proves this row"
+                    ),
+                };
+                findings.push(Finding::at(source, line, message));
+            }
+        }
+    }
+    findings
+}
+
+/// The tests of each test binary, by the name of its file. Two crates may each have one of a name.
+fn tests(sources: &[Source]) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut tests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for source in sources {
+        let Some(name) = source.path.strip_suffix(".rs") else { continue };
+        let file = match name.split('/').collect::<Vec<_>>().as_slice() {
+            ["tests", file] | ["crates", _, "tests", file] => *file,
+            _ => continue,
+        };
+        tests.entry(file).or_default().extend(functions(&source.text));
+    }
+    tests
+}
+
+/// What is marked as a test, by whichever attribute.
+fn functions(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_marked = false;
+    text.lines().filter_map(move |line| {
+        let line = line.trim_start();
+        let name = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn ")).map(name_of);
+        match name {
+            Some(name) => std::mem::take(&mut is_marked).then_some(name),
+            None => {
+                // Other attributes and comments may stand between the mark and the function.
+                let is_between = line.starts_with('#') || line.starts_with("//");
+                is_marked = is_between && (is_marked || line == "#[test]" || line.starts_with("#[tokio::test"));
+                None
+            }
+        }
+    })
+}
+
+/// The `FILE::TEST` of a line's code spans, and no other span.
+fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    line.split('`').skip(1).step_by(2).filter_map(|span| {
+        let (file, test) = span.split_once("::")?;
+        (!file.is_empty() && name_of(file) == file && name_of(test) == test).then_some((file, test))
+    })
+}
+
+/// The name that a text begins with.
+fn name_of(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TESTS: &str = "
+#[test]
+fn plain() {}
+#[tokio::test(flavor = \"multi_thread\")]
+#[should_panic]
+async fn marked_twice() {}
+fn helper() {}
+mod inner {
+    #[tokio::test]
+    // Why it is so.
+    async fn indented() {}
+}
+";
+
+    fn page(path: &str, text: &str) -> Vec<Finding> {
+        check(&[
+            Source::sample(path, text),
+            Source::sample("tests/end.rs", TESTS),
+            Source::sample("crates/sessions/tests/store.rs", TESTS),
+            Source::sample("crates/sessions/tests/store/mod.rs", "#[test]\nfn elsewhere() {}"),
+            Source::sample("crates/sessions/src/unit.rs", TESTS),
+        ])
+    }
+
+    fn row(proof: &str) -> Vec<Finding> {
+        page(
+            "docs/operating/stores.md",
+            &format!("# Stores\n\n| fails | proved by |\n| --- | --- |\n| x | {proof} |\n"),
+        )
+    }
+
+    #[test]
+    fn a_test_that_is_there_passes() {
+        for proof in ["`end::plain`", "`store::marked_twice`, `end::indented`", "no proof", "`replay.window_ms`"] {
+            assert_eq!(row(proof), [], "{proof}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_is_not_there_is_found() {
+        for proof in ["`end::plan`", "`store::helper`", "`store::elsewhere`", "`end::plain`, `end::`"] {
+            let findings = row(proof);
+            assert_eq!(findings.len(), 1, "{proof}");
+            assert_eq!(findings[0].place, "docs/operating/stores.md:5");
+            assert!(findings[0].message.contains("has no such test"), "{proof}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_holds_no_end_to_end_tests_is_found() {
+        for proof in ["`gone::plain`", "`unit::plain`", "`mod::elsewhere`"] {
+            assert!(row(proof)[0].message.contains("there is no"), "{proof}");
+        }
+    }
+
+    #[test]
+    fn only_tables_of_the_operators_pages_promise() {
+        assert_eq!(page("docs/operating/stores.md", "such as `FILE::TEST` or `end::gone`\n"), []);
+        assert_eq!(page("docs/reference/cli.md", "| `end::gone` |\n"), []);
+        assert_eq!(page("docs/operating/other.md", "| `end::gone` |\n").len(), 1);
+    }
+}
