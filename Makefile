@@ -21,6 +21,6 @@ vectors: ## write vectors/ anew from the reference
 fmt: ## format
 	cargo fmt --all
 clean: ## remove what builds and tests leave behind
-	rm -rf target .venv fuzz/artifacts fuzz/work
+	rm -rf target .venv fuzz/artifacts fuzz/grown fuzz/kept
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile

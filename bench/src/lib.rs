@@ -38,33 +38,36 @@ enum What {
     Call,
 }
 
+/// How long to measure, and what.
+#[derive(Debug, clap::Args)]
+struct Measure {
+    /// The server's binary; beside this one unless said
+    #[arg(long)]
+    sealway: Option<PathBuf>,
+    /// Seconds a case and round
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Rounds; the median counts
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Measure { sealway: None, seconds: 3.0, rounds: 5 }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Init and open + seal against the bare primitives, in this process
     Crypto,
     /// A real server over HTTP, beside a bare hyper
-    Http {
-        /// The server's binary; beside this one unless said
-        #[arg(long)]
-        sealway: Option<PathBuf>,
-        /// Seconds a case and round
-        #[arg(long, default_value_t = 3.0)]
-        seconds: f64,
-        /// Rounds; the median counts
-        #[arg(long, default_value_t = 5)]
-        rounds: usize,
-    },
+    Http(Measure),
     /// PostgreSQL and Redis: rows beside pgbench, whole inits, sealed calls with and without
     Stores {
-        /// The server's binary; beside this one unless said
-        #[arg(long)]
-        sealway: Option<PathBuf>,
-        /// Seconds a case and round
-        #[arg(long, default_value_t = 3.0)]
-        seconds: f64,
-        /// Rounds; the median counts
-        #[arg(long, default_value_t = 5)]
-        rounds: usize,
+        #[command(flatten)]
+        measure: Measure,
         /// The store layer alone
         #[arg(long)]
         rows_only: bool,
@@ -95,13 +98,12 @@ enum Command {
 /// # Errors
 /// Whatever stops a measurement.
 pub fn run() -> anyhow::Result<()> {
-    let http = |sealway, seconds, rounds| http::run(sealway, seconds, rounds);
+    let http = |Measure { sealway, seconds, rounds }| http::run(sealway, seconds, rounds);
+    let stores = |Measure { sealway, seconds, rounds }, rows_only| stores::run(sealway, seconds, rounds, rows_only);
     match Args::parse().command {
         Some(Command::Crypto) => crypto::run(),
-        Some(Command::Http { sealway, seconds, rounds }) => http(sealway, seconds, rounds),
-        Some(Command::Stores { sealway, seconds, rounds, rows_only }) => {
-            stores::run(sealway, seconds, rounds, rows_only)
-        }
+        Some(Command::Http(measure)) => http(measure),
+        Some(Command::Stores { measure, rows_only }) => stores(measure, rows_only),
         Some(Command::Drive { port, what, len, seconds }) => {
             let kind = match what {
                 What::Bare => Kind::Bare(len),
@@ -113,8 +115,9 @@ pub fn run() -> anyhow::Result<()> {
         Some(Command::Bare { port }) => servers::bare(port),
         Some(Command::All) | None => {
             crypto::run()?;
-            http(None, 3.0, 5)?;
-            stores::run(None, 3.0, 5, false)
+            // Before the HTTP part, which pins this process to a core: rows are written with both.
+            stores(Measure::default(), false)?;
+            http(Measure::default())
         }
     }
 }

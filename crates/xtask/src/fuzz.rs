@@ -99,7 +99,7 @@ fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<()> {
     let root = shell::root();
     // What the fuzzer finds goes to work/, which git ignores; corpus/ is what a person chose to keep.
     let (work, artifacts, corpus) = (
-        root.join("fuzz/work").join(target),
+        root.join("fuzz/grown").join(target),
         root.join("fuzz/artifacts").join(target),
         root.join("fuzz/corpus").join(target),
     );

@@ -142,6 +142,7 @@ pub fn resolve(
         cache: sessions.cache.as_ref(),
         fall_back,
     };
+    store.check(problems, &mut warnings);
     let servers = ServerSettings::resolve(&raw, &store, file, problems);
     let raw_remote = sessions.remote.clone().unwrap_or_default();
     let remote = match &store {

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::store::cache::CacheLimits;
-use crate::store::redis::OnLoss;
+use crate::store::postgres::{self, TlsWish};
+use crate::store::redis::{OnLoss, RedisConfig};
 
 /// Between the parts of a store of several servers.
 const AND: &str = " + ";
+const STORE_LEN_MAX: usize = 8192;
 const EXPECTED: &str =
     "expected memory:, file:PATH, postgres://…, redis://…, postgres://… + redis://…, or https://AUTHORITY";
 
@@ -104,6 +106,10 @@ pub enum StoreUrl {
 impl StoreUrl {
     /// Reads `sessions.store`.
     pub(super) fn parse(text: &str, file: Option<&Path>, problems: &mut Problems) -> Self {
+        if text.len() > STORE_LEN_MAX {
+            problems.add("sessions.store", format!("is longer than {STORE_LEN_MAX} bytes"));
+            return StoreUrl::Memory;
+        }
         let parts: Vec<&str> = text.split(AND).map(str::trim).collect();
         let wrong = |problems: &mut Problems, what: String| {
             problems.add("sessions.store", what);
@@ -127,6 +133,25 @@ impl StoreUrl {
             },
             ([_], _) => wrong(problems, EXPECTED.to_owned()),
             _ => wrong(problems, format!("only one postgres:// and one redis:// go together; {EXPECTED}")),
+        }
+    }
+
+    /// Reads the parts as those who connect do, so that what is wrong shows before. What an operator should know is added to
+    /// `warnings`.
+    pub(super) fn check(&self, problems: &mut Problems, warnings: &mut Vec<String>) {
+        if let Some(url) = self.postgres() {
+            match postgres::parse_url(url.expose()) {
+                Ok((_, TlsWish::Disabled)) => warnings.push(
+                    "sessions.store: sslmode=disable: whoever can read the network between this process and PostgreSQL can \
+                     read the password's proof and change what is stored"
+                        .into(),
+                ),
+                Ok(_) => {}
+                Err(what) => problems.add("sessions.store", what),
+            }
+        }
+        if let Some(Err(what)) = self.redis().map(|url| RedisConfig::parse_url(url.expose())) {
+            problems.add("sessions.store", what);
         }
     }
 
@@ -388,6 +413,32 @@ mod tests {
         ] {
             assert_eq!(redact(url), shown);
             assert!(!format!("{:?}", StoreAddress::new(url)).contains("s3cret"));
+        }
+    }
+
+    #[test]
+    fn a_url_that_nobody_could_connect_by_is_a_problem_and_one_without_tls_is_warned_of() {
+        let check = |text: &str| {
+            let (mut problems, mut warnings) = (Problems::default(), Vec::new());
+            StoreUrl::parse(text, None, &mut problems).check(&mut problems, &mut warnings);
+            (problems.into_result().err().map(|err| err.to_string()).unwrap_or_default(), warnings.len())
+        };
+        for (url, warnings) in [
+            ("postgres://u:p@db.example/x + rediss://r.example", 0),
+            ("postgres://u:p@db.example/x?sslmode=disable", 1),
+            ("postgres://u:p@127.0.0.1/x?sslmode=disable", 0),
+        ] {
+            assert_eq!(check(url), (String::new(), warnings), "{url}");
+        }
+        for url in [
+            "redis://localhost:99999",
+            "postgres://db.example/x?sslmode=prefer",
+            "postgres://u:s3cret@db.example:port/x",
+            "postgres://a + redis://b/c/d",
+            &format!("postgres://{}", "a".repeat(STORE_LEN_MAX)),
+        ] {
+            let (problem, _) = check(url);
+            assert!(problem.contains("sessions.store") && !problem.contains("s3cret"), "{url}: {problem}");
         }
     }
 
