@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayService;
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_runtime::listener::Socket;
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
 use sealway_runtime::{http, listener, telemetry};
 use sealway_sessions::Authority;
@@ -83,7 +84,8 @@ impl Running {
         let mut addresses = Vec::new();
         for (socket, name) in bound {
             addresses.push(socket.local_addr()?);
-            shutdown.spawn(http::serve(socket, name, gateway.clone(), config.gateway.http, shutdown.clone()));
+            let listening = Arc::new(http::Listening::plain(&name, config.gateway.http));
+            shutdown.spawn(http::serve(Socket::Tcp(socket), listening, gateway.clone(), shutdown.clone()));
         }
         let mut admin_addresses = Vec::new();
         if let Some((sockets, token)) = admin {
@@ -93,10 +95,12 @@ impl Running {
                 let admin = admin.clone();
                 async move { Ok(admin.handle(request).await) }
             });
+            let limits = http::HttpLimits { connections_max: 64, ..config.gateway.http };
+            let listening = Arc::new(http::Listening::plain("admin", limits));
             for socket in sockets {
                 admin_addresses.push(socket.local_addr()?);
-                let limits = http::HttpLimits { connections_max: 64, ..config.gateway.http };
-                shutdown.spawn(http::serve(socket, "admin".into(), service.clone(), limits, shutdown.clone()));
+                let (listening, service) = (listening.clone(), service.clone());
+                shutdown.spawn(http::serve(Socket::Tcp(socket), listening, service, shutdown.clone()));
             }
         }
         let (upkept, stop) = (authority.clone(), shutdown.clone());

@@ -244,7 +244,10 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
             8192..=1024 * 1024,
         ),
         header_timeout,
+        // One word for both, for as long as nobody says otherwise.
+        idle_timeout: header_timeout,
         streams_max: problems.bounded("limits.streams_max", limits.streams_max, defaults.streams_max, 1..=10_000),
+        ..defaults
     };
     let stop_delay = problems.bounded("limits.stop_delay_ms", limits.stop_delay_ms, 0, 0..=3_600_000);
     let stop_delay = Duration::from_millis(stop_delay);

@@ -12,12 +12,29 @@ pub struct Shutdown {
     stopping: CancellationToken,
     aborting: CancellationToken,
     tasks: TaskTracker,
+    /// Those whose draining waits for these tasks too.
+    parents: Vec<TaskTracker>,
 }
 
 impl Shutdown {
     /// Not stopping yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For a part that may be stopped alone. It stops with the whole at the latest, and the whole waits for its tasks.
+    pub fn child(&self) -> Self {
+        Shutdown {
+            stopping: self.stopping.child_token(),
+            aborting: self.aborting.child_token(),
+            tasks: TaskTracker::new(),
+            parents: self.parents.iter().chain([&self.tasks]).cloned().collect(),
+        }
+    }
+
+    /// Stops with this, and can be stopped alone. Cheaper than [`Shutdown::child`], for what has no tasks of its own.
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.stopping.child_token()
     }
 
     /// Resolves once stopping has begun: accept nothing new, finish what is there.
@@ -40,7 +57,11 @@ impl Shutdown {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.tasks.spawn(task);
+        let waited_for: Vec<_> = self.parents.iter().map(TaskTracker::token).collect();
+        self.tasks.spawn(async move {
+            task.await;
+            drop(waited_for);
+        });
     }
 
     /// Begins to stop.
@@ -85,5 +106,26 @@ impl StopSignals {
             _ = self.term.recv() => "SIGTERM",
             _ = self.int.recv() => "SIGINT",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_stops_alone_and_the_whole_waits_for_it() {
+        let whole = Shutdown::new();
+        let (one, other) = (whole.child(), whole.child());
+        for part in [&one, &other] {
+            let stop = part.clone();
+            part.spawn(async move { stop.begun().await });
+        }
+        assert_eq!(one.drain(Duration::from_secs(10)).await, 0);
+        assert!(one.has_begun() && !other.has_begun() && !whole.has_begun());
+        let stuck = other.clone();
+        other.spawn(async move { stuck.aborted().await });
+        assert_eq!(whole.drain(Duration::from_millis(50)).await, 1);
+        assert!(other.has_begun());
     }
 }

@@ -1,25 +1,44 @@
 //! HTTP/1.1 and HTTP/2 on listeners: connections, bounds, bodies, a graceful end.
 
 mod body;
+mod connection;
+mod connections;
 pub mod h1;
+mod h2;
 mod origin;
 mod serve;
+mod stream;
 
 use std::time::Duration;
 
 pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, read_body};
+pub use connections::{ConnectionInfo, Connections};
 pub use origin::{Interim, Origin, Peer, Raw, TakeOver};
-pub use serve::serve;
+pub use serve::{Listening, serve};
+pub use stream::Stream;
+
+/// How long an answer may lie unread at a peer whose window stays shut.
+const UNREAD_TIME: Duration = Duration::from_secs(60);
+/// How long a connection without a request stays open after stopping began.
+const IDLE_GRACE: Duration = Duration::from_millis(250);
 
 /// Bounds on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
     /// Connections at once on a listener; over that a 503 is sent and the connection closed.
     pub connections_max: usize,
+    /// Connections at once from one address; 0 for no bound. None over Unix sockets.
+    pub connections_per_address_max: usize,
     /// The request line and headers together, in bytes.
     pub header_bytes_max: usize,
-    /// How long a connection may take for the head of a request, and how long it may stay idle between two.
+    /// Header fields of a request.
+    pub fields_max: usize,
+    /// How long a connection may take for the head of a request, from its first byte.
     pub header_timeout: Duration,
+    /// How long a connection may stay idle before a request.
+    pub idle_timeout: Duration,
+    /// How long a TLS handshake may take.
+    pub handshake_timeout: Duration,
     /// HTTP/2 streams at once on a connection.
     pub streams_max: u32,
 }
@@ -28,8 +47,12 @@ impl Default for HttpLimits {
     fn default() -> Self {
         HttpLimits {
             connections_max: 10_000,
+            connections_per_address_max: 0,
             header_bytes_max: 32 * 1024,
+            fields_max: 128,
             header_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(120),
+            handshake_timeout: Duration::from_secs(10),
             streams_max: 256,
         }
     }
