@@ -1,5 +1,5 @@
 //! Certificates of a moment that stands still, and handshakes with them.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, clippy::unwrap_used, reason = "part of tests, each of which uses its own part")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
