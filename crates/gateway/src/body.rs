@@ -17,15 +17,15 @@ pub struct StreamLimits {
     pub len_max: u64,
     /// How long the next chunk may take.
     pub idle: Duration,
-    /// How long the whole of it may take, from when it is first asked for.
-    pub time: Duration,
+    /// How long the whole of it may take, from when it is first waited for.
+    pub time: Option<Duration>,
 }
 
 struct Bounded<B> {
     inner: B,
     left: u64,
     idle: Duration,
-    time: Duration,
+    time: Option<Duration>,
     /// When the whole of it has to be there.
     end: Option<Instant>,
     /// Made when a chunk is first waited for: most bodies never wait.
@@ -62,8 +62,9 @@ where
         let this = &mut *self;
         match Pin::new(&mut this.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                if let Some(deadline) = &mut this.deadline {
-                    deadline.as_mut().reset(this.next_deadline());
+                if this.deadline.is_some() {
+                    let next = this.next_deadline();
+                    this.deadline.iter_mut().for_each(|deadline| deadline.as_mut().reset(next));
                 }
                 let len = frame.data_ref().map_or(0, |data| data.remaining() as u64);
                 match this.left.checked_sub(len) {
@@ -78,7 +79,7 @@ where
                 let deadline = match &mut this.deadline {
                     Some(deadline) => deadline,
                     None => {
-                        this.end = Some(Instant::now() + this.time);
+                        this.end = this.time.map(|time| Instant::now() + time);
                         let until = this.next_deadline();
                         this.deadline.insert(Box::pin(tokio::time::sleep_until(until)))
                     }

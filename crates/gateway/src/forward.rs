@@ -36,7 +36,8 @@ pub(crate) async fn pass_through(
     if is_last {
         parts.headers.insert(CONNECTION, CLOSE);
     }
-    let body = bounded(body, StreamLimits { len_max: policy.body_max, idle: limits.body_idle, time: limits.body_time });
+    let limits = StreamLimits { len_max: policy.body_max, idle: limits.body_idle, time: Some(limits.body_time) };
+    let body = bounded(body, limits);
     let answer = forward.upstream.call(Request::from_parts(parts, body)).await;
     timing.lap("upstream");
     match answer {

@@ -161,7 +161,9 @@ impl Gateway {
                 endpoint::handle(&self.authority, Request::from_parts(parts, body), timing).await
             }
             Action::Forward(forward) => {
-                let Ok(_held) = self.hold(&body, forward.policy.sealed_body_max) else { return self.too_much(body).await };
+                let Ok(_held) = self.hold(&body, forward.policy.sealed_body_max) else {
+                    return self.too_much(body).await;
+                };
                 sealed::call(&self.authority, forward, parts, body, is_trusted, timing).await
             }
         }

@@ -75,7 +75,8 @@ pub(crate) fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -
 
 /// What `Connection` names (RFC 9110 section 7.6.1). Names that are none are passed over.
 fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
-    let options = headers.get_all(header::CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let options =
+        headers.get_all(header::CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     let names = options.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok());
     // A message without its host or its length would be another one.
     names.filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH).collect()
@@ -129,6 +130,9 @@ mod tests {
         assert!(says_close(&headers));
         remove_hop_by_hop(&mut headers);
         let left: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
-        assert_eq!(left, [("host", "h"), ("x-a", "1"), ("x-a", "2"), ("x-b", "1"), ("content-length", "3"), ("x-c", "1")]);
+        assert_eq!(
+            left,
+            [("host", "h"), ("x-a", "1"), ("x-a", "2"), ("x-b", "1"), ("content-length", "3"), ("x-c", "1")]
+        );
     }
 }

@@ -22,15 +22,8 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// What says where a request came from; a stranger may say none of it.
-static OF_ORIGIN: [HeaderName; 7] = [
-    X_FORWARDED_FOR,
-    X_FORWARDED_PROTO,
-    X_FORWARDED_HOST,
-    header::FORWARDED,
-    header::VIA,
-    TRACEPARENT,
-    TRACESTATE,
-];
+static OF_ORIGIN: [HeaderName; 7] =
+    [X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_HOST, header::FORWARDED, header::VIA, TRACEPARENT, TRACESTATE];
 
 /// What says who the client is, by RFC 9440; always the gateway's to say.
 static OF_IDENTITY: [HeaderName; 2] =
@@ -248,7 +241,8 @@ impl TrustedProxies {
         if !self.trusts(peer) {
             return client;
         }
-        let values: Vec<&str> = headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
+        let values: Vec<&str> =
+            headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
         for element in values.iter().rev().flat_map(|value| value.rsplit(',')) {
             let Ok(address) = element.trim().parse::<IpAddr>() else { return client };
             client = Some(address.to_canonical());

@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use sealway_proto::limits::SEALED_BODY_MAX_DEFAULT;
 
 use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
 use crate::upstream::Upstream;
+
+/// Longest body that passes through, in bytes, unless the configuration says otherwise.
+const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Whether a route's requests are sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -90,6 +94,20 @@ pub struct ForwardPolicy {
     pub pass_connection_close: bool,
 }
 
+impl Default for ForwardPolicy {
+    fn default() -> Self {
+        ForwardPolicy {
+            sealed: Sealed::Off,
+            content_type: HeaderValue::from_static("application/json"),
+            sealed_body_max: SEALED_BODY_MAX_DEFAULT,
+            body_max: BODY_MAX_DEFAULT,
+            headers: HeaderPolicy::default(),
+            client_id: None,
+            pass_connection_close: false,
+        }
+    }
+}
+
 /// Which requests a route is for. An empty list is any.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
@@ -153,12 +171,13 @@ impl Matcher {
 
     /// Whether listener and host are right.
     fn is_for(&self, asked: Asked<'_>) -> bool {
-        let is_host = |host: &String| match host.strip_prefix('*') {
-            Some(suffix) => asked.host.len().checked_sub(suffix.len()).is_some_and(|at| {
-                at > 0 && asked.host.get(at..).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
-            }),
-            None => host.eq_ignore_ascii_case(asked.host),
-        };
+        let is_host =
+            |host: &String| match host.strip_prefix('*') {
+                Some(suffix) => asked.host.len().checked_sub(suffix.len()).is_some_and(|at| {
+                    at > 0 && asked.host.get(at..).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+                }),
+                None => host.eq_ignore_ascii_case(asked.host),
+            };
         (self.listeners.is_empty() || self.listeners.iter().any(|name| **name == *asked.listener))
             && (self.hosts.is_empty() || self.hosts.iter().any(is_host))
     }
@@ -271,23 +290,33 @@ mod tests {
 
     fn routes() -> Vec<Route> {
         let upstream = Arc::new(Upstream::new(Target::Http("127.0.0.1:1".parse().unwrap()), UpstreamLimits::default()));
-        let forward = |sealed| {
-            Action::Forward(Forward {
-                upstream: upstream.clone(),
-                sealed,
-                content_type: HeaderValue::from_static("application/json"),
-                sealed_body_max: 1,
-                body_max: 1,
-            })
-        };
-        let route = |prefix: &str, action| Route {
+        let route = |prefix: &str, sealed| Route {
             name: prefix.into(),
-            listeners: Vec::new(),
-            paths: Vec::new(),
-            path_prefixes: if prefix.is_empty() { Vec::new() } else { vec![prefix.into()] },
-            action,
+            matcher: Matcher {
+                path_prefixes: if prefix.is_empty() { Vec::new() } else { vec![prefix.into()] },
+                ..Matcher::default()
+            },
+            delay: Duration::ZERO,
+            action: Action::Forward(Forward {
+                upstream: upstream.clone(),
+                policy: ForwardPolicy { sealed, ..ForwardPolicy::default() },
+            }),
         };
-        vec![route("/transaction/", forward(Sealed::Required)), route("", forward(Sealed::Off))]
+        vec![route("/transaction/", Sealed::Required), route("", Sealed::Off)]
+    }
+
+    fn asked(path: &str) -> Asked<'_> {
+        Asked { listener: "a", host: "h", path }
+    }
+
+    #[test]
+    fn a_host_is_matched_whatever_its_case_and_a_star_is_all_below() {
+        let matcher = Matcher { hosts: vec!["example.com".into(), "*.example.org".into()], ..Matcher::default() };
+        let matches = |host| matcher.matches(Asked { host, ..asked("/") });
+        assert!(
+            matches("example.com") && matches("EXAMPLE.com") && matches("a.example.org") && matches("a.b.Example.org")
+        );
+        assert!(!matches("a.example.com") && !matches("example.org") && !matches(".example.org") && !matches(""));
     }
 
     #[tokio::test]
@@ -315,16 +344,16 @@ mod tests {
             "/Transaction/Purchase",
             "/transaction",
         ] {
-            assert!(matches!(find(&routes, "a", path), Found::Disguised), "{path}");
+            assert!(matches!(find(&routes, asked(path)), Found::Disguised), "{path}");
         }
     }
 
     #[tokio::test]
     async fn the_first_match_wins_and_plain_paths_pass_as_sent() {
         let routes = routes();
-        assert!(matches!(find(&routes, "a", "/transaction/purchase"), Found::Route(0, _)));
+        assert!(matches!(find(&routes, asked("/transaction/purchase")), Found::Route(0, _)));
         for path in ["/", "/a%2fb/./c//d", "/transactions/x", "/x/transaction/"] {
-            assert!(matches!(find(&routes, "a", path), Found::Route(1, _)), "{path}");
+            assert!(matches!(find(&routes, asked(path)), Found::Route(1, _)), "{path}");
         }
     }
 }

@@ -7,6 +7,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
 use sealway_proto::session::{Reply, SealBuffer};
+use sealway_proto::wire::header::X_CLIENT_ID;
 use sealway_runtime::http::{Body, Origin, RequestBody, discard, full, read_body};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::Authority;
@@ -79,7 +80,7 @@ fn is_another_client(forward: &Forward, parts: &Parts) -> Option<Response<Body>>
         return None;
     }
     tracing::warn!(subject = certificate.subject, "refused: the client id is not the certificate's");
-    Some(plain_error(StatusCode::FORBIDDEN, "FORBIDDEN"))
+    Some(plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"))
 }
 
 async fn open(

@@ -72,7 +72,12 @@ pub(super) fn resolve(raw: &RawLimits, problems: &mut Problems) -> Limits {
             defaults.connections_per_address_max,
             0..=1_000_000,
         ),
-        header_bytes_max: count("header_bytes_max", raw.header_bytes_max, defaults.header_bytes_max, 8192..=1024 * 1024),
+        header_bytes_max: count(
+            "header_bytes_max",
+            raw.header_bytes_max,
+            defaults.header_bytes_max,
+            8192..=1024 * 1024,
+        ),
         fields_max: count("header_fields_max", raw.header_fields_max, defaults.fields_max, 16..=10_000),
         header_timeout,
         handshake_timeout,

@@ -194,9 +194,10 @@ impl RawTls {
             }
         }
         let patterns = OneOrMany::list(self.allow.as_ref());
-        let allow = patterns.iter().enumerate().filter_map(|(index, text)| {
-            problems.take(format!("{at}.allow[{index}]"), AllowPattern::parse(text))
-        });
+        let allow = patterns
+            .iter()
+            .enumerate()
+            .filter_map(|(index, text)| problems.take(format!("{at}.allow[{index}]"), AllowPattern::parse(text)));
         ServerFiles {
             cert: path(&self.cert),
             key: self.key.as_ref().map(path),

@@ -131,9 +131,10 @@ impl GatewayConfig {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,
                 CheckedAction::Standalone(standalone) => Action::Standalone(*standalone),
-                CheckedAction::Forward(upstream, policy) => {
-                    Action::Forward(Forward { upstream: upstreams.get(upstream.as_str())?.clone(), policy: policy.clone() })
-                }
+                CheckedAction::Forward(upstream, policy) => Action::Forward(Forward {
+                    upstream: upstreams.get(upstream.as_str())?.clone(),
+                    policy: policy.clone(),
+                }),
             };
             Some(Route { name: format!("routes[{index}]"), matcher: route.matcher.clone(), delay: route.delay, action })
         });

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use sealway_proto::limits::SEALED_BODY_MAX_DEFAULT;
 use sealway_runtime::config::Problems;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +13,6 @@ use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
 use crate::route::{ForwardPolicy, Matcher, Sealed};
 use crate::standalone::Standalone;
 
-const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 /// Largest `sealed_body_max`.
 pub(super) const SEALED_BODY_MAX: usize = 64 * 1024 * 1024;
 /// Longest `delay_ms`.
@@ -55,7 +53,6 @@ struct RawMatch {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawEmpty {}
-
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -149,7 +146,10 @@ fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &
     for host in &mut matcher.hosts {
         let bare = host.strip_prefix("*.").unwrap_or(host);
         if bare.is_empty() || !bare.bytes().all(|b| b.is_ascii_alphanumeric() || b".-[]:_".contains(&b)) {
-            problems.add(format!("{at}.match.host"), format!("\"{host}\" is no host, such as example.com or *.example.com"));
+            problems.add(
+                format!("{at}.match.host"),
+                format!("\"{host}\" is no host, such as example.com or *.example.com"),
+            );
         }
         host.make_ascii_lowercase();
     }
@@ -163,10 +163,10 @@ fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &
 }
 
 fn resolve_forward(at: &str, raw: &RawRoute, problems: &mut Problems) -> ForwardPolicy {
-    let content_type = raw.content_type.as_deref().unwrap_or("application/json");
-    let content_type =
-        problems.take(format!("{at}.content_type"), HeaderValue::from_str(content_type).map_err(|_| "not a media type"));
-    let defaults = HeaderPolicy::default();
+    let all = ForwardPolicy::default();
+    let content_type = raw.content_type.as_deref().map_or(Ok(all.content_type.clone()), HeaderValue::from_str);
+    let content_type = problems.take(format!("{at}.content_type"), content_type.map_err(|_| "not a media type"));
+    let defaults = all.headers;
     let identity = match &raw.client_identity {
         None => defaults.identity,
         Some(identity) => {
@@ -175,21 +175,22 @@ fn resolve_forward(at: &str, raw: &RawRoute, problems: &mut Problems) -> Forward
         }
     };
     if let Some(CertificateField::Certificate | CertificateField::Chain) = raw.client_id_from {
-        problems.add(format!("{at}.client_id_from"), "expected a name in the certificate, such as common_name, dns or uri");
+        problems
+            .add(format!("{at}.client_id_from"), "expected a name in the certificate, such as common_name, dns or uri");
     }
     if raw.client_id_from.is_some() && raw.sealed.unwrap_or_default() == Sealed::Off {
         problems.add(format!("{at}.client_id_from"), "a request that is not sealed has no client id");
     }
     ForwardPolicy {
         sealed: raw.sealed.unwrap_or_default(),
-        content_type: content_type.unwrap_or(HeaderValue::from_static("application/json")),
+        content_type: content_type.unwrap_or(all.content_type),
         sealed_body_max: problems.bounded(
             &format!("{at}.sealed_body_max"),
             raw.sealed_body_max,
-            SEALED_BODY_MAX_DEFAULT,
+            all.sealed_body_max,
             28..=SEALED_BODY_MAX,
         ),
-        body_max: raw.body_max.unwrap_or(BODY_MAX_DEFAULT),
+        body_max: raw.body_max.unwrap_or(all.body_max),
         headers: HeaderPolicy {
             forwarded: raw.forwarded.unwrap_or(defaults.forwarded),
             preserve_host: raw.preserve_host.unwrap_or(defaults.preserve_host),

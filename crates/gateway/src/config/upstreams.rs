@@ -78,4 +78,3 @@ fn parse_server(text: &str) -> Result<http::uri::Authority, String> {
         _ => Err(expected()),
     }
 }
-
