@@ -1,5 +1,7 @@
 //! `listeners:`, `routes:`, `upstreams:`, `cors:` and `limits:` of the configuration: as written, then checked.
 
+mod upstreams;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +21,10 @@ use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::route::{Action, Forward, Route, Sealed};
-use crate::upstream::{Target, Upstream, UpstreamLimits};
+use crate::upstream::{Target, Upstream};
+
+pub use self::upstreams::RawUpstream;
+use self::upstreams::{CheckedTarget, CheckedUpstream};
 
 const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 /// Largest `sealed_body_max`.
@@ -94,23 +99,6 @@ struct RawMatch {
 #[serde(deny_unknown_fields)]
 struct RawEmpty {}
 
-/// An entry of `upstreams:` as written.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct RawUpstream {
-    servers: Vec<String>,
-    timeouts: Option<RawTimeouts>,
-    idle_connections_max: Option<usize>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct RawTimeouts {
-    connect_ms: Option<u64>,
-    response_ms: Option<u64>,
-    idle_ms: Option<u64>,
-}
-
 /// `cors:` as written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -160,12 +148,6 @@ pub struct Listener {
 }
 
 #[derive(Clone, Debug)]
-enum CheckedTarget {
-    Http(http::uri::Authority),
-    Demo,
-}
-
-#[derive(Clone, Debug)]
 struct CheckedRoute {
     listeners: Vec<Arc<str>>,
     paths: Vec<String>,
@@ -197,14 +179,14 @@ pub struct GatewayConfig {
     body_idle: Duration,
     buffered_bytes_max: usize,
     cors: Cors,
-    upstreams: BTreeMap<String, (CheckedTarget, UpstreamLimits)>,
+    upstreams: BTreeMap<String, CheckedUpstream>,
     routes: Vec<CheckedRoute>,
 }
 
 /// Checks the sections.
 pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
     let listeners = resolve_listeners(raw.listeners, problems);
-    let upstreams = resolve_upstreams(raw.upstreams, problems);
+    let upstreams = upstreams::resolve(raw.upstreams, problems);
     if raw.routes.is_empty() {
         problems.add("routes", "expected at least one route");
     }
@@ -280,55 +262,6 @@ fn resolve_listeners(raw: &[RawListener], problems: &mut Problems) -> Vec<Listen
     listeners
 }
 
-fn resolve_upstreams(
-    raw: &BTreeMap<String, RawUpstream>,
-    problems: &mut Problems,
-) -> BTreeMap<String, (CheckedTarget, UpstreamLimits)> {
-    let defaults = UpstreamLimits::default();
-    let mut upstreams = BTreeMap::new();
-    for (name, upstream) in raw {
-        let at = format!("upstreams.{name}");
-        let timeouts = upstream.timeouts.clone().unwrap_or_default();
-        let mut ms = |key: &str, value, default| {
-            problems.bounded(&format!("{at}.timeouts.{key}"), value, default, 1..=3_600_000)
-        };
-        let limits = UpstreamLimits {
-            connect_ms: ms("connect_ms", timeouts.connect_ms, defaults.connect_ms),
-            response_ms: ms("response_ms", timeouts.response_ms, defaults.response_ms),
-            idle_ms: ms("idle_ms", timeouts.idle_ms, defaults.idle_ms),
-            idle_connections_max: problems.bounded(
-                &format!("{at}.idle_connections_max"),
-                upstream.idle_connections_max,
-                defaults.idle_connections_max,
-                1..=100_000,
-            ),
-        };
-        let target = match upstream.servers.as_slice() {
-            [server] if server == "demo:" => Some(CheckedTarget::Demo),
-            [server] => problems.take(format!("{at}.servers[0]"), parse_server(server)).map(CheckedTarget::Http),
-            _ => {
-                problems.add(format!("{at}.servers"), "expected one server: http://HOST:PORT, or demo:");
-                None
-            }
-        };
-        if let Some(target) = target {
-            upstreams.insert(name.clone(), (target, limits));
-        }
-    }
-    upstreams
-}
-
-fn parse_server(text: &str) -> Result<http::uri::Authority, String> {
-    let expected = || format!("\"{text}\" is no server, such as http://127.0.0.1:9000");
-    let uri: http::Uri = text.parse().map_err(|_| expected())?;
-    let bare = uri.path_and_query().is_none_or(|path| path.as_str() == "/");
-    match (uri.scheme_str(), uri.authority()) {
-        (Some("http"), Some(authority)) if bare && !authority.as_str().contains('@') => Ok(authority.clone()),
-        (Some("http"), Some(_)) => Err(format!("\"{text}\": a server has no path and no user; routes choose paths")),
-        _ => Err(expected()),
-    }
-}
-
 fn resolve_route(
     index: usize,
     raw: &RawRoute,
@@ -398,12 +331,12 @@ impl GatewayConfig {
         let upstreams: BTreeMap<&str, Arc<Upstream>> = self
             .upstreams
             .iter()
-            .map(|(name, (target, limits))| {
-                let target = match target {
-                    CheckedTarget::Http(authority) => Target::Http(authority.clone()),
+            .map(|(name, upstream)| {
+                let target = match &upstream.target {
+                    CheckedTarget::Servers(servers) => Target::Servers(servers.clone()),
                     CheckedTarget::Demo => Target::Demo(DemoService::new(provider, clock.clone())),
                 };
-                (name.as_str(), Arc::new(Upstream::new(target, *limits)))
+                (name.as_str(), Arc::new(Upstream::new(target, upstream.settings.clone())))
             })
             .collect();
         let routes = self.routes.iter().enumerate().filter_map(|(index, route)| {
