@@ -8,12 +8,11 @@ use std::time::Duration;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::{Body as HttpBody, Incoming};
+use hyper::body::Body as HttpBody;
 use metrics::{Counter, Histogram, counter, histogram};
 use sealway_proto::limits::INIT_V1_BODY_MAX;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
-use sealway_runtime::http::{Body, BodyRefusal, Origin, discard};
+use sealway_runtime::http::{Body, Origin, RequestBody, discard};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::answer::{plain_error, unavailable};
 use sealway_sessions::{Authority, endpoint};
@@ -83,7 +82,7 @@ impl Gateway {
     }
 
     /// Answers a request, whatever it is.
-    pub async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
+    pub async fn handle(&self, request: Request<RequestBody>) -> Response<Body> {
         let mut timing = ServerTiming::start();
         let (parts, body) = request.into_parts();
         let listener = parts.extensions.get::<Origin>().map(|origin| origin.listener.clone());
@@ -118,7 +117,13 @@ impl Gateway {
         response
     }
 
-    async fn answer(&self, route: &Route, parts: Parts, body: Incoming, timing: &mut ServerTiming) -> Response<Body> {
+    async fn answer(
+        &self,
+        route: &Route,
+        parts: Parts,
+        body: RequestBody,
+        timing: &mut ServerTiming,
+    ) -> Response<Body> {
         let forward = match &route.action {
             Action::Forward(forward) if forward.sealed == Sealed::Off => {
                 return self.pass_through(forward, parts, body, timing).await;
@@ -156,7 +161,7 @@ impl Gateway {
         &self,
         forward: &Forward,
         mut parts: Parts,
-        body: Incoming,
+        body: RequestBody,
         timing: &mut ServerTiming,
     ) -> Response<Body> {
         if body.size_hint().lower() > forward.body_max {
@@ -171,7 +176,7 @@ impl Gateway {
         headers::to_upstream(&mut parts.headers, origin.as_ref(), host.as_deref());
         let limits = StreamLimits { len_max: forward.body_max, idle: self.body_idle };
         // Whose body broke off must be known later: the client's is not the service's fault.
-        let body = bounded(body.map_err(|_| BodyRefusal::Broken), limits);
+        let body = bounded(body, limits);
         let answer = forward.upstream.call(Request::from_parts(parts, body)).await;
         timing.lap("upstream");
         match answer {
@@ -198,12 +203,12 @@ fn looks_sealed(parts: &Parts) -> bool {
 #[derive(Clone, Debug)]
 pub struct GatewayService(pub Arc<Gateway>);
 
-impl hyper::service::Service<Request<Incoming>> for GatewayService {
+impl hyper::service::Service<Request<RequestBody>> for GatewayService {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<RequestBody>) -> Self::Future {
         let gateway = self.0.clone();
         Box::pin(async move { Ok(gateway.handle(request).await) })
     }

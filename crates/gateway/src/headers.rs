@@ -84,9 +84,8 @@ pub(crate) fn to_upstream(headers: &mut HeaderMap, origin: Option<&Origin>, auth
     let host = authority.and_then(|host| HeaderValue::from_str(host).ok()).or(host);
     // What a stranger claims about where it comes from is dropped, not passed on.
     remove_all(headers, &[X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_HOST, header::FORWARDED]);
-    if let Some(peer) =
-        origin.and_then(|origin| HeaderValue::from_str(&origin.peer.ip().to_canonical().to_string()).ok())
-    {
+    let client = origin.and_then(|origin| origin.client);
+    if let Some(peer) = client.and_then(|client| HeaderValue::from_str(&client.to_string()).ok()) {
         headers.insert(X_FORWARDED_FOR, peer);
     }
     headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"));
@@ -116,6 +115,8 @@ pub(crate) fn seal_answer(headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
+    use sealway_runtime::http::Peer;
+
     use super::*;
 
     #[test]
@@ -136,7 +137,8 @@ mod tests {
         headers.append("x-forwarded-for", HeaderValue::from_static("1.2.3.4"));
         headers.append("forwarded", HeaderValue::from_static("for=1.2.3.4"));
         headers.append("host", HeaderValue::from_static("shop.example"));
-        let origin = Origin { listener: "a".into(), peer: "[::ffff:127.0.0.1]:9".parse().unwrap() };
+        let peer = Peer::Ip("[::ffff:127.0.0.1]:9".parse().unwrap());
+        let origin = Origin { listener: "a".into(), peer, client: peer.ip(), is_tls: false, certificate: None };
         to_upstream(&mut headers, Some(&origin), None);
         assert_eq!(headers["x-forwarded-for"], "127.0.0.1");
         assert_eq!(headers["x-forwarded-host"], "shop.example");

@@ -5,9 +5,9 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::{Body as HttpBody, Incoming};
+use hyper::body::Body as HttpBody;
 use sealway_proto::session::{Reply, SealBuffer};
-use sealway_runtime::http::{Body, Origin, discard, full, read_body};
+use sealway_runtime::http::{Body, Origin, RequestBody, discard, full, read_body};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::Authority;
 use sealway_sessions::Refusal;
@@ -26,7 +26,7 @@ pub(crate) async fn call(
     authority: &Authority,
     forward: &Forward,
     mut parts: Parts,
-    body: Incoming,
+    body: RequestBody,
     timing: &mut ServerTiming,
 ) -> Response<Body> {
     if parts.method != Method::POST {
@@ -67,7 +67,7 @@ async fn open(
     authority: &Authority,
     forward: &Forward,
     parts: &Parts,
-    body: Incoming,
+    body: RequestBody,
     timing: &mut ServerTiming,
 ) -> Result<sealway_proto::session::Opened, Refusal> {
     let wire_headers = HttpHeaders(&parts.headers);
