@@ -111,7 +111,12 @@ impl Changes {
     }
 
     fn push(&mut self, name: &str, content: Option<Vec<u8>>, is_secret: bool) {
-        self.0.push(Change { name: name.to_owned(), content: content.map(Zeroizing::new), is_secret });
+        let change = Change { name: name.to_owned(), content: content.map(Zeroizing::new), is_secret };
+        // Of two contents of one file the later counts.
+        match self.0.iter_mut().find(|known| known.name == name) {
+            Some(known) => *known = change,
+            None => self.0.push(change),
+        }
     }
 
     /// The names, in order.
@@ -223,6 +228,7 @@ mod tests {
         changes.secret("a", "new a");
         changes.public("fresh", "new");
         changes.remove("gone");
+        changes.public("b", "not this");
         changes.public("b", "new b");
         changes.stage(&folder).unwrap();
         // A folder cannot be replaced by a file.
@@ -237,6 +243,7 @@ mod tests {
         changes.apply(&folder).unwrap();
         assert_eq!(names(ground.path()), ["a", "b", "fresh"]);
         assert_eq!(std::fs::read_to_string(ground.path().join("a")).unwrap(), "new a");
+        assert_eq!(std::fs::read_to_string(ground.path().join("b")).unwrap(), "new b");
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub(super) const CA_DAYS: u64 = 3650;
 /// Days after which a list of revoked certificates is due again. Nobody renews it but who revokes and rotates.
 const CRL_DAYS: u64 = 366;
 
+/// How long before now what is made begins to be valid: clocks of others may be behind.
+const BEHIND_S: u64 = 300;
+
 /// A new P-256 key.
 pub(super) fn new_key() -> Result<KeyPair, CertsError> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(of_rcgen)
@@ -85,7 +88,7 @@ pub(super) fn leaf(
 fn dated(now_ms: u64, days: u64) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
-    let start = date_time_ymd(1970, 1, 1) + Duration::from_secs(now_ms / 1000);
+    let start = date_time_ymd(1970, 1, 1) + Duration::from_secs((now_ms / 1000).saturating_sub(BEHIND_S));
     params.not_before = start;
     // The last second belongs to the validity.
     params.not_after = start + Duration::from_secs(days * DAY_S - 1);
@@ -132,7 +135,7 @@ pub(super) fn list(
         invalidity_date: None,
     };
     let params = CertificateRevocationListParams {
-        this_update: moment(now_ms / 1000),
+        this_update: moment((now_ms / 1000).saturating_sub(BEHIND_S)),
         next_update: moment(now_ms / 1000 + CRL_DAYS * DAY_S),
         crl_number: SerialNumber::from(number),
         issuing_distribution_point: None,
