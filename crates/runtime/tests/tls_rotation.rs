@@ -1,5 +1,7 @@
 //! A folder of certificates that is rotated and revoked from while a listener serves from it.
 
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
