@@ -149,7 +149,7 @@ pub struct RawGateway<'a> {
 }
 
 /// A listener, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     /// Its name, or its place.
     pub name: Arc<str>,

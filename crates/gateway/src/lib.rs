@@ -12,7 +12,9 @@ pub mod gateway;
 mod headers;
 pub mod route;
 mod sealed;
+pub mod server;
 pub mod upstream;
 
 pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayService};
+pub use server::Server;
