@@ -159,6 +159,13 @@ pub struct Listener {
     pub addresses: Vec<SocketAddr>,
 }
 
+impl Listener {
+    /// Whether `other` is the same listener to those who connect; where it is written does not matter.
+    pub fn serves_as(&self, other: &Listener) -> bool {
+        self.name == other.name && self.addresses == other.addresses
+    }
+}
+
 #[derive(Clone, Debug)]
 enum CheckedTarget {
     Http(http::uri::Authority),

@@ -117,7 +117,7 @@ impl Server {
             done.added.push(name);
             return planned.start(&self.0.service, &self.0.shutdown);
         };
-        if planned.config == running.config && planned.limits == running.limits {
+        if planned.config.serves_as(&running.config) && planned.limits == running.limits {
             done.kept.push(name);
             return running;
         }
