@@ -96,7 +96,7 @@ impl Running {
         let provider = default_provider();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         // Addresses first: a port in use must not touch the store of the process that uses it.
-        let bound = Bound::bind(&config.gateway).map_err(|err| anyhow!(err))?;
+        let bound = Bound::bind(&config.gateway, &clock).map_err(|err| anyhow!(err))?;
         let admin = match &config.admin {
             Some(admin) => {
                 let token = strong_secret(&admin.token_file).context("admin.token_file")?;

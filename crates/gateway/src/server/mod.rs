@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::GatewayConfig;
 use crate::gateway::{Gateway, GatewayService};
-use listeners::{Planned, Running};
+use listeners::{Planned, Running, There};
 
 pub use listeners::ListenerStatus;
 pub use reload::{Fresh, Reloaded, Reread};
@@ -56,8 +56,8 @@ impl Bound {
     ///
     /// # Errors
     /// A sentence that names the address or file, and its setting.
-    pub fn bind(config: &GatewayConfig) -> Result<Self, String> {
-        listeners::plan(config, &[]).map(Bound)
+    pub fn bind(config: &GatewayConfig, clock: &Arc<dyn Clock>) -> Result<Self, String> {
+        listeners::plan(config, &There::default(), clock).map(Bound)
     }
 }
 

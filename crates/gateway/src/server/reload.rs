@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::listeners::{self, Planned, Running};
+use super::listeners::{self, Planned, Running, There};
 use super::{Refused, Server};
 use crate::config::GatewayConfig;
 
@@ -76,10 +76,8 @@ impl Server {
         let fresh = (self.0.reread)().map_err(Refused::Failed)?;
         let config = fresh.config;
         // No other operation runs, so what is planned here still stands when it is applied; but draining may begin.
-        let planned = {
-            let state = self.0.state.lock();
-            listeners::plan(&config, &state.listeners).map_err(Refused::Failed)?
-        };
+        let there = There::of(&self.0.state.lock().listeners);
+        let planned = listeners::plan(&config, &there, &self.0.parts.clock).map_err(Refused::Failed)?;
         let gateway = self.0.parts.gateway(&config);
         let mut state = self.0.state.lock();
         if state.is_stopping {

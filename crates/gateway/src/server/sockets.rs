@@ -2,18 +2,40 @@
 //! another.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use sealway_runtime::listener;
 use tokio::net::TcpListener;
 
-use crate::config::Listener;
+use crate::config::{Listener, Place};
+
+/// A place as configured: its port may be 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Wanted {
+    fn all(place: &Place) -> Vec<Self> {
+        match place {
+            Place::Tcp(addresses) => addresses.iter().copied().map(Wanted::Tcp).collect(),
+            Place::Unix(path) => vec![Wanted::Unix(path.clone())],
+        }
+    }
+
+    /// Whether it names one place, and not any that is free.
+    fn is_fixed(&self) -> bool {
+        !matches!(self, Wanted::Tcp(address) if address.port() == 0)
+    }
+}
 
 /// A socket that is bound. Clones are the same socket; it closes with the last, and the last who accepts on it.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
-    /// The address as configured: its port may be 0.
-    wanted: SocketAddr,
+    wanted: Wanted,
+    reuse_port: bool,
     socket: Arc<std::net::TcpListener>,
 }
 
@@ -36,18 +58,25 @@ impl Held {
         TcpListener::from_std(self.socket.try_clone()?)
     }
 
-    fn bind(addresses: &[SocketAddr], setting: &str) -> Result<Vec<Self>, String> {
-        let bound = listener::bind(addresses, setting).map_err(|err| err.to_string())?;
-        bound
-            .into_iter()
-            .map(|socket| {
-                let at = socket.local_addr().map_err(|err| format!("{setting}: {err}"))?;
-                let same = |wanted: &&SocketAddr| wanted.ip() == at.ip() && [0, at.port()].contains(&wanted.port());
-                let wanted = addresses.iter().find(same).copied().unwrap_or(at);
-                let socket = socket.into_std().map_err(|err| format!("{setting}: {err}"))?;
-                Ok(Held { wanted, socket: Arc::new(socket) })
+    /// Binds what is wanted of `listener`'s place.
+    fn bind(listener: &Listener, wanted: &[Wanted]) -> Result<Vec<Self>, String> {
+        let setting = &listener.setting;
+        let addresses: Vec<SocketAddr> = wanted
+            .iter()
+            .map(|wanted| match wanted {
+                Wanted::Tcp(address) => Ok(*address),
+                Wanted::Unix(_) => Err(format!("{setting}: Unix sockets come later")),
             })
-            .collect()
+            .collect::<Result<_, _>>()?;
+        let bound = listener::bind(&addresses, setting).map_err(|err| err.to_string())?;
+        let hold = |socket: TcpListener| {
+            let at = socket.local_addr()?;
+            let fits = |wanted: &&SocketAddr| wanted.ip() == at.ip() && [0, at.port()].contains(&wanted.port());
+            let wanted = Wanted::Tcp(addresses.iter().find(fits).copied().unwrap_or(at));
+            Ok(Held { wanted, reuse_port: listener.reuse_port, socket: Arc::new(socket.into_std()?) })
+        };
+        let held: std::io::Result<_> = bound.into_iter().map(hold).collect();
+        held.map_err(|err| format!("{setting}: {err}"))
     }
 }
 
@@ -62,22 +91,27 @@ impl Pool<'_> {
     /// A sentence that names address and setting.
     pub(super) fn sockets(&self, listener: &Listener) -> Result<Vec<Held>, String> {
         let own = self.0.iter().find(|(other, held)| other.name == listener.name && !held.is_empty());
-        if let Some((_, held)) = own.filter(|(other, _)| other.addresses == listener.addresses) {
+        let as_it_was = |other: &Listener| other.place == listener.place && other.reuse_port == listener.reuse_port;
+        if let Some((_, held)) = own.filter(|(other, _)| as_it_was(other)) {
             return Ok(held.to_vec());
         }
-        let there = |wanted: &SocketAddr| {
+        let wanted = Wanted::all(&listener.place);
+        let there = |wanted: &Wanted| {
             let mut all = self.0.iter().flat_map(|(_, held)| *held);
-            all.find(|held| wanted.port() != 0 && held.wanted == *wanted).cloned()
+            all.find(|held| wanted.is_fixed() && held.wanted == *wanted).cloned()
         };
-        let found: Vec<Held> = listener.addresses.iter().filter_map(there).collect();
+        let found: Vec<Held> = wanted.iter().filter_map(there).collect();
+        if found.iter().any(|held| held.reuse_port != listener.reuse_port) {
+            return Err(format!("{}: reuse_port of an address in use is changed by a restart alone", listener.setting));
+        }
         if found.is_empty() {
-            return Held::bind(&listener.addresses, &listener.setting);
+            return Held::bind(listener, &wanted);
         }
         let mut sockets = Vec::new();
-        for wanted in &listener.addresses {
-            match found.iter().find(|held| held.wanted == *wanted) {
+        for wanted in wanted {
+            match found.iter().find(|held| held.wanted == wanted) {
                 Some(held) => sockets.push(held.clone()),
-                None => sockets.extend(Held::bind(&[*wanted], &listener.setting)?),
+                None => sockets.extend(Held::bind(listener, &[wanted])?),
             }
         }
         Ok(sockets)
@@ -89,7 +123,18 @@ mod tests {
     use super::*;
 
     fn listener(name: &str, addresses: &[SocketAddr]) -> Listener {
-        Listener { name: name.into(), setting: "listeners[0].address".into(), addresses: addresses.to_vec() }
+        Listener {
+            name: name.into(),
+            setting: "listeners[0].address".into(),
+            place: Place::Tcp(addresses.to_vec()),
+            tls: None,
+            trusted: Default::default(),
+            reuse_port: false,
+        }
+    }
+
+    fn port(held: &[Held]) -> u16 {
+        held[0].address().unwrap().port()
     }
 
     #[tokio::test]
@@ -97,13 +142,13 @@ mod tests {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let first = listener("a", &[any]);
         let held = Pool::default().sockets(&first).unwrap();
-        let port = held[0].address().unwrap().port();
         // Port 0 is kept by name alone: another listener gets another.
         let pool = Pool(vec![(&first, &held)]);
-        assert_eq!(pool.sockets(&first).unwrap()[0].address().unwrap().port(), port);
-        assert_ne!(pool.sockets(&listener("b", &[any])).unwrap()[0].address().unwrap().port(), port);
+        assert_eq!(port(&pool.sockets(&first).unwrap()), port(&held));
+        assert_ne!(port(&pool.sockets(&listener("b", &[any])).unwrap()), port(&held));
 
-        let fixed: SocketAddr = ([127, 0, 0, 1], Held::bind(&[any], "x").unwrap()[0].address().unwrap().port()).into();
+        let free = port(&Pool::default().sockets(&listener("c", &[any])).unwrap());
+        let fixed: SocketAddr = ([127, 0, 0, 1], free).into();
         let old = listener("old", &[fixed]);
         let held = Pool::default().sockets(&old).unwrap();
         let pool = Pool(vec![(&old, &held)]);
@@ -112,5 +157,7 @@ mod tests {
         assert_eq!(sockets[0].address(), Some(fixed));
         assert_eq!(sockets[1].address().unwrap().ip(), other.ip());
         assert!(Pool::default().sockets(&listener("new", &[fixed])).unwrap_err().contains("listeners[0].address"));
+        let reusing = Listener { reuse_port: true, ..listener("new", &[fixed]) };
+        assert!(pool.sockets(&reusing).unwrap_err().contains("restart"));
     }
 }
