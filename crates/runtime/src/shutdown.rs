@@ -12,8 +12,8 @@ pub struct Shutdown {
     stopping: CancellationToken,
     aborting: CancellationToken,
     tasks: TaskTracker,
-    /// Those whose draining waits for these tasks too.
-    parents: Vec<TaskTracker>,
+    /// Those that wait for this one's tasks too.
+    above: Vec<TaskTracker>,
 }
 
 impl Shutdown {
@@ -22,17 +22,19 @@ impl Shutdown {
         Self::default()
     }
 
-    /// For a part that may be stopped alone. It stops with the whole at the latest, and the whole waits for its tasks.
+    /// One that may stop alone, and stops with this one: its tasks are waited for by both.
     pub fn child(&self) -> Self {
+        let mut above = self.above.clone();
+        above.push(self.tasks.clone());
         Shutdown {
             stopping: self.stopping.child_token(),
             aborting: self.aborting.child_token(),
             tasks: TaskTracker::new(),
-            parents: self.parents.iter().chain([&self.tasks]).cloned().collect(),
+            above,
         }
     }
 
-    /// Stops with this, and can be stopped alone. Cheaper than [`Shutdown::child`], for what has no tasks of its own.
+    /// Stops with this, and can be stopped alone: for what has no tasks of its own.
     pub(crate) fn stop_token(&self) -> CancellationToken {
         self.stopping.child_token()
     }
@@ -57,11 +59,17 @@ impl Shutdown {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let waited_for: Vec<_> = self.parents.iter().map(TaskTracker::token).collect();
-        self.tasks.spawn(async move {
-            task.await;
-            drop(waited_for);
-        });
+        match self.above.as_slice() {
+            [] => self.tasks.spawn(task),
+            [above] => self.tasks.spawn(above.track_future(task)),
+            several => {
+                let tokens: Vec<_> = several.iter().map(TaskTracker::token).collect();
+                self.tasks.spawn(async move {
+                    task.await;
+                    drop(tokens);
+                })
+            }
+        };
     }
 
     /// Begins to stop.
@@ -84,11 +92,12 @@ impl Shutdown {
     }
 }
 
-/// SIGTERM and SIGINT, listened for from the moment this is made.
+/// SIGTERM, SIGINT and SIGHUP, listened for from the moment this is made.
 #[derive(Debug)]
 pub struct StopSignals {
     term: Signal,
     int: Signal,
+    hangup: Signal,
 }
 
 impl StopSignals {
@@ -97,10 +106,23 @@ impl StopSignals {
     /// # Errors
     /// When a handler cannot be installed.
     pub fn install() -> std::io::Result<Self> {
-        Ok(StopSignals { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+        Ok(StopSignals {
+            term: signal(SignalKind::terminate())?,
+            int: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
 
-    /// Resolves when one came, with its name.
+    /// Resolves when one that stops came (`true`), or SIGHUP (`false`), with its name.
+    pub async fn next(&mut self) -> (bool, &'static str) {
+        tokio::select! {
+            _ = self.term.recv() => (true, "SIGTERM"),
+            _ = self.int.recv() => (true, "SIGINT"),
+            _ = self.hangup.recv() => (false, "SIGHUP"),
+        }
+    }
+
+    /// Resolves when one that stops came, with its name.
     pub async fn stopped(&mut self) -> &'static str {
         tokio::select! {
             _ = self.term.recv() => "SIGTERM",
@@ -114,18 +136,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_part_stops_alone_and_the_whole_waits_for_it() {
+    async fn a_child_stops_alone_and_both_wait_for_its_tasks() {
         let whole = Shutdown::new();
         let (one, other) = (whole.child(), whole.child());
-        for part in [&one, &other] {
-            let stop = part.clone();
-            part.spawn(async move { stop.begun().await });
+        for part in [&one, &other, &one.child()] {
+            let waits = part.clone();
+            part.spawn(async move { waits.aborted().await });
         }
-        assert_eq!(one.drain(Duration::from_secs(10)).await, 0);
-        assert!(one.has_begun() && !other.has_begun() && !whole.has_begun());
-        let stuck = other.clone();
-        other.spawn(async move { stuck.aborted().await });
-        assert_eq!(whole.drain(Duration::from_millis(50)).await, 1);
+        assert_eq!(one.drain(Duration::from_millis(5)).await, 1, "a grandchild's task is its own");
+        assert!(!other.has_begun() && !whole.has_begun());
+        assert_eq!(whole.drain(Duration::from_millis(5)).await, 1, "the other's task is left");
         assert!(other.has_begun());
     }
 }

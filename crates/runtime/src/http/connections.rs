@@ -38,7 +38,7 @@ impl Protocol {
 #[derive(Debug)]
 pub(super) struct Entry {
     id: u64,
-    peer: Peer,
+    pub(super) peer: Peer,
     since: Instant,
     protocol: AtomicU8,
     requests: AtomicU64,
@@ -114,7 +114,7 @@ pub struct Connections {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) entry: Arc<Entry>,
-    list: Arc<Connections>,
+    pub(super) list: Arc<Connections>,
 }
 
 impl Drop for Place {
@@ -223,10 +223,11 @@ impl Connections {
     }
 
     /// Counts one that did not get through its handshake, for a reason of a few words from a short list.
-    pub(super) fn count_failed_handshake(&self, reason: &'static str) {
+    pub(super) fn count_failed_handshake(&self, reason: &str) {
         self.failed_handshakes.fetch_add(1, Ordering::Relaxed);
         let listener = self.listener.clone();
-        metrics::counter!("sealway_handshake_failures_total", "listener" => listener, "reason" => reason).increment(1);
+        metrics::counter!("sealway_handshake_failures_total", "listener" => listener, "reason" => reason.to_owned())
+            .increment(1);
     }
 }
 

@@ -23,22 +23,22 @@ const UNREAD_TIME: Duration = Duration::from_secs(60);
 const IDLE_GRACE: Duration = Duration::from_millis(250);
 
 /// Bounds on connections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
     /// Connections at once on a listener; over that a 503 is sent and the connection closed.
     pub connections_max: usize,
-    /// Connections at once from one address; 0 for no bound. None over Unix sockets.
+    /// Connections at once of one address on a listener; 0 is no bound.
     pub connections_per_address_max: usize,
     /// The request line and headers together, in bytes.
     pub header_bytes_max: usize,
-    /// Header fields of a request.
+    /// Fields in the head of a request.
     pub fields_max: usize,
-    /// How long a connection may take for the head of a request, from its first byte.
+    /// How long the head of a request may take, from its first byte.
     pub header_timeout: Duration,
-    /// How long a connection may stay idle before a request.
-    pub idle_timeout: Duration,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
+    /// How long a connection may stay without a request.
+    pub idle_timeout: Duration,
     /// HTTP/2 streams at once on a connection.
     pub streams_max: u32,
 }
@@ -51,8 +51,8 @@ impl Default for HttpLimits {
             header_bytes_max: 32 * 1024,
             fields_max: 128,
             header_timeout: Duration::from_secs(30),
-            idle_timeout: Duration::from_secs(120),
             handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
             streams_max: 256,
         }
     }

@@ -9,13 +9,12 @@ use hyper::{Request, Response};
 use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 
-use super::connection::serve_either;
 use super::connections::Connections;
-use super::h1::Setup;
 use super::stream::Stream;
-use super::{Body, HttpLimits, IDLE_GRACE, Origin, RequestBody, UNREAD_TIME};
+use super::{Body, HttpLimits, IDLE_GRACE, RequestBody, UNREAD_TIME, connection};
 use crate::listener::Socket;
 use crate::shutdown::Shutdown;
+use crate::tls;
 
 const OVERLOADED: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -27,14 +26,16 @@ pub struct Listening {
     pub name: Arc<str>,
     /// Bounds on each of its connections, and on all.
     pub limits: HttpLimits,
-    /// Its open connections.
+    /// What it shows to clients and asks of them; none for plain HTTP.
+    pub tls: Option<Arc<tls::Server>>,
+    /// Its open connections. Two that share it share its bounds.
     pub connections: Arc<Connections>,
 }
 
 impl Listening {
     /// Without TLS.
     pub fn plain(name: &str, limits: HttpLimits) -> Self {
-        Listening { name: name.into(), limits, connections: Arc::new(Connections::new(name)) }
+        Listening { name: name.into(), limits, tls: None, connections: Arc::new(Connections::new(name)) }
     }
 }
 
@@ -61,16 +62,16 @@ where
         }
         let Some(place) = listening.connections.enter(peer, &listening.limits, shutdown.stop_token()) else {
             listening.connections.count_refused();
-            shutdown.spawn(refuse(stream));
+            // Before a handshake there is nothing that could be said.
+            if listening.tls.is_none() {
+                shutdown.spawn(refuse(stream));
+            }
             continue;
         };
-        let (service, stop) = (service.clone(), shutdown.clone());
-        let origin =
-            Origin { listener: listening.name.clone(), peer, client: peer.ip(), is_tls: false, certificate: None };
-        let setup = Setup { origin, limits: listening.limits, entry: place.entry.clone() };
+        let (listening, service, stop) = (listening.clone(), service.clone(), shutdown.clone());
         shutdown.spawn(async move {
             tokio::select! {
-                served = serve_either(stream, &setup, service) => if let Err(err) = served {
+                served = connection::serve(stream, &listening, &place, service) => if let Err(err) = served {
                     tracing::debug!(%peer, err, "connection ended early");
                 },
                 () = stop.aborted() => {}

@@ -8,6 +8,7 @@ use bytes::{Buf, Bytes};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
 
 /// What HTTP can be spoken over.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {
@@ -31,6 +32,11 @@ impl Transport for Stream {
             let _ = SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
         }
     }
+}
+
+impl Transport for TlsStream<Stream> {
+    // Without its closing alert the end is no end, whatever the transport says.
+    fn reset(&self) {}
 }
 
 #[cfg(test)]
