@@ -11,6 +11,7 @@ mod chunk;
 mod head;
 mod output;
 mod server;
+mod target;
 mod wire;
 mod writer;
 
