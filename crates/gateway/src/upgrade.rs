@@ -30,7 +30,8 @@ impl Asked {
     /// Reads it, before headers of this hop are taken out. HTTP/2 in the place of a connection of ours is not passed on:
     /// what came over it would reach the service unseen.
     pub(crate) fn of(version: Version, headers: &HeaderMap) -> Self {
-        let upgrade = headers.get(UPGRADE).filter(|_| version == Version::HTTP_11 && has(headers, &CONNECTION, "upgrade"));
+        let upgrade =
+            headers.get(UPGRADE).filter(|_| version == Version::HTTP_11 && has(headers, &CONNECTION, "upgrade"));
         let is_h2 = has(headers, &UPGRADE, "h2c") || has(headers, &UPGRADE, "h2");
         let is_one = headers.get_all(UPGRADE).iter().count() == 1;
         Asked { upgrade: upgrade.filter(|_| is_one && !is_h2).cloned(), trailers: has(headers, &TE, "trailers") }

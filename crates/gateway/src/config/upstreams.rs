@@ -1,14 +1,20 @@
 //! `upstreams:` of the configuration.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use sealway_runtime::config::Problems;
+use sealway_proto::crypto::Provider;
+use sealway_runtime::clock::Clock;
+use sealway_runtime::config::{ConfigError, Problems, relative_to};
+use sealway_runtime::tls::{Client, ClientFiles};
 use serde::{Deserialize, Serialize};
 
+use crate::demo::DemoService;
 use crate::upstream::{
-    Balance, HealthSettings, Protocol, SERVERS_MAX, ServerAddress, UpstreamLimits, UpstreamSettings,
+    Balance, HealthSettings, Protocol, SERVERS_MAX, ServerAddress, Target, Upstream, UpstreamLimits, UpstreamSettings,
 };
 
 /// An entry of `upstreams:` as written.
@@ -18,11 +24,22 @@ pub struct RawUpstream {
     servers: Vec<String>,
     balance: Option<Balance>,
     protocol: Option<Protocol>,
+    tls: Option<RawTls>,
     health: Option<RawHealth>,
     timeouts: Option<RawTimeouts>,
     connections_max: Option<usize>,
     queue_max: Option<usize>,
     idle_connections_max: Option<usize>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawTls {
+    ca: Option<String>,
+    cert: Option<String>,
+    key: Option<String>,
+    password_file: Option<String>,
+    server_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -52,12 +69,42 @@ pub(super) enum CheckedTarget {
 /// An upstream, checked.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedUpstream {
-    pub(super) target: CheckedTarget,
-    pub(super) settings: UpstreamSettings,
+    /// Its path in the configuration, for errors.
+    setting: String,
+    target: CheckedTarget,
+    /// What servers are shown over TLS, and whom is trusted there; `None` where none is reached over it.
+    tls: Option<ClientFiles>,
+    settings: UpstreamSettings,
 }
 
+impl CheckedUpstream {
+    /// Sets it up.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the setting, when a file of TLS cannot be used.
+    pub(super) fn start(
+        &self,
+        provider: &'static dyn Provider,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Upstream, ConfigError> {
+        let target = match &self.target {
+            CheckedTarget::Servers(servers) => Target::Servers(servers.clone()),
+            CheckedTarget::Demo => Target::Demo(DemoService::new(provider, clock.clone())),
+        };
+        let mut settings = self.settings.clone();
+        if let Some(files) = &self.tls {
+            let client = Client::load(files.clone(), clock.clone());
+            let client = client.map_err(|err| ConfigError(format!("{}.tls.{err}", self.setting)))?;
+            settings.tls = Some(Arc::new(client));
+        }
+        Ok(Upstream::new(target, settings))
+    }
+}
+
+/// Checks them; `file` is the configuration's own path.
 pub(super) fn resolve(
     raw: &BTreeMap<String, RawUpstream>,
+    file: Option<&Path>,
     problems: &mut Problems,
 ) -> BTreeMap<String, CheckedUpstream> {
     let mut upstreams = BTreeMap::new();
@@ -71,11 +118,29 @@ pub(super) fn resolve(
             health: upstream.health.as_ref().and_then(|health| resolve_health(&at, health, problems)),
             limits: resolve_limits(&at, upstream, problems),
         };
-        if let Some(target) = resolve_servers(&at, &upstream.servers, problems) {
-            upstreams.insert(name.clone(), CheckedUpstream { target, settings });
+        let Some(target) = resolve_servers(&at, &upstream.servers, problems) else { continue };
+        let is_tls = matches!(&target, CheckedTarget::Servers(servers) if servers.iter().any(ServerAddress::is_tls));
+        if upstream.tls.is_some() && !is_tls {
+            problems.add(format!("{at}.tls"), "none of the servers is https://");
         }
+        let tls = is_tls.then(|| upstream.tls.as_ref().map_or_else(ClientFiles::default, |tls| tls.resolve(file)));
+        upstreams.insert(name.clone(), CheckedUpstream { setting: at, target, tls, settings });
     }
     upstreams
+}
+
+impl RawTls {
+    fn resolve(&self, file: Option<&Path>) -> ClientFiles {
+        let path = |text: &Option<String>| text.as_ref().map(|text| relative_to(file, text));
+        ClientFiles {
+            ca: path(&self.ca),
+            cert: path(&self.cert),
+            key: path(&self.key),
+            password_file: path(&self.password_file),
+            password: None,
+            server_name: self.server_name.clone(),
+        }
+    }
 }
 
 fn resolve_servers(at: &str, servers: &[String], problems: &mut Problems) -> Option<CheckedTarget> {

@@ -253,7 +253,7 @@ impl Stream {
         };
         match response {
             Ok(response) => {
-                let limits = StreamLimits { len_max: u64::MAX, idle: times.idle };
+                let limits = StreamLimits { len_max: u64::MAX, idle: times.idle, time: None };
                 let (place, in_flight) = (self.place, in_flight);
                 Ok(response.map(|body| bounded(Counted { body, _place: place, _in_flight: in_flight }, limits)))
             }
