@@ -401,7 +401,7 @@ fn settings_that_make_no_sense_are_named() {
         ("servers: ['http://x'], tls: { ca: none.pem }", "upstreams.service.tls"),
         ("servers: ['https://x'], tls: { ca: none.pem }", "upstreams.service.tls.ca"),
         ("servers: ['https://x'], tls: { key: none.pem }", "upstreams.service.tls.cert"),
-        ("servers: ['http://x'], balance: random", "balance"),
+        ("servers: ['http://x'], balance: random", "random"),
     ] {
         let config = format!(
             "listeners: [{{ address: '127.0.0.1:0' }}]\nroutes: [{{ match: {{}}, upstream: service }}]\nupstreams: {{ service: {{ {settings} }} }}\n"
