@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HOST, HeaderName, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -15,6 +16,7 @@ use sealway_proto::limits::INIT_V1_BODY_MAX;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use sealway_runtime::http::{Body, Origin, RequestBody, discard};
 use sealway_runtime::timing::ServerTiming;
+use sealway_runtime::tls;
 use sealway_sessions::answer::{plain_error, unavailable};
 use sealway_sessions::{Authority, endpoint};
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
@@ -27,6 +29,7 @@ use crate::policy::TrustedProxies;
 use crate::route::{Action, Asked, Forward, Found, Route, Sealed, find};
 use crate::sealed;
 use crate::standalone::Standalone;
+use crate::upstream::Upstream;
 
 /// Longest body that is echoed, in bytes.
 const ECHO_BODY_MAX: usize = 16 * 1024 * 1024;
@@ -64,6 +67,8 @@ pub struct Gateway {
     buffered_kib: Semaphore,
     metrics: Vec<RouteMetrics>,
     unrouted: RouteMetrics,
+    upstreams: Vec<Arc<Upstream>>,
+    clients: Vec<Arc<tls::Client>>,
 }
 
 impl Gateway {
@@ -78,7 +83,24 @@ impl Gateway {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
         let buffered_kib = Semaphore::new(limits.buffered_max / 1024);
         let unrouted = RouteMetrics::new("none");
-        Gateway { authority, routes, cors, limits, trusted, buffered_kib, metrics, unrouted }
+        let (upstreams, clients) = (Vec::new(), Vec::new());
+        Gateway { authority, routes, cors, limits, trusted, buffered_kib, metrics, unrouted, upstreams, clients }
+    }
+
+    /// Keeps what its routes forward to, and the TLS material towards it, for those who look at them.
+    pub(crate) fn own(&mut self, upstreams: Vec<Arc<Upstream>>, clients: Vec<Arc<tls::Client>>) {
+        self.upstreams = upstreams;
+        self.clients = clients;
+    }
+
+    /// The upstreams of its configuration.
+    pub fn upstreams(&self) -> &[Arc<Upstream>] {
+        &self.upstreams
+    }
+
+    /// The TLS material towards them.
+    pub fn clients(&self) -> &[Arc<tls::Client>] {
+        &self.clients
     }
 
     /// Answers a request, whatever it is.
@@ -221,9 +243,26 @@ fn looks_sealed(parts: &Parts) -> bool {
     [X_KID, X_IDEMPOTENCY_KEY, X_SEAL].iter().any(|name| parts.headers.contains_key(*name))
 }
 
-/// The gateway as connections see it.
+/// The gateway as connections see it: the one in force when a request begins answers it to its end.
 #[derive(Clone, Debug)]
-pub struct GatewayService(pub Arc<Gateway>);
+pub struct GatewayService(Arc<ArcSwap<Gateway>>);
+
+impl GatewayService {
+    /// Begins with this one.
+    pub fn new(gateway: Gateway) -> Self {
+        GatewayService(Arc::new(ArcSwap::from_pointee(gateway)))
+    }
+
+    /// Puts another in force. Requests in flight keep theirs.
+    pub fn replace(&self, gateway: Gateway) {
+        self.0.store(Arc::new(gateway));
+    }
+
+    /// The one in force.
+    pub fn current(&self) -> Arc<Gateway> {
+        self.0.load_full()
+    }
+}
 
 impl hyper::service::Service<Request<RequestBody>> for GatewayService {
     type Response = Response<Body>;
@@ -231,7 +270,7 @@ impl hyper::service::Service<Request<RequestBody>> for GatewayService {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
     fn call(&self, request: Request<RequestBody>) -> Self::Future {
-        let gateway = self.0.clone();
+        let gateway = self.current();
         Box::pin(async move { Ok(gateway.handle(request).await) })
     }
 }

@@ -43,6 +43,9 @@ struct RawTls {
     allow: Option<OneOrMany>,
     ocsp: Option<String>,
     min_version: Option<MinVersion>,
+    /// Where nobody could write a file with it.
+    #[serde(skip)]
+    password: Option<Secret>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -65,6 +68,13 @@ impl RawListener {
     pub fn set_port(&mut self, port: u16) {
         let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
         self.address = format!("{host}:{port}");
+    }
+
+    /// The password of a PKCS#12 file that was not configured by a file.
+    pub fn set_tls_password(&mut self, password: &Secret) {
+        if let Some(tls) = &mut self.tls {
+            tls.password = Some(password.clone());
+        }
     }
 
     /// Names the flag that the address came from.
@@ -122,6 +132,21 @@ pub struct Listener {
     pub trusted: TrustedProxies,
     /// Whether another process may listen on the same address (`SO_REUSEPORT`).
     pub reuse_port: bool,
+}
+
+impl Listener {
+    /// Whether `other` is the same listener to those who connect; where it is written does not matter, and whom it trusts is
+    /// the gateway's.
+    pub fn serves_as(&self, other: &Listener) -> bool {
+        let bound_alike = self.name == other.name && self.place == other.place && self.reuse_port == other.reuse_port;
+        bound_alike && self.shows_what(other)
+    }
+
+    /// Whether both have the same TLS settings.
+    pub fn shows_what(&self, other: &Listener) -> bool {
+        // As text: a secret in it is not shown, but none comes from a configuration that can be read again.
+        format!("{:?}", self.tls) == format!("{:?}", other.tls)
+    }
 }
 
 /// Checks them; `file` is the configuration's own path.
@@ -202,7 +227,7 @@ impl RawTls {
             cert: path(&self.cert),
             key: self.key.as_ref().map(path),
             password_file: self.password_file.as_ref().map(path),
-            password: None::<Secret>,
+            password: self.password.clone(),
             client_ca,
             client_auth,
             allow: allow.collect(),

@@ -2,19 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use sealway_proto::crypto::Provider;
-use sealway_runtime::clock::Clock;
-use sealway_runtime::config::{ConfigError, Problems, relative_to};
-use sealway_runtime::tls::{Client, ClientFiles};
+use sealway_runtime::config::{Problems, relative_to};
+use sealway_runtime::tls::{ClientFiles, Secret};
 use serde::{Deserialize, Serialize};
 
-use crate::demo::DemoService;
 use crate::upstream::{
-    Balance, HealthSettings, Protocol, SERVERS_MAX, ServerAddress, Target, Upstream, UpstreamLimits, UpstreamSettings,
+    Balance, HealthSettings, Protocol, SERVERS_MAX, ServerAddress, UpstreamLimits, UpstreamSettings,
 };
 
 /// An entry of `upstreams:` as written.
@@ -36,10 +32,21 @@ pub struct RawUpstream {
 #[serde(deny_unknown_fields)]
 struct RawTls {
     ca: Option<String>,
+    system_roots: Option<bool>,
     cert: Option<String>,
     key: Option<String>,
     password_file: Option<String>,
     server_name: Option<String>,
+    /// Where nobody could write a file with it.
+    #[serde(skip)]
+    password: Option<Secret>,
+}
+
+impl RawUpstream {
+    /// The password of a PKCS#12 file that was not configured by a file.
+    pub fn set_tls_password(&mut self, password: Secret) {
+        self.tls.get_or_insert_default().password = Some(password);
+    }
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -69,39 +76,12 @@ pub(super) enum CheckedTarget {
 /// An upstream, checked.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedUpstream {
-    /// Its path in the configuration, for errors.
-    setting: String,
-    target: CheckedTarget,
-    /// What servers are shown over TLS, and whom is trusted there; `None` where none is reached over it.
-    tls: Option<ClientFiles>,
-    settings: UpstreamSettings,
+    pub(super) target: CheckedTarget,
+    pub(super) settings: UpstreamSettings,
+    /// For servers that are reached over TLS.
+    pub(super) tls: Option<ClientFiles>,
 }
 
-impl CheckedUpstream {
-    /// Sets it up.
-    ///
-    /// # Errors
-    /// [`ConfigError`], naming the setting, when a file of TLS cannot be used.
-    pub(super) fn start(
-        &self,
-        provider: &'static dyn Provider,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<Upstream, ConfigError> {
-        let target = match &self.target {
-            CheckedTarget::Servers(servers) => Target::Servers(servers.clone()),
-            CheckedTarget::Demo => Target::Demo(DemoService::new(provider, clock.clone())),
-        };
-        let mut settings = self.settings.clone();
-        if let Some(files) = &self.tls {
-            let client = Client::load(files.clone(), clock.clone());
-            let client = client.map_err(|err| ConfigError(format!("{}.tls.{err}", self.setting)))?;
-            settings.tls = Some(Arc::new(client));
-        }
-        Ok(Upstream::new(target, settings))
-    }
-}
-
-/// Checks them; `file` is the configuration's own path.
 pub(super) fn resolve(
     raw: &BTreeMap<String, RawUpstream>,
     file: Option<&Path>,
@@ -118,29 +98,12 @@ pub(super) fn resolve(
             health: upstream.health.as_ref().and_then(|health| resolve_health(&at, health, problems)),
             limits: resolve_limits(&at, upstream, problems),
         };
-        let Some(target) = resolve_servers(&at, &upstream.servers, problems) else { continue };
-        let is_tls = matches!(&target, CheckedTarget::Servers(servers) if servers.iter().any(ServerAddress::is_tls));
-        if upstream.tls.is_some() && !is_tls {
-            problems.add(format!("{at}.tls"), "none of the servers is https://");
+        if let Some(target) = resolve_servers(&at, &upstream.servers, problems) {
+            let tls = resolve_tls(&at, upstream, &target, file, problems);
+            upstreams.insert(name.clone(), CheckedUpstream { target, settings, tls });
         }
-        let tls = is_tls.then(|| upstream.tls.as_ref().map_or_else(ClientFiles::default, |tls| tls.resolve(file)));
-        upstreams.insert(name.clone(), CheckedUpstream { setting: at, target, tls, settings });
     }
     upstreams
-}
-
-impl RawTls {
-    fn resolve(&self, file: Option<&Path>) -> ClientFiles {
-        let path = |text: &Option<String>| text.as_ref().map(|text| relative_to(file, text));
-        ClientFiles {
-            ca: path(&self.ca),
-            cert: path(&self.cert),
-            key: path(&self.key),
-            password_file: path(&self.password_file),
-            password: None,
-            server_name: self.server_name.clone(),
-        }
-    }
 }
 
 fn resolve_servers(at: &str, servers: &[String], problems: &mut Problems) -> Option<CheckedTarget> {
@@ -167,6 +130,37 @@ fn resolve_servers(at: &str, servers: &[String], problems: &mut Problems) -> Opt
         }
     }
     Some(CheckedTarget::Servers(checked))
+}
+
+/// Without settings servers over TLS are verified by the system's authorities.
+fn resolve_tls(
+    at: &str,
+    raw: &RawUpstream,
+    target: &CheckedTarget,
+    file: Option<&Path>,
+    problems: &mut Problems,
+) -> Option<ClientFiles> {
+    let is_tls = matches!(target, CheckedTarget::Servers(servers) if servers.iter().any(ServerAddress::is_tls));
+    if !is_tls {
+        if raw.tls.is_some() {
+            problems.add(format!("{at}.tls"), "no server of it is reached over https://");
+        }
+        return None;
+    }
+    let tls = raw.tls.clone().unwrap_or_default();
+    if tls.cert.is_none() && (tls.key.is_some() || tls.password_file.is_some()) {
+        problems.add(format!("{at}.tls.cert"), "a key or a password without a certificate");
+    }
+    let path = |text: &Option<String>| text.as_ref().map(|text| relative_to(file, text));
+    Some(ClientFiles {
+        ca: path(&tls.ca),
+        system_roots: tls.system_roots.unwrap_or(false),
+        cert: path(&tls.cert),
+        key: path(&tls.key),
+        password_file: path(&tls.password_file),
+        password: tls.password,
+        server_name: tls.server_name,
+    })
 }
 
 fn resolve_limits(at: &str, raw: &RawUpstream, problems: &mut Problems) -> UpstreamLimits {
