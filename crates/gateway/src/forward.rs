@@ -35,9 +35,8 @@ pub(crate) async fn pass_through(
     let is_last = passes_close(&parts.headers);
     let asked = Asked::of(parts.version, &parts.headers);
     policy.headers.to_upstream(&mut parts, is_trusted);
-    asked.put_back(&mut parts.headers);
     if is_last {
-        parts.headers.append(CONNECTION, CLOSE);
+        parts.headers.insert(CONNECTION, CLOSE);
     }
     asked.put_back(&mut parts.headers);
     let limits = StreamLimits { len_max: policy.body_max, idle: limits.body_idle, time: Some(limits.body_time) };

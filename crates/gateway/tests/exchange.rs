@@ -313,22 +313,37 @@ async fn http_2_shares_a_connection_and_keeps_trailers() {
 }
 
 #[tokio::test]
-async fn http_2_that_ends_is_begun_again_and_limits_hold() {
+async fn http_2_that_ends_is_begun_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = ServerAddress::parse(&format!("http://{address}")).unwrap();
-    let limits = UpstreamLimits { response_ms: 400, ..UpstreamLimits::default() };
-    let settings = UpstreamSettings { protocol: Protocol::Http2, limits, ..UpstreamSettings::default() };
-    let upstream = Upstream::new(Target::Servers(vec![server]), settings);
-    let serving = tokio::spawn(serve_h2(listener, Arc::default()));
+    let upstream = upstream(&listener, Protocol::Http2);
     let get = || Request::get("/x").body(full("")).unwrap();
-    assert_eq!(upstream.call(get()).await.unwrap().status(), 200);
-    serving.abort();
-    let _ = serving.await;
-    // Its connections live on in tasks of their own; a server that nobody answers for is slow.
+    let cut = tokio::spawn(async move {
+        for _ in 0..3 {
+            let (stream, _) = listener.accept().await.unwrap();
+            let service = hyper::service::service_fn(|_: Request<Incoming>| async {
+                Ok::<_, Infallible>(Response::new(full("once")))
+            });
+            let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let serving = serving.serve_connection(TokioIo::new(stream), service);
+            // Cut some time after the only answer, without a word.
+            let _ = timeout(Duration::from_millis(300), serving).await;
+        }
+    });
+    for _ in 0..3 {
+        let answer = timeout(WAIT, upstream.call(get())).await.unwrap().unwrap();
+        assert_eq!(text(answer.into_body()).await, "once");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    cut.await.unwrap();
+}
+
+#[tokio::test]
+async fn http_2_without_an_answer_is_slow() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = ServerAddress::parse(&format!("http://{}", silent.local_addr().unwrap())).unwrap();
+    let limits = UpstreamLimits { response_ms: 400, ..UpstreamLimits::default() };
     let settings = UpstreamSettings { protocol: Protocol::Http2, limits, ..UpstreamSettings::default() };
     let slow = Upstream::new(Target::Servers(vec![server]), settings);
-    assert_eq!(slow.call(get()).await.unwrap_err().status(), StatusCode::GATEWAY_TIMEOUT);
+    let get = Request::get("/x").body(full("")).unwrap();
+    assert_eq!(slow.call(get).await.unwrap_err().status(), StatusCode::GATEWAY_TIMEOUT);
 }
