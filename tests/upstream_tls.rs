@@ -34,7 +34,7 @@ http {{
   access_log off; client_body_temp_path {0}/body; proxy_temp_path {0}/proxy; fastcgi_temp_path {0}/fastcgi;
   uwsgi_temp_path {0}/uwsgi; scgi_temp_path {0}/scgi;
   server {{
-    listen {address} ssl {protocols};
+    listen {address} ssl {protocols}; ssl_protocols TLSv1.2 TLSv1.3;
     ssl_certificate {1}; ssl_certificate_key {2}; ssl_client_certificate {3}; ssl_verify_client on;
     location / {{ return 200 \"$ssl_client_s_dn $server_protocol $ssl_protocol $host\"; }}
   }}
