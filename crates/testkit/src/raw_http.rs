@@ -259,7 +259,8 @@ impl Connection {
     /// # Errors
     /// When the socket is gone.
     pub fn set_wait(&mut self, wait: Duration) -> anyhow::Result<()> {
-        Ok(self.stream.set_read_timeout(Some(wait))?)
+        self.stream.set_read_timeout(Some(wait))?;
+        Ok(self.stream.set_write_timeout(Some(wait))?)
     }
 
     /// Sends bytes.
@@ -309,7 +310,11 @@ impl Connection {
         }
     }
 
-    fn exactly(&mut self, len: usize) -> anyhow::Result<Vec<u8>> {
+    /// Reads so many bytes, whatever they are.
+    ///
+    /// # Errors
+    /// When fewer come.
+    pub fn exactly(&mut self, len: usize) -> anyhow::Result<Vec<u8>> {
         while self.buffer.len() < len {
             ensure!(self.fill()?, "closed after {} of {len} bytes", self.buffer.len());
         }
