@@ -108,6 +108,7 @@ impl Running {
         let shutdown = Shutdown::new();
         let parts = Parts { authority: authority.clone(), provider, clock };
         let server = Server::start(bound, &config.gateway, parts, reread, shutdown.clone());
+        let server = server.map_err(|err| anyhow!(err))?;
         let mut admin_addresses = Vec::new();
         if let Some((sockets, token)) = admin {
             let render = metrics.clone();

@@ -17,6 +17,7 @@ mod sealed;
 pub mod server;
 pub mod standalone;
 pub mod traffic;
+mod upgrade;
 pub mod upstream;
 
 pub use config::GatewayConfig;

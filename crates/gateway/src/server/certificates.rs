@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A certificate that is in use, or a list of revoked ones.
 #[derive(Clone, Debug, Serialize)]
 pub struct Certificate {
-    /// What uses it: `listener NAME` or `upstream NAME`.
+    /// What uses it: `listener NAME` or `an upstream`.
     pub used_by: String,
     /// Whole days that are left; negative once it is over. None for a list that does not say when the next is due.
     pub days_left: Option<i64>,
@@ -28,24 +28,28 @@ pub struct Certificate {
 #[derive(Clone)]
 enum Material {
     Shown(Arc<tls::Server>),
+    Asked(Arc<tls::Client>),
 }
 
 impl Material {
     fn files_changed(&self) -> bool {
         match self {
             Material::Shown(tls) => tls.files_changed(),
+            Material::Asked(tls) => tls.files_changed(),
         }
     }
 
     fn reload(&self) -> Result<bool, TlsError> {
         match self {
             Material::Shown(tls) => tls.reload(),
+            Material::Asked(tls) => tls.reload(),
         }
     }
 
     fn certificates(&self) -> Vec<CertificateStatus> {
         match self {
             Material::Shown(tls) => tls.certificates(),
+            Material::Asked(tls) => tls.certificates(),
         }
     }
 }
@@ -70,7 +74,9 @@ impl Server {
         let shown = state.listeners.iter().filter_map(|running| {
             Some((format!("listener {}", running.name()), Material::Shown(running.tls.clone()?)))
         });
-        shown.collect()
+        let gateway = self.0.service.current();
+        let asked = gateway.clients().iter().map(|tls| ("an upstream".to_owned(), Material::Asked(tls.clone())));
+        shown.chain(asked).collect()
     }
 
     /// Looks at the files until stopping begins.

@@ -74,7 +74,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    fn gateway(&self, config: &GatewayConfig) -> Gateway {
+    fn gateway(&self, config: &GatewayConfig) -> Result<Gateway, String> {
         config.start(self.authority.clone(), self.provider, &self.clock)
     }
 }
@@ -104,8 +104,17 @@ struct State {
 
 impl Server {
     /// Serves on what was bound. `reread` reads the configuration again for a reload; `shutdown` is the process's.
-    pub fn start(bound: Bound, config: &GatewayConfig, parts: Parts, reread: Reread, shutdown: Shutdown) -> Self {
-        let service = GatewayService::new(parts.gateway(config));
+    ///
+    /// # Errors
+    /// A sentence that names the setting and the file at fault.
+    pub fn start(
+        bound: Bound,
+        config: &GatewayConfig,
+        parts: Parts,
+        reread: Reread,
+        shutdown: Shutdown,
+    ) -> Result<Self, String> {
+        let service = GatewayService::new(parts.gateway(config)?);
         let mut state = State {
             listeners: Vec::new(),
             drain: config.drain,
@@ -125,7 +134,7 @@ impl Server {
             drain_asked: CancellationToken::new(),
         }));
         shutdown.spawn(server.clone().watch_files());
-        server
+        Ok(server)
     }
 
     /// Where it listens, in the order of the configuration.

@@ -78,7 +78,7 @@ impl Server {
         // No other operation runs, so what is planned here still stands when it is applied; but draining may begin.
         let there = There::of(&self.0.state.lock().listeners);
         let planned = listeners::plan(&config, &there, &self.0.parts.clock).map_err(Refused::Failed)?;
-        let gateway = self.0.parts.gateway(&config);
+        let gateway = self.0.parts.gateway(&config).map_err(Refused::Failed)?;
         let mut state = self.0.state.lock();
         if state.is_stopping {
             return Err(Refused::Stopping);
