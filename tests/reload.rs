@@ -185,7 +185,8 @@ fn of_two_new_listeners_the_first_is_not_bound_when_the_second_cannot_be() {
 fn what_takes_a_restart_is_named_and_the_rest_applies() {
     let [port, other] = [port(), port()];
     let mut server = start(&config(&[("a", port)], ""));
-    let wanted = config(&[("a", port), ("b", other)], "").replace(MEMORY, "sessions: { store: 'memory:', anonymous_paths: [/x] }\n");
+    let wanted = config(&[("a", port), ("b", other)], "")
+        .replace(MEMORY, "sessions: { store: 'memory:', anonymous_paths: [/x] }\n");
     let from = server.log().len();
     reload(&mut server, &wanted, RELOADED);
     let line = server.wait_for_log(from, |line| line["setting"].is_string()).unwrap();

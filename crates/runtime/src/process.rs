@@ -7,7 +7,8 @@ use rustix::process::{Resource, getrlimit};
 /// Processor time that this process has used until now, over all threads; none where the kernel does not say.
 pub fn processor_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    ticks(&stat).map(|ticks| Duration::from_millis(ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second()))
+    ticks(&stat)
+        .map(|ticks| Duration::from_millis(ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second()))
 }
 
 /// User and system time, of the fields after the name in brackets, which may hold anything.

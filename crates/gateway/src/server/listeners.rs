@@ -137,7 +137,13 @@ impl Planned {
 
     /// Takes the place of `old`. On the same sockets and under the same TLS settings its connections go on, and new ones are
     /// under what is new; else they end as in a drain: nobody stays in by rules that are gone.
-    pub(super) fn replace(self, mut old: Running, service: &GatewayService, whole: &Shutdown, drain: Duration) -> Running {
+    pub(super) fn replace(
+        self,
+        mut old: Running,
+        service: &GatewayService,
+        whole: &Shutdown,
+        drain: Duration,
+    ) -> Running {
         let same_sockets = old.sockets.iter().all(|held| self.sockets.iter().any(|other| held.is(other)));
         if same_sockets && old.config.shows_what(&self.config) {
             let running = self.serve(service, old.shutdown.clone());

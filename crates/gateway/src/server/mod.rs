@@ -115,12 +115,8 @@ impl Server {
         shutdown: Shutdown,
     ) -> Result<Self, String> {
         let service = GatewayService::new(parts.gateway(config)?);
-        let mut state = State {
-            listeners: Vec::new(),
-            drain: config.drain,
-            stop_delay: config.stop_delay,
-            is_stopping: false,
-        };
+        let mut state =
+            State { listeners: Vec::new(), drain: config.drain, stop_delay: config.stop_delay, is_stopping: false };
         for planned in bound.0 {
             state.listeners.push(planned.start(&service, &shutdown));
         }

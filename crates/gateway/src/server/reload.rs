@@ -63,7 +63,10 @@ impl Server {
                     tracing::warn!("{warning}");
                 }
                 for setting in &done.needs_restart {
-                    tracing::warn!(setting, "changed in the configuration: needs a restart, and is as it was until then");
+                    tracing::warn!(
+                        setting,
+                        "changed in the configuration: needs a restart, and is as it was until then"
+                    );
                 }
                 tracing::info!(added = ?done.added, removed = ?done.removed, changed = ?done.changed, "configuration reloaded");
             }
@@ -86,8 +89,9 @@ impl Server {
         let mut done = Reloaded { needs_restart: fresh.needs_restart, warnings: fresh.warnings, ..Reloaded::default() };
         (state.drain, state.stop_delay) = (config.drain, config.stop_delay);
         let mut old = std::mem::take(&mut state.listeners);
-        let (leaving, mut staying): (Vec<_>, Vec<_>) =
-            old.drain(..).partition(|running| !planned.iter().any(|planned| planned.config.name == running.config.name));
+        let (leaving, mut staying): (Vec<_>, Vec<_>) = old
+            .drain(..)
+            .partition(|running| !planned.iter().any(|planned| planned.config.name == running.config.name));
         // Routes first: a new listener must not serve by the old ones.
         self.0.service.replace(gateway);
         let gives: Vec<bool> = leaving.iter().map(|running| running.gives_to(&planned)).collect();
