@@ -144,6 +144,26 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
     Ok(ServeConfig { gateway, sessions, telemetry, admin, warnings })
 }
 
+/// The sections of which `new` differs from `old`, and which a running process cannot take on.
+pub(crate) fn needs_restart(old: &RawServe, new: &RawServe) -> Vec<String> {
+    let sections = |raw: &RawServe| {
+        let value = serde_json::to_value(raw).unwrap_or_default();
+        ["sessions", "replay", "compat", "telemetry", "admin"].map(|name| (name, value[name].clone()))
+    };
+    let pairs = sections(old).into_iter().zip(sections(new));
+    pairs.filter(|(old, new)| old.1 != new.1).map(|(old, _)| old.0.to_owned()).collect()
+}
+
+/// Settings as they are printed. Secrets stand in files of their own, but for passwords in the URLs of stores.
+pub(crate) fn redacted(raw: &RawServe) -> anyhow::Result<serde_json::Value> {
+    let mut value = serde_json::to_value(raw).context("the configuration cannot be printed")?;
+    drop_nulls(&mut value);
+    if let Some(serde_json::Value::String(store)) = value.pointer_mut("/sessions/store") {
+        *store = sealway_sessions::config::redact(store);
+    }
+    Ok(value)
+}
+
 /// `sealway config`.
 pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
     match action {
@@ -157,13 +177,7 @@ pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
             for warning in warnings.iter().chain(&config.warnings) {
                 eprintln!("warning: {warning}");
             }
-            // Secrets stand in files of their own, but for passwords in the URLs of stores.
-            let mut value = serde_json::to_value(&raw).context("the configuration cannot be printed")?;
-            drop_nulls(&mut value);
-            if let Some(serde_json::Value::String(store)) = value.pointer_mut("/sessions/store") {
-                *store = sealway_sessions::config::redact(store);
-            }
-            println!("{}", serde_json::to_string_pretty(&value)?);
+            println!("{}", serde_json::to_string_pretty(&redacted(&raw)?)?);
         }
     }
     Ok(())
