@@ -103,7 +103,7 @@ haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | head -n 1 | cut -d' ' -f3) || fail "
 openssl version >/dev/null || fail "openssl does not run."
 sslyze=$("$venv/scan/bin/python" -m pip show sslyze | sed -n 's/^Version: //p') && "$venv/scan/bin/sslyze" --help >/dev/null || fail "sslyze does not run from $venv/scan."
 # Its exit code says nothing here, and it writes a picture with colours.
-testssl=$({ TERM=dumb testssl --version 2>/dev/null || true; } | grep -om1 'testssl[^ ]* [0-9.]*[0-9]') || fail "testssl does not run."
+testssl=$({ TERM=dumb testssl --version 2>/dev/null || true; } | grep -om1 'testssl[^ ]* *[0-9][0-9.]*[0-9]' | tr -s ' ') || fail "testssl does not run."
 faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | head -n 1)
 # A library that does not load is said on standard error and ignored: the year tells.
 [[ $(env LD_PRELOAD="${faketime:?libfaketime is not there}" FAKETIME='@2001-02-03 04:05:06' date +%Y) == 2001 ]] || fail "libfaketime does not work."
