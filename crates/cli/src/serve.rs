@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use sealway_gateway::server::{Bound, Fresh, Parts, Reread, Server};
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_runtime::listener::Socket;
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
 use sealway_runtime::{http, listener, telemetry};
 use sealway_sessions::Authority;
@@ -121,10 +122,12 @@ impl Running {
                 let admin = admin.clone();
                 async move { Ok(admin.handle(request).await) }
             });
+            let limits = http::HttpLimits { connections_max: 64, ..config.gateway.http };
+            let listening = Arc::new(http::Listening::plain("admin", limits));
             for socket in sockets {
                 admin_addresses.push(socket.local_addr()?);
-                let limits = http::HttpLimits { connections_max: 64, ..config.gateway.http };
-                shutdown.spawn(http::serve(socket, "admin".into(), service.clone(), limits, shutdown.clone()));
+                let (listening, service) = (listening.clone(), service.clone());
+                shutdown.spawn(http::serve(Socket::Tcp(socket), listening, service, shutdown.clone()));
             }
         }
         let (upkept, stop) = (authority.clone(), shutdown.clone());
