@@ -1,5 +1,5 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test e2e-faults check bench fuzz vectors fmt tidy clean help
+.PHONY: run test e2e-faults check scan-tls bench fuzz vectors fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
@@ -8,6 +8,8 @@ test: ## everything that CI tests, installing what the tests need
 	cargo xtask test
 e2e-faults: ## the fault tests in their long form, a quarter of an hour
 	cargo xtask e2e-faults
+scan-tls: ## testssl.sh and sslyze at a TLS listener, two minutes
+	cargo xtask scan-tls
 check: ## the fast subset: format, clippy, tidy
 	cargo xtask check
 tidy: ## the repository's own rules: import table, names, sizes, anchors

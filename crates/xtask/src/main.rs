@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod faults;
 mod fuzz;
+mod scan;
 mod shell;
 mod steps;
 mod test;
@@ -30,6 +31,8 @@ enum Job {
     Test,
     /// The fault tests in their long form
     E2eFaults,
+    /// Scanners of TLS at a real listener
+    ScanTls,
     /// The fast subset: format, clippy, tidy
     Check,
     /// The repository's rules: import table, banned crates, names, sizes, notes, anchors
@@ -64,6 +67,7 @@ fn run(job: Job) -> anyhow::Result<()> {
     match job {
         Job::Test => test::run(),
         Job::E2eFaults => faults::run(),
+        Job::ScanTls => scan::run(),
         Job::Check => check::run(),
         Job::Tidy => tidy::run(),
         Job::Vectors { check } => vectors::run(check),
