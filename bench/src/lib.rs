@@ -2,15 +2,25 @@
 //!
 //! `crypto` measures the server's side of init and of a sealed call in this process. `http` measures a real
 //! `sealway serve` on one core, driven from the other, beside a bare hyper that answers 200. `stores` measures it on
-//! PostgreSQL and Redis, and PostgreSQL itself beside pgbench.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that prints, and stops at what it cannot do")]
+//! PostgreSQL and Redis, and PostgreSQL itself beside pgbench. `gateway` compares proxies, ours among them.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a program that prints, and stops at what it cannot do"
+)]
 
+mod client;
 mod crypto;
+mod gateway;
 mod http;
 mod load;
+mod procfs;
+mod proxies;
 mod servers;
 mod stores;
 mod table;
+mod upstream;
 
 use std::path::PathBuf;
 
@@ -86,11 +96,16 @@ enum Command {
         #[arg(long, default_value_t = 10.0)]
         seconds: f64,
     },
-    /// All of them
+    /// Proxies beside each other: ours, nginx, HAProxy, Envoy
+    Gateway(gateway::Options),
+    /// Crypto, stores and HTTP
     All,
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
     #[command(hide = true)]
     Bare { port: u16 },
+    /// The service behind the proxies on this port: 200 with 128 bytes
+    #[command(hide = true)]
+    Upstream { port: u16 },
 }
 
 /// Runs what the command line asks for; all without a word.
@@ -113,6 +128,8 @@ pub fn run() -> anyhow::Result<()> {
             http::drive_one(port, kind, seconds)
         }
         Some(Command::Bare { port }) => servers::bare(port),
+        Some(Command::Upstream { port }) => upstream::run(port),
+        Some(Command::Gateway(options)) => gateway::run(&options),
         Some(Command::All) | None => {
             crypto::run()?;
             // Before the HTTP part, which pins this process to a core: rows are written with both.
