@@ -12,8 +12,7 @@ mod tally;
 mod tls;
 mod worker;
 
-pub(crate) use self::h1::H1;
-pub(crate) use self::stream::{Stream, Target};
-pub(crate) use self::tally::{Fault, Tally};
+pub(crate) use self::stream::Target;
+pub(crate) use self::tally::Tally;
 pub(crate) use self::tls::{Group, Identity};
-pub(crate) use self::worker::{Load, Protocol, Ready, Reuse};
+pub(crate) use self::worker::{Load, Protocol, Reuse};

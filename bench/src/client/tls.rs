@@ -21,14 +21,6 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    /// As it is printed.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Group::X25519 => "X25519",
-            Group::X25519MlKem768 => "X25519MLKEM768",
-        }
-    }
-
     /// One group, one cipher suite: no server may win by a choice that another was not given.
     pub(crate) fn provider(self) -> CryptoProvider {
         let group = match self {

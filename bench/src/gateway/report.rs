@@ -28,7 +28,7 @@ pub(super) fn print(table: &mut [(Row, Vec<Cell>)], proxies: &[Proxy], seconds: 
          client.\n"
     );
     for proxy in proxies {
-        println!("* {}: {}", proxy.kind.name(), proxy.version);
+        println!("* {}", proxy.version);
     }
     println!(
         "\n| row | proxy | CPU s / 1,000 requests | to the best | requests/s | p50 ms | p99 ms | busy | full | resumed |"
