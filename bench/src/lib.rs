@@ -10,6 +10,7 @@
     reason = "a program that prints, and stops at what it cannot do"
 )]
 
+mod accept;
 mod client;
 mod crypto;
 mod gateway;
@@ -98,6 +99,8 @@ enum Command {
     },
     /// Proxies beside each other: ours, nginx, HAProxy, Envoy
     Gateway(gateway::Options),
+    /// The published acceptance test; the exit code is the verdict
+    Accept(accept::Options),
     /// Crypto, stores and HTTP
     All,
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
@@ -106,6 +109,9 @@ enum Command {
     /// The service behind the proxies on this port: 200 with 128 bytes
     #[command(hide = true)]
     Upstream { port: u16 },
+    /// The service of the acceptance test
+    #[command(hide = true)]
+    DelayedService(accept::Service),
 }
 
 /// Runs what the command line asks for; all without a word.
@@ -130,6 +136,8 @@ pub fn run() -> anyhow::Result<()> {
         Some(Command::Bare { port }) => servers::bare(port),
         Some(Command::Upstream { port }) => upstream::run(port),
         Some(Command::Gateway(options)) => gateway::run(&options),
+        Some(Command::Accept(options)) => accept::run(&options),
+        Some(Command::DelayedService(service)) => accept::serve(&service),
         Some(Command::All) | None => {
             crypto::run()?;
             // Before the HTTP part, which pins this process to a core: rows are written with both.

@@ -12,7 +12,8 @@ mod tally;
 mod tls;
 mod worker;
 
+pub(crate) use self::h1::H1;
 pub(crate) use self::stream::Target;
-pub(crate) use self::tally::Tally;
-pub(crate) use self::tls::{Group, Identity};
+pub(crate) use self::tally::{Fault, Tally};
+pub(crate) use self::tls::{Group, Identity, chain};
 pub(crate) use self::worker::{Load, Protocol, Reuse};

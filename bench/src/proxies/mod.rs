@@ -118,7 +118,7 @@ impl Proxy {
         Ok(Proxy { kind, version, ports: setting.ports, daemon })
     }
 
-    /// Its process; its workers are below it.
+    /// Its process, which is its worker too.
     pub(crate) fn pid(&self) -> u32 {
         self.daemon.id()
     }
