@@ -11,11 +11,14 @@
 )]
 
 mod accept;
+mod big;
 mod client;
 mod crypto;
 mod gateway;
 mod http;
+mod idle;
 mod load;
+mod ours;
 mod procfs;
 mod proxies;
 mod servers;
@@ -101,6 +104,10 @@ enum Command {
     Gateway(gateway::Options),
     /// The published acceptance test; the exit code is the verdict
     Accept(accept::Options),
+    /// Memory of an idle connection: plain, TLS, mTLS
+    Idle(idle::Options),
+    /// Memory and processor time of 10 GB up and 10 GB down: plain, TLS
+    Big(big::Options),
     /// Crypto, stores and HTTP
     All,
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
@@ -112,6 +119,9 @@ enum Command {
     /// The service of the acceptance test
     #[command(hide = true)]
     DelayedService(accept::Service),
+    /// The service of `big` on this port: swallows what is posted, sends as many bytes as asked
+    #[command(hide = true)]
+    BodyService { port: u16 },
 }
 
 /// Runs what the command line asks for; all without a word.
@@ -138,6 +148,9 @@ pub fn run() -> anyhow::Result<()> {
         Some(Command::Gateway(options)) => gateway::run(&options),
         Some(Command::Accept(options)) => accept::run(&options),
         Some(Command::DelayedService(service)) => accept::serve(&service),
+        Some(Command::Idle(options)) => idle::run(&options),
+        Some(Command::Big(options)) => big::run(&options),
+        Some(Command::BodyService { port }) => big::serve(port),
         Some(Command::All) | None => {
             crypto::run()?;
             // Before the HTTP part, which pins this process to a core: rows are written with both.

@@ -12,7 +12,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::daemon::{Daemon, free_port};
 use tokio::task::LocalSet;
@@ -21,6 +20,7 @@ use self::burst::Burst;
 pub(crate) use self::service::{Service, run as serve};
 use self::watch::{Usage, Watch};
 use crate::client::{Group, Identity, Target};
+use crate::ours;
 use crate::servers::sealway_beside;
 
 /// What the replaced gateway was published with.
@@ -113,16 +113,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     verdict(options, &bursts, &usage, &counts)
 }
 
-/// Children inherit it. The gateway has two connections a request, and a burst may come before the last is answered.
+/// The gateway has two connections a request, and a burst may come before the last is answered.
 fn raise_descriptor_limit(options: &Options) -> anyhow::Result<()> {
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     let overlap = 1 + (options.delay_ms as f64 / 1000.0 / options.every.max(0.001)).ceil() as usize;
     let needed = 2 * options.size * overlap.min(options.bursts) + 200;
-    if limit.maximum.is_some_and(|hard| hard < needed as u64) {
+    let limit = ours::raise_descriptor_limit()?;
+    if limit < needed as u64 {
         println!(
-            "The hard limit of descriptors is {}, and the gateway needs {needed}: raise it (ulimit -Hn), or make --size less.",
-            limit.maximum.unwrap_or_default()
+            "The hard limit of descriptors is {limit}, and the gateway needs {needed}: raise it (ulimit -Hn), or make --size less."
         );
     }
     Ok(())

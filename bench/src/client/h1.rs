@@ -5,8 +5,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::stream::Stream;
 use super::tally::Fault;
 
-/// An answer's head may be no longer.
-const BUFFER: usize = 16 * 1024;
+/// An answer's head may be no longer, unless the buffer was made longer.
+const BUFFER: usize = 4 * 1024;
 
 /// A connection that sends one request at a time.
 pub(crate) struct H1 {
@@ -32,7 +32,12 @@ enum Chunks {
 
 impl H1 {
     pub(crate) fn new(stream: Stream) -> Self {
-        H1 { stream, buffer: vec![0; BUFFER] }
+        Self::with_buffer(stream, BUFFER)
+    }
+
+    /// Reads so much at once.
+    pub(crate) fn with_buffer(stream: Stream, len: usize) -> Self {
+        H1 { stream, buffer: vec![0; len] }
     }
 
     /// Sends these bytes and reads the answer to its end: how many bytes its body had.
@@ -50,7 +55,7 @@ impl H1 {
             if let Some(end) = find_end(&self.buffer[..filled]) {
                 break (end, head(&self.buffer[..end])?);
             }
-            if filled == BUFFER {
+            if filled == self.buffer.len() {
                 return Err(Fault::of("malformed", &"a head without an end"));
             }
         };

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use sealway_testkit::certificates::Certificates;
+use sealway_testkit::daemon::free_port;
 use tokio::task::LocalSet;
 
 use self::row::Row;
@@ -18,7 +19,7 @@ use crate::client::{Identity, Load, Reuse, Tally, Target};
 use crate::http::pin_to_load_core;
 use crate::procfs;
 use crate::proxies::{Kind, Proxy, Setting};
-use crate::servers::{LOAD_CORE, SERVER_CORE, Server, free_port, sealway_beside};
+use crate::servers::{LOAD_CORE, SERVER_CORE, Server, sealway_beside};
 
 /// How long a proxy may need to use up what a round left behind, before its processor time is read.
 const SETTLE: Duration = Duration::from_millis(30);
