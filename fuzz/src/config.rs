@@ -27,6 +27,7 @@ struct RawServe {
 fn resolve(raw: &RawServe) -> Result<String, ConfigError> {
     let mut problems = Problems::default();
     let sections = RawGateway {
+        file: None,
         listeners: &raw.listeners,
         routes: &raw.routes,
         upstreams: &raw.upstreams,

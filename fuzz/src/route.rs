@@ -9,9 +9,9 @@
 //! sealed route, letter case and a slash at the end aside, the plain one must not have it.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use http::HeaderValue;
-use sealway_gateway::route::{Action, Forward, Found, Route, Sealed, find};
+use sealway_gateway::route::{Action, Asked, Forward, ForwardPolicy, Found, Matcher, Route, Sealed, find};
 use sealway_gateway::upstream::{Target, Upstream, UpstreamLimits};
 
 /// The target.
@@ -30,7 +30,7 @@ pub fn routes(data: &[u8]) {
         return;
     }
     let routes = [route(sealed, Sealed::Required), route(plain, Sealed::Off)];
-    let found = find(&routes, "listener", path);
+    let found = find(&routes, Asked { listener: "listener", host: "host", path });
     if matches(sealed, path.as_bytes()) {
         assert!(matches!(found, Found::Route(0, _)), "a sealed path is not sealed: {found:?}");
     }
@@ -54,14 +54,13 @@ fn route(matcher: &str, sealed: Sealed) -> Route {
         None if matcher.is_empty() => (Vec::new(), Vec::new()),
         None => (Vec::new(), vec![matcher.to_owned()]),
     };
-    let forward = Forward {
-        upstream: upstream.clone(),
-        sealed,
-        content_type: HeaderValue::from_static("application/json"),
-        sealed_body_max: 1,
-        body_max: 1,
-    };
-    Route { name: String::new(), listeners: Vec::new(), paths, path_prefixes, action: Action::Forward(forward) }
+    let forward = Forward { upstream: upstream.clone(), policy: ForwardPolicy { sealed, ..ForwardPolicy::default() } };
+    Route {
+        name: String::new(),
+        matcher: Matcher { paths, path_prefixes, ..Matcher::default() },
+        delay: Duration::ZERO,
+        action: Action::Forward(forward),
+    }
 }
 
 fn matches(matcher: &str, path: &[u8]) -> bool {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayService;
+use sealway_gateway::config::Place;
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
@@ -67,7 +68,10 @@ impl Running {
         // Addresses first: a port in use must not touch the store of the process that uses it.
         let mut bound = Vec::new();
         for listener in &config.gateway.listeners {
-            let listeners = listener::bind(&listener.addresses, &listener.setting)?;
+            let Place::Tcp(addresses) = &listener.place else {
+                anyhow::bail!("{}: Unix sockets come later", listener.setting)
+            };
+            let listeners = listener::bind(addresses, &listener.setting)?;
             bound.extend(listeners.into_iter().map(|socket| (socket, listener.name.clone())));
         }
         let admin = match &config.admin {

@@ -17,12 +17,17 @@ pub struct StreamLimits {
     pub len_max: u64,
     /// How long the next chunk may take.
     pub idle: Duration,
+    /// How long the whole of it may take, from when it is first waited for.
+    pub time: Option<Duration>,
 }
 
 struct Bounded<B> {
     inner: B,
     left: u64,
     idle: Duration,
+    time: Option<Duration>,
+    /// When the whole of it has to be there.
+    end: Option<Instant>,
     /// Made when a chunk is first waited for: most bodies never wait.
     deadline: Option<Pin<Box<Sleep>>>,
 }
@@ -33,7 +38,16 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    Bounded { inner, left: limits.len_max, idle: limits.idle, deadline: None }.boxed_unsync()
+    let StreamLimits { len_max, idle, time } = limits;
+    Bounded { inner, left: len_max, idle, time, end: None, deadline: None }.boxed_unsync()
+}
+
+impl<B> Bounded<B> {
+    /// When the next chunk has to be there.
+    fn next_deadline(&self) -> Instant {
+        let idle = Instant::now() + self.idle;
+        self.end.map_or(idle, |end| end.min(idle))
+    }
 }
 
 impl<B> HttpBody for Bounded<B>
@@ -48,8 +62,9 @@ where
         let this = &mut *self;
         match Pin::new(&mut this.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                if let Some(deadline) = &mut this.deadline {
-                    deadline.as_mut().reset(Instant::now() + this.idle);
+                if this.deadline.is_some() {
+                    let next = this.next_deadline();
+                    this.deadline.iter_mut().for_each(|deadline| deadline.as_mut().reset(next));
                 }
                 let len = frame.data_ref().map_or(0, |data| data.remaining() as u64);
                 match this.left.checked_sub(len) {
@@ -61,7 +76,14 @@ where
             Poll::Ready(Some(Err(err))) => Poll::Ready(Some(Err(err.into()))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
-                let deadline = this.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(this.idle)));
+                let deadline = match &mut this.deadline {
+                    Some(deadline) => deadline,
+                    None => {
+                        this.end = this.time.map(|time| Instant::now() + time);
+                        let until = this.next_deadline();
+                        this.deadline.insert(Box::pin(tokio::time::sleep_until(until)))
+                    }
+                };
                 match deadline.as_mut().poll(cx) {
                     Poll::Ready(()) => Poll::Ready(Some(Err(BodyRefusal::TooSlow.into()))),
                     Poll::Pending => Poll::Pending,

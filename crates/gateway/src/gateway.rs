@@ -1,31 +1,35 @@
 //! One request, from its route to its answer.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HOST, HeaderName, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::{Body as HttpBody, Incoming};
+use hyper::body::Body as HttpBody;
 use metrics::{Counter, Histogram, counter, histogram};
 use sealway_proto::limits::INIT_V1_BODY_MAX;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
-use sealway_runtime::http::{Body, BodyRefusal, Origin, discard};
+use sealway_runtime::http::{Body, Origin, RequestBody, discard};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::answer::{plain_error, unavailable};
 use sealway_sessions::{Authority, endpoint};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
 use tracing::Instrument;
 
-use crate::body::{StreamLimits, bounded};
+use crate::config::RequestLimits;
 use crate::cors::{Cors, is_preflight};
-use crate::headers;
-use crate::route::{Action, Forward, Found, Route, Sealed, find};
+use crate::forward;
+use crate::policy::TrustedProxies;
+use crate::route::{Action, Asked, Forward, Found, Route, Sealed, find};
 use crate::sealed;
+use crate::standalone::Standalone;
 
+/// Longest body that is echoed, in bytes.
+const ECHO_BODY_MAX: usize = 16 * 1024 * 1024;
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 struct RouteMetrics {
@@ -53,47 +57,42 @@ pub struct Gateway {
     authority: Arc<Authority>,
     routes: Vec<Route>,
     cors: Cors,
-    body_idle: Duration,
-    /// KiB of request bodies that may be held whole at once: sealed ones and inits.
+    limits: RequestLimits,
+    /// Whom a listener trusts.
+    trusted: HashMap<Arc<str>, TrustedProxies>,
+    /// KiB of request bodies that may be held whole at once: sealed ones, inits, echoes.
     buffered_kib: Semaphore,
     metrics: Vec<RouteMetrics>,
     unrouted: RouteMetrics,
 }
 
 impl Gateway {
-    /// Puts the parts together. `body_idle` is how long the next chunk of a request's body may take, `buffered_max` how
-    /// many bytes of request bodies may be held whole at once, over all connections.
+    /// Puts the parts together. `trusted` says by a listener's name whose word on where a request came from counts.
     pub fn new(
         authority: Arc<Authority>,
         routes: Vec<Route>,
         cors: Cors,
-        body_idle: Duration,
-        buffered_max: usize,
+        limits: RequestLimits,
+        trusted: HashMap<Arc<str>, TrustedProxies>,
     ) -> Self {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
-        Gateway {
-            authority,
-            routes,
-            cors,
-            body_idle,
-            buffered_kib: Semaphore::new(buffered_max / 1024),
-            metrics,
-            unrouted: RouteMetrics::new("none"),
-        }
+        let buffered_kib = Semaphore::new(limits.buffered_max / 1024);
+        let unrouted = RouteMetrics::new("none");
+        Gateway { authority, routes, cors, limits, trusted, buffered_kib, metrics, unrouted }
     }
 
     /// Answers a request, whatever it is.
-    pub async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
+    pub async fn handle(&self, request: Request<RequestBody>) -> Response<Body> {
         let mut timing = ServerTiming::start();
-        let (parts, body) = request.into_parts();
-        let listener = parts.extensions.get::<Origin>().map(|origin| origin.listener.clone());
-        let found = find(&self.routes, listener.as_deref().unwrap_or_default(), parts.uri.path());
+        let (mut parts, body) = request.into_parts();
+        let is_trusted = self.find_client(&mut parts);
+        let found = find(&self.routes, asked(&parts));
         let origin = self.cors.allowed_origin(&parts.headers);
         let preflight = is_preflight(&parts.method, &parts.headers);
         let (mut response, metrics) = match found {
             Found::Route(index, route) => {
                 let span = tracing::debug_span!("request", route = %route.name, method = %parts.method, path = parts.uri.path());
-                (self.answer(route, parts, body, &mut timing).instrument(span).await, &self.metrics[index])
+                (self.answer(route, parts, body, is_trusted, &mut timing).instrument(span).await, &self.metrics[index])
             }
             Found::None | Found::Disguised if preflight => (self.cors.preflight(origin.is_some()), &self.unrouted),
             Found::None => {
@@ -118,69 +117,82 @@ impl Gateway {
         response
     }
 
-    async fn answer(&self, route: &Route, parts: Parts, body: Incoming, timing: &mut ServerTiming) -> Response<Body> {
-        let forward = match &route.action {
-            Action::Forward(forward) if forward.sealed == Sealed::Off => {
-                return self.pass_through(forward, parts, body, timing).await;
+    /// Notes where the client is. Returns whether the peer's word on where a request came from counts.
+    fn find_client(&self, parts: &mut Parts) -> bool {
+        let Some(origin) = parts.extensions.get_mut::<Origin>() else { return false };
+        let Some(trusted) = self.trusted.get(&origin.listener) else { return false };
+        origin.client = trusted.client(&origin.peer, &parts.headers);
+        trusted.trusts(&origin.peer)
+    }
+
+    async fn answer(
+        &self,
+        route: &Route,
+        parts: Parts,
+        body: RequestBody,
+        is_trusted: bool,
+        timing: &mut ServerTiming,
+    ) -> Response<Body> {
+        // CONNECT asks for a tunnel, TRACE for an echo of what clients keep from pages: neither is for a gateway.
+        if parts.method == Method::CONNECT || parts.method == Method::TRACE {
+            discard(body).await;
+            return plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
+        }
+        // An echo waits when its body is there.
+        if !route.delay.is_zero() && !matches!(route.action, Action::Standalone(_)) {
+            tokio::time::sleep(route.delay).await;
+        }
+        let passes = |forward: &Forward| match forward.policy.sealed {
+            Sealed::Off => true,
+            Sealed::Optional => parts.method != Method::OPTIONS && !looks_sealed(&parts),
+            Sealed::Required => false,
+        };
+        match &route.action {
+            Action::Forward(forward) if passes(forward) => {
+                forward::pass_through(forward, self.limits, parts, body, is_trusted, timing).await
             }
-            Action::Forward(forward) => Some(forward),
-            Action::Sessions => None,
-        };
-        if parts.method == Method::OPTIONS {
-            discard(body).await;
-            return self.cors.preflight(self.cors.allowed_origin(&parts.headers).is_some());
-        }
-        if let Some(forward) = forward.filter(|forward| forward.sealed == Sealed::Optional)
-            && !looks_sealed(&parts)
-        {
-            return self.pass_through(forward, parts, body, timing).await;
-        }
-        // Held until the answer is there: what a connection may send whole is bounded, and so is what all may together.
-        let len_max = forward.map_or(INIT_V1_BODY_MAX, |forward| forward.sealed_body_max) as u64;
-        let len = body.size_hint().upper().unwrap_or(len_max).min(len_max);
-        let Ok(_held) = self.buffered_kib.try_acquire_many(u32::try_from(len / 1024 + 1).unwrap_or(u32::MAX)) else {
-            tracing::warn!("refused: limits.buffered_bytes_max is reached");
-            discard(body).await;
-            let mut response = unavailable();
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            return response;
-        };
-        match forward {
-            None => endpoint::handle(&self.authority, Request::from_parts(parts, body), timing).await,
-            Some(forward) => sealed::call(&self.authority, forward, parts, body, timing).await,
+            Action::Standalone(standalone) => self.stand_alone(*standalone, route, &parts, body).await,
+            Action::Forward(_) | Action::Sessions if parts.method == Method::OPTIONS => {
+                discard(body).await;
+                self.cors.preflight(self.cors.allowed_origin(&parts.headers).is_some())
+            }
+            Action::Sessions => {
+                let Ok(_held) = self.hold(&body, INIT_V1_BODY_MAX) else { return self.too_much(body).await };
+                endpoint::handle(&self.authority, Request::from_parts(parts, body), timing).await
+            }
+            Action::Forward(forward) => {
+                let Ok(_held) = self.hold(&body, forward.policy.sealed_body_max) else {
+                    return self.too_much(body).await;
+                };
+                sealed::call(&self.authority, forward, parts, body, is_trusted, timing).await
+            }
         }
     }
 
-    /// Forwards as sent: a chunk in is a chunk out, both ways.
-    async fn pass_through(
+    /// Room for a body that is held whole until the answer is there: what a connection may send whole is bounded, and so
+    /// is what all may together.
+    fn hold(&self, body: &RequestBody, len_max: usize) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        let len = body.size_hint().upper().unwrap_or(u64::MAX).min(len_max as u64);
+        self.buffered_kib.try_acquire_many(u32::try_from(len / 1024 + 1).unwrap_or(u32::MAX))
+    }
+
+    async fn too_much(&self, body: RequestBody) -> Response<Body> {
+        tracing::warn!("refused: limits.buffered_bytes_max is reached");
+        discard(body).await;
+        let mut response = unavailable();
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        response
+    }
+
+    async fn stand_alone(
         &self,
-        forward: &Forward,
-        mut parts: Parts,
-        body: Incoming,
-        timing: &mut ServerTiming,
+        standalone: Standalone,
+        route: &Route,
+        parts: &Parts,
+        body: RequestBody,
     ) -> Response<Body> {
-        if body.size_hint().lower() > forward.body_max {
-            discard(body).await;
-            return plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE");
-        }
-        if parts.method == Method::CONNECT {
-            return plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
-        }
-        let origin = parts.extensions.remove::<Origin>();
-        let host = parts.uri.authority().map(|host| host.as_str().to_owned());
-        headers::to_upstream(&mut parts.headers, origin.as_ref(), host.as_deref());
-        let limits = StreamLimits { len_max: forward.body_max, idle: self.body_idle };
-        // Whose body broke off must be known later: the client's is not the service's fault.
-        let body = bounded(body.map_err(|_| BodyRefusal::Broken), limits);
-        let answer = forward.upstream.call(Request::from_parts(parts, body)).await;
-        timing.lap("upstream");
-        match answer {
-            Ok(mut response) => {
-                headers::remove_hop_by_hop(response.headers_mut());
-                response
-            }
-            Err(err) => sealed::upstream_failure(&err),
-        }
+        let Ok(_held) = self.hold(&body, ECHO_BODY_MAX) else { return self.too_much(body).await };
+        standalone.answer(parts, body, ECHO_BODY_MAX, self.limits.body_idle, route.delay).await
     }
 }
 
@@ -188,6 +200,21 @@ impl std::fmt::Debug for Gateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gateway").field("routes", &self.routes).finish_non_exhaustive()
     }
+}
+
+/// What of a request chooses its route. The target's own host counts before the header's (RFC 9112 section 3.2.2).
+fn asked(parts: &Parts) -> Asked<'_> {
+    let listener = parts.extensions.get::<Origin>().map_or("", |origin| &origin.listener);
+    let host = match parts.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
+    };
+    // An IPv6 address has colons of its own, in brackets.
+    let host = match host.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => host,
+        _ => host,
+    };
+    Asked { listener, host, path: parts.uri.path() }
 }
 
 fn looks_sealed(parts: &Parts) -> bool {
@@ -198,12 +225,12 @@ fn looks_sealed(parts: &Parts) -> bool {
 #[derive(Clone, Debug)]
 pub struct GatewayService(pub Arc<Gateway>);
 
-impl hyper::service::Service<Request<Incoming>> for GatewayService {
+impl hyper::service::Service<Request<RequestBody>> for GatewayService {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<RequestBody>) -> Self::Future {
         let gateway = self.0.clone();
         Box::pin(async move { Ok(gateway.handle(request).await) })
     }

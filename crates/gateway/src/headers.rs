@@ -1,8 +1,7 @@
-//! Which headers cross the gateway, and which it sets itself.
+//! Which headers cross the gateway, hop by hop and around a seal.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sealway_proto::wire::header::SEALING;
-use sealway_runtime::http::Origin;
 
 /// Headers of one hop (RFC 9110 section 7.6.1), and what others use as such.
 static HOP_BY_HOP: [HeaderName; 9] = [
@@ -16,10 +15,6 @@ static HOP_BY_HOP: [HeaderName; 9] = [
     header::UPGRADE,
     HeaderName::from_static("http2-settings"),
 ];
-
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// Describes a sealed body, not the one inside; or asks for what a sealed answer cannot be.
 static OF_SEALED_BODY: [HeaderName; 12] = [
@@ -46,7 +41,7 @@ static OF_SERVICE_BODY: [HeaderName; 15] = [
     header::ACCEPT_RANGES,
     header::ETAG,
     header::LAST_MODIFIED,
-    HeaderName::from_static("trailer"),
+    header::TRAILER,
     HeaderName::from_static("server-timing"),
     header::ACCESS_CONTROL_ALLOW_ORIGIN,
     header::ACCESS_CONTROL_ALLOW_HEADERS,
@@ -56,51 +51,51 @@ static OF_SERVICE_BODY: [HeaderName; 15] = [
     header::ACCESS_CONTROL_MAX_AGE,
 ];
 
-fn remove_all(headers: &mut HeaderMap, names: &[HeaderName]) {
-    for name in names {
-        headers.remove(name);
+/// Takes out every header that `drop` names, and keeps the rest in their order: `HeaderMap::remove` moves the last header
+/// into the gap, and headers are to arrive in the order they were sent in.
+pub(crate) fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -> bool) {
+    if !headers.keys().any(&drop) {
+        return;
     }
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    let mut is_kept = false;
+    let mut last = None;
+    for (name, value) in std::mem::take(headers) {
+        // Further values of a header come without its name.
+        if let Some(name) = name {
+            is_kept = !drop(&name);
+            last = Some(name);
+        }
+        if let Some(name) = last.as_ref().filter(|_| is_kept) {
+            kept.append(name, value);
+        }
+    }
+    *headers = kept;
+}
+
+/// What `Connection` names (RFC 9110 section 7.6.1). Names that are none are passed over.
+fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
+    let options =
+        headers.get_all(header::CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let names = options.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok());
+    // A message without its host or its length would be another one.
+    names.filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH).collect()
 }
 
 /// Takes out the headers of this hop, those that `Connection` names included.
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    if headers.contains_key(header::CONNECTION) {
-        let nominated: Vec<HeaderName> = headers
-            .get_all(header::CONNECTION)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .filter_map(|name| name.trim().parse().ok())
-            .collect();
-        remove_all(headers, &nominated);
-    }
-    remove_all(headers, &HOP_BY_HOP);
+    let nominated = nominated(headers);
+    remove_where(headers, |name| HOP_BY_HOP.contains(name) || nominated.contains(name));
 }
 
-/// Makes a request's headers fit for the service behind. `Host` is left to the upstream's client, which sets its own.
-pub(crate) fn to_upstream(headers: &mut HeaderMap, origin: Option<&Origin>, authority: Option<&str>) {
-    remove_hop_by_hop(headers);
-    let host = headers.remove(header::HOST);
-    let host = authority.and_then(|host| HeaderValue::from_str(host).ok()).or(host);
-    // What a stranger claims about where it comes from is dropped, not passed on.
-    remove_all(headers, &[X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_HOST, header::FORWARDED]);
-    if let Some(peer) =
-        origin.and_then(|origin| HeaderValue::from_str(&origin.peer.ip().to_canonical().to_string()).ok())
-    {
-        headers.insert(X_FORWARDED_FOR, peer);
-    }
-    headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"));
-    if let Some(host) = host {
-        headers.insert(X_FORWARDED_HOST, host);
-    }
+/// Whether `Connection: close` was sent.
+pub(crate) fn says_close(headers: &HeaderMap) -> bool {
+    nominated(headers).iter().any(|option| option == "close")
 }
 
 /// Turns the headers of a sealed request into those of the request inside.
 pub(crate) fn unseal_request(headers: &mut HeaderMap, content_type: &HeaderValue) {
-    for name in SEALING {
-        headers.remove(*name);
-    }
-    remove_all(headers, &OF_SEALED_BODY);
+    remove_where(headers, |name| OF_SEALED_BODY.contains(name) || SEALING.contains(&name.as_str()));
     headers.insert(header::CONTENT_TYPE, content_type.clone());
     headers.insert(header::ACCEPT, content_type.clone());
 }
@@ -108,10 +103,7 @@ pub(crate) fn unseal_request(headers: &mut HeaderMap, content_type: &HeaderValue
 /// Turns the headers of a service's answer into those of the sealed one.
 pub(crate) fn seal_answer(headers: &mut HeaderMap) {
     remove_hop_by_hop(headers);
-    remove_all(headers, &OF_SERVICE_BODY);
-    for name in SEALING {
-        headers.remove(*name);
-    }
+    remove_where(headers, |name| OF_SERVICE_BODY.contains(name) || SEALING.contains(&name.as_str()));
 }
 
 #[cfg(test)]
@@ -119,27 +111,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_that_connection_names_do_not_cross() {
+    fn headers_that_connection_names_do_not_cross_and_the_others_keep_their_order() {
         let mut headers = HeaderMap::new();
-        for (name, value) in
-            [("connection", "close, X-Hop"), ("x-hop", "1"), ("te", "trailers"), ("upgrade", "h2c"), ("x-kept", "1")]
-        {
+        for (name, value) in [
+            ("connection", "close, X-Hop, host,content-length"),
+            ("x-hop", "1"),
+            ("host", "h"),
+            ("x-a", "1"),
+            ("te", "trailers"),
+            ("x-b", "1"),
+            ("upgrade", "h2c"),
+            ("x-a", "2"),
+            ("content-length", "3"),
+            ("x-c", "1"),
+        ] {
             headers.append(name, HeaderValue::from_static(value));
         }
+        assert!(says_close(&headers));
         remove_hop_by_hop(&mut headers);
-        assert_eq!(headers.keys().collect::<Vec<_>>(), ["x-kept"]);
-    }
-
-    #[test]
-    fn a_strangers_forwarding_headers_are_replaced() {
-        let mut headers = HeaderMap::new();
-        headers.append("x-forwarded-for", HeaderValue::from_static("1.2.3.4"));
-        headers.append("forwarded", HeaderValue::from_static("for=1.2.3.4"));
-        headers.append("host", HeaderValue::from_static("shop.example"));
-        let origin = Origin { listener: "a".into(), peer: "[::ffff:127.0.0.1]:9".parse().unwrap() };
-        to_upstream(&mut headers, Some(&origin), None);
-        assert_eq!(headers["x-forwarded-for"], "127.0.0.1");
-        assert_eq!(headers["x-forwarded-host"], "shop.example");
-        assert!(!headers.contains_key("forwarded") && !headers.contains_key("host"));
+        let left: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(
+            left,
+            [("host", "h"), ("x-a", "1"), ("x-a", "2"), ("x-b", "1"), ("content-length", "3"), ("x-c", "1")]
+        );
     }
 }

@@ -8,10 +8,13 @@ pub mod body;
 pub mod config;
 pub mod cors;
 pub mod demo;
+mod forward;
 pub mod gateway;
 mod headers;
+pub mod policy;
 pub mod route;
 mod sealed;
+pub mod standalone;
 pub mod upstream;
 
 pub use config::GatewayConfig;

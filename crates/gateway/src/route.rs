@@ -1,10 +1,17 @@
 //! Which policy a request falls under: the first route that matches.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderValue;
+use sealway_proto::limits::SEALED_BODY_MAX_DEFAULT;
 
+use crate::policy::{CertificateField, HeaderPolicy};
+use crate::standalone::Standalone;
 use crate::upstream::Upstream;
+
+/// Longest body that passes through, in bytes, unless the configuration says otherwise.
+const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Whether a route's requests are sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -54,6 +61,8 @@ pub enum Action {
     Sessions,
     /// A service behind answers.
     Forward(Forward),
+    /// The gateway answers by itself.
+    Standalone(Standalone),
 }
 
 /// Forwarding.
@@ -61,6 +70,13 @@ pub enum Action {
 pub struct Forward {
     /// Where to.
     pub upstream: Arc<Upstream>,
+    /// How.
+    pub policy: ForwardPolicy,
+}
+
+/// How requests are forwarded.
+#[derive(Clone, Debug)]
+pub struct ForwardPolicy {
     /// Whether requests are sealed.
     pub sealed: Sealed,
     /// The media type of what is inside a sealed request.
@@ -69,6 +85,40 @@ pub struct Forward {
     pub sealed_body_max: usize,
     /// Longest body that passes through, in bytes.
     pub body_max: u64,
+    /// What is done to headers.
+    pub headers: HeaderPolicy,
+    /// Which field of a client's certificate has to be the client id of a sealed request. A client without a certificate
+    /// is the listener's to refuse.
+    pub client_id: Option<CertificateField>,
+    /// Whether `Connection: close` is said on when the other side has said it.
+    pub pass_connection_close: bool,
+}
+
+impl Default for ForwardPolicy {
+    fn default() -> Self {
+        ForwardPolicy {
+            sealed: Sealed::Off,
+            content_type: HeaderValue::from_static("application/json"),
+            sealed_body_max: SEALED_BODY_MAX_DEFAULT,
+            body_max: BODY_MAX_DEFAULT,
+            headers: HeaderPolicy::default(),
+            client_id: None,
+            pass_connection_close: false,
+        }
+    }
+}
+
+/// Which requests a route is for. An empty list is any.
+#[derive(Clone, Debug, Default)]
+pub struct Matcher {
+    /// Listener names.
+    pub listeners: Vec<Arc<str>>,
+    /// Hosts without a port, in lower case; `*.example.com` is everything below it.
+    pub hosts: Vec<String>,
+    /// Exact paths.
+    pub paths: Vec<String>,
+    /// What paths begin with. Neither paths nor prefixes: every path.
+    pub path_prefixes: Vec<String>,
 }
 
 /// A route.
@@ -76,46 +126,66 @@ pub struct Forward {
 pub struct Route {
     /// Its place in the configuration, for metrics: `routes[0]`.
     pub name: String,
-    /// Listener names; empty is any.
-    pub listeners: Vec<Arc<str>>,
-    /// Exact paths.
-    pub paths: Vec<String>,
-    /// What paths begin with. Neither paths nor prefixes: every path.
-    pub path_prefixes: Vec<String>,
+    /// Which requests it is for.
+    pub matcher: Matcher,
+    /// How long a request waits before anything else is done with it.
+    pub delay: Duration,
     /// What is done.
     pub action: Action,
 }
 
-impl Route {
-    fn matches(&self, listener: &str, path: &str) -> bool {
+/// What of a request chooses its route.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The listener that it came in on.
+    pub listener: &'a str,
+    /// The host that it is for, without a port.
+    pub host: &'a str,
+    /// Its path, as sent.
+    pub path: &'a str,
+}
+
+impl Matcher {
+    fn matches(&self, asked: Asked<'_>) -> bool {
         let any_path = self.paths.is_empty() && self.path_prefixes.is_empty();
-        self.is_on(listener)
+        self.is_for(asked)
             && (any_path
-                || self.paths.iter().any(|exact| exact == path)
-                || self.path_prefixes.iter().any(|prefix| path.starts_with(prefix.as_str())))
+                || self.paths.iter().any(|exact| exact == asked.path)
+                || self.path_prefixes.iter().any(|prefix| asked.path.starts_with(prefix.as_str())))
     }
 
     /// As a service might read the path that takes no notice of case, or of a slash at the end.
-    fn matches_loosely(&self, listener: &str, path: &str) -> bool {
-        let bare = path.trim_end_matches('/');
+    fn matches_loosely(&self, asked: Asked<'_>) -> bool {
+        let bare = asked.path.trim_end_matches('/');
         let begins = |prefix: &String| {
             let prefix = prefix.trim_end_matches('/');
             bare.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
                 && (bare.len() == prefix.len() || bare.as_bytes().get(prefix.len()) == Some(&b'/'))
         };
         let any_path = self.paths.is_empty() && self.path_prefixes.is_empty();
-        self.is_on(listener)
+        self.is_for(asked)
             && (any_path
                 || self.paths.iter().any(|exact| exact.trim_end_matches('/').eq_ignore_ascii_case(bare))
-                || self.path_prefixes.iter().any(|prefix| path.starts_with(prefix.as_str()) || begins(prefix)))
+                || self.path_prefixes.iter().any(|prefix| asked.path.starts_with(prefix.as_str()) || begins(prefix)))
     }
 
-    fn is_on(&self, listener: &str) -> bool {
-        self.listeners.is_empty() || self.listeners.iter().any(|name| &**name == listener)
+    /// Whether listener and host are right.
+    fn is_for(&self, asked: Asked<'_>) -> bool {
+        let is_host =
+            |host: &String| match host.strip_prefix('*') {
+                Some(suffix) => asked.host.len().checked_sub(suffix.len()).is_some_and(|at| {
+                    at > 0 && asked.host.get(at..).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+                }),
+                None => host.eq_ignore_ascii_case(asked.host),
+            };
+        (self.listeners.is_empty() || self.listeners.iter().any(|name| **name == *asked.listener))
+            && (self.hosts.is_empty() || self.hosts.iter().any(is_host))
     }
+}
 
+impl Route {
     fn requires_seal(&self) -> bool {
-        matches!(&self.action, Action::Forward(Forward { sealed: Sealed::Required, .. }))
+        matches!(&self.action, Action::Forward(forward) if forward.policy.sealed == Sealed::Required)
     }
 }
 
@@ -132,18 +202,18 @@ pub enum Found<'a> {
 }
 
 /// Finds the first route that matches.
-pub fn find<'a>(routes: &'a [Route], listener: &str, path: &str) -> Found<'a> {
-    let found = routes.iter().enumerate().find(|(_, route)| route.matches(listener, path));
+pub fn find<'a>(routes: &'a [Route], asked: Asked<'_>) -> Found<'a> {
+    let found = routes.iter().enumerate().find(|(_, route)| route.matcher.matches(asked));
     if found.is_none_or(|(_, route)| !route.requires_seal())
-        && routes.iter().any(|route| route.requires_seal() && route.is_on(listener))
+        && routes.iter().any(|route| route.requires_seal() && route.matcher.is_for(asked))
     {
         let sealed = |path: &str| {
-            let loosely = routes.iter().find(|route| route.matches_loosely(listener, path));
+            let loosely = routes.iter().find(|route| route.matcher.matches_loosely(Asked { path, ..asked }));
             loosely.is_some_and(Route::requires_seal)
         };
-        let disguised = match is_unusual(path) {
-            true => readings(path).iter().any(|reading| reading.as_deref().is_none_or(sealed)),
-            false => sealed(path),
+        let disguised = match is_unusual(asked.path) {
+            true => readings(asked.path).iter().any(|reading| reading.as_deref().is_none_or(sealed)),
+            false => sealed(asked.path),
         };
         if disguised {
             return Found::Disguised;
@@ -220,23 +290,33 @@ mod tests {
 
     fn routes() -> Vec<Route> {
         let upstream = Arc::new(Upstream::new(Target::Http("127.0.0.1:1".parse().unwrap()), UpstreamLimits::default()));
-        let forward = |sealed| {
-            Action::Forward(Forward {
-                upstream: upstream.clone(),
-                sealed,
-                content_type: HeaderValue::from_static("application/json"),
-                sealed_body_max: 1,
-                body_max: 1,
-            })
-        };
-        let route = |prefix: &str, action| Route {
+        let route = |prefix: &str, sealed| Route {
             name: prefix.into(),
-            listeners: Vec::new(),
-            paths: Vec::new(),
-            path_prefixes: if prefix.is_empty() { Vec::new() } else { vec![prefix.into()] },
-            action,
+            matcher: Matcher {
+                path_prefixes: if prefix.is_empty() { Vec::new() } else { vec![prefix.into()] },
+                ..Matcher::default()
+            },
+            delay: Duration::ZERO,
+            action: Action::Forward(Forward {
+                upstream: upstream.clone(),
+                policy: ForwardPolicy { sealed, ..ForwardPolicy::default() },
+            }),
         };
-        vec![route("/transaction/", forward(Sealed::Required)), route("", forward(Sealed::Off))]
+        vec![route("/transaction/", Sealed::Required), route("", Sealed::Off)]
+    }
+
+    fn asked(path: &str) -> Asked<'_> {
+        Asked { listener: "a", host: "h", path }
+    }
+
+    #[test]
+    fn a_host_is_matched_whatever_its_case_and_a_star_is_all_below() {
+        let matcher = Matcher { hosts: vec!["example.com".into(), "*.example.org".into()], ..Matcher::default() };
+        let matches = |host| matcher.matches(Asked { host, ..asked("/") });
+        assert!(
+            matches("example.com") && matches("EXAMPLE.com") && matches("a.example.org") && matches("a.b.Example.org")
+        );
+        assert!(!matches("a.example.com") && !matches("example.org") && !matches(".example.org") && !matches(""));
     }
 
     #[tokio::test]
@@ -264,16 +344,16 @@ mod tests {
             "/Transaction/Purchase",
             "/transaction",
         ] {
-            assert!(matches!(find(&routes, "a", path), Found::Disguised), "{path}");
+            assert!(matches!(find(&routes, asked(path)), Found::Disguised), "{path}");
         }
     }
 
     #[tokio::test]
     async fn the_first_match_wins_and_plain_paths_pass_as_sent() {
         let routes = routes();
-        assert!(matches!(find(&routes, "a", "/transaction/purchase"), Found::Route(0, _)));
+        assert!(matches!(find(&routes, asked("/transaction/purchase")), Found::Route(0, _)));
         for path in ["/", "/a%2fb/./c//d", "/transactions/x", "/x/transaction/"] {
-            assert!(matches!(find(&routes, "a", path), Found::Route(1, _)), "{path}");
+            assert!(matches!(find(&routes, asked(path)), Found::Route(1, _)), "{path}");
         }
     }
 }

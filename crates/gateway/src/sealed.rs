@@ -5,9 +5,10 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::{Body as HttpBody, Incoming};
+use hyper::body::Body as HttpBody;
 use sealway_proto::session::{Reply, SealBuffer};
-use sealway_runtime::http::{Body, Origin, discard, full, read_body};
+use sealway_proto::wire::header::X_CLIENT_ID;
+use sealway_runtime::http::{Body, Origin, RequestBody, discard, full, read_body};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::Authority;
 use sealway_sessions::Refusal;
@@ -26,9 +27,15 @@ pub(crate) async fn call(
     authority: &Authority,
     forward: &Forward,
     mut parts: Parts,
-    body: Incoming,
+    body: RequestBody,
+    is_trusted: bool,
     timing: &mut ServerTiming,
 ) -> Response<Body> {
+    let policy = &forward.policy;
+    if let Some(refused) = is_another_client(forward, &parts) {
+        discard(body).await;
+        return refused;
+    }
     if parts.method != Method::POST {
         discard(body).await;
         let mut response = plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
@@ -44,10 +51,8 @@ pub(crate) async fn call(
             return refusal.plain();
         }
     };
-    headers::unseal_request(&mut parts.headers, &forward.content_type);
-    let origin = parts.extensions.get::<Origin>().cloned();
-    let host = parts.uri.authority().map(|host| host.as_str().to_owned());
-    headers::to_upstream(&mut parts.headers, origin.as_ref(), host.as_deref());
+    headers::unseal_request(&mut parts.headers, &policy.content_type);
+    policy.headers.to_upstream(&mut parts, is_trusted);
     let (buffer, range) = opened.plaintext.into_parts();
     let request = Request::from_parts(parts, full(Bytes::from(buffer).slice(range)));
     let answer = async {
@@ -58,16 +63,31 @@ pub(crate) async fn call(
     let answer = answer.await;
     timing.lap("upstream");
     match answer {
-        Ok((head, body)) => sealed_answer(authority, &opened.reply, head, body, timing),
+        Ok((mut head, body)) => {
+            policy.headers.to_client(&mut head.headers);
+            sealed_answer(authority, &opened.reply, head, body, timing)
+        }
         Err(err) => upstream_failure(&err),
     }
+}
+
+/// The refusal of a client whose certificate names another client id than its request does.
+fn is_another_client(forward: &Forward, parts: &Parts) -> Option<Response<Body>> {
+    let field = forward.policy.client_id?;
+    let certificate = parts.extensions.get::<Origin>()?.certificate.as_ref()?;
+    let client_id = parts.headers.get(X_CLIENT_ID).and_then(|id| id.to_str().ok());
+    if client_id.is_some_and(|id| field.texts(certificate).contains(&id)) {
+        return None;
+    }
+    tracing::warn!(subject = certificate.subject, "refused: the client id is not the certificate's");
+    Some(plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"))
 }
 
 async fn open(
     authority: &Authority,
     forward: &Forward,
     parts: &Parts,
-    body: Incoming,
+    body: RequestBody,
     timing: &mut ServerTiming,
 ) -> Result<sealway_proto::session::Opened, Refusal> {
     let wire_headers = HttpHeaders(&parts.headers);
@@ -79,7 +99,7 @@ async fn open(
             return Err(refusal);
         }
     };
-    let body = read_body(body, pending.body_max(forward.sealed_body_max), authority.body_deadline()).await?;
+    let body = read_body(body, pending.body_max(forward.policy.sealed_body_max), authority.body_deadline()).await?;
     authority.open(pending, body, timing).await
 }
 
@@ -87,7 +107,7 @@ async fn open(
 async fn collect(mut body: Body, forward: &Forward) -> Result<SealBuffer, UpstreamError> {
     let len = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let too_long = || UpstreamError::Unreachable("its answer is longer than a sealed body may be".into());
-    if len > forward.sealed_body_max {
+    if len > forward.policy.sealed_body_max {
         return Err(too_long());
     }
     let mut buffer = SealBuffer::with_capacity(len);
@@ -95,7 +115,7 @@ async fn collect(mut body: Body, forward: &Forward) -> Result<SealBuffer, Upstre
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|err| UpstreamError::Unreachable(format!("its answer broke off: {err}")))?;
             let Some(data) = frame.data_ref() else { continue };
-            if buffer.len() + data.len() > forward.sealed_body_max {
+            if buffer.len() + data.len() > forward.policy.sealed_body_max {
                 return Err(too_long());
             }
             buffer.extend(data);

@@ -111,7 +111,7 @@ impl Upstream {
         parts.path_and_query = Some(path);
         *request.uri_mut() = Uri::from_parts(parts).map_err(|err| UpstreamError::Unreachable(err.to_string()))?;
         let answer = tokio::time::timeout(self.response_time(), self.client.request(request)).await;
-        let limits = StreamLimits { len_max: u64::MAX, idle: Duration::from_millis(self.limits.idle_ms) };
+        let limits = StreamLimits { len_max: u64::MAX, idle: Duration::from_millis(self.limits.idle_ms), time: None };
         match answer {
             Err(_) => Err(UpstreamError::TooSlow),
             Ok(Ok(response)) => Ok(response.map(|body| bounded(body, limits))),

@@ -11,3 +11,4 @@ pub mod listener;
 pub mod shutdown;
 pub mod telemetry;
 pub mod timing;
+pub mod tls;

@@ -1,16 +1,18 @@
 //! Logs on standard error (text or JSON), metrics for Prometheus, traces by OTLP. Traces are off unless an endpoint is
 //! configured.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use opentelemetry::trace::TracerProvider;
+use opentelemetry::trace::{TraceContextExt, TracerProvider};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde::{Deserialize, Serialize};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -165,6 +167,20 @@ impl HttpClient for OnRuntime {
         let client = self.client.clone();
         self.runtime.spawn(async move { client.send_bytes(request).await }).await?
     }
+}
+
+/// A `traceparent` (W3C Trace Context) for a request that is sent on now: of the span that is recorded, or a new one that
+/// says that nothing is.
+pub fn traceparent() -> String {
+    let context = tracing::Span::current().context();
+    let span = context.span().span_context().clone();
+    if span.is_valid() {
+        let flags = span.trace_flags().to_u8();
+        return format!("00-{}-{}-{flags:02x}", span.trace_id(), span.span_id());
+    }
+    // Ids have to differ, not to be secret. Zero is no id.
+    let random = || RandomState::new().hash_one(0_u8) | 1;
+    format!("00-{:016x}{:016x}-{:016x}-00", random(), random(), random())
 }
 
 /// The process's metrics, in Prometheus' text format when rendered.

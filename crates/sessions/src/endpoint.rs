@@ -29,7 +29,8 @@ where
 {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
-    let peer = parts.extensions.get::<Origin>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |origin| origin.peer.ip());
+    let peer =
+        parts.extensions.get::<Origin>().and_then(|origin| origin.client).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let family = match path {
         "/session/init" => Some(Family::Session),
         "/session/init/anon" => Some(Family::Anonymous),

@@ -121,6 +121,7 @@ pub(crate) fn demo(port: u16, folder: &Path) -> anyhow::Result<ServeConfig> {
 pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<ServeConfig> {
     let mut problems = Problems::default();
     let sections = RawGateway {
+        file,
         listeners: &raw.listeners,
         routes: &raw.routes,
         upstreams: &raw.upstreams,
@@ -244,7 +245,7 @@ limits: { connections_max: 0 }
             "routes[0].match",
             "routes[0].upstream",
             "routes[1].match.listener",
-            "routes[1]: ",
+            "routes[1].sealed",
             "routes[2]: ",
             "upstreams.store.servers[0]",
             "sessions.store",

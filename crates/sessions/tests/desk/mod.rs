@@ -9,7 +9,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use sealway_proto::wire::base64;
 use sealway_runtime::clock::ManualClock;
-use sealway_runtime::http::{Body, Origin};
+use sealway_runtime::http::{Body, Origin, Peer};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::admin::Admin;
 use sealway_sessions::store::{Memory, MemoryLimits, Store};
@@ -117,7 +117,8 @@ impl Call {
         for (name, value) in self.headers {
             request = request.header(name, value);
         }
-        let origin = Origin { listener: "test".into(), peer: (self.peer, 50_000).into() };
+        let peer = Peer::Ip((self.peer, 50_000).into());
+        let origin = Origin { listener: "test".into(), peer, client: peer.ip(), is_tls: false, certificate: None };
         request.extension(origin).body(Full::new(self.body.into())).unwrap()
     }
 }

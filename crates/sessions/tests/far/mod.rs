@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Request, Uri};
-use hyper::body::Incoming;
+
 use hyper::service::service_fn;
 use sealway_runtime::clock::ManualClock;
-use sealway_runtime::http::{HttpLimits, serve};
+use sealway_runtime::http::{HttpLimits, RequestBody, serve};
 use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::peer::PeerSecret;
@@ -52,7 +52,7 @@ impl Far {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked = authority.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
+        let service = service_fn(move |request: Request<RequestBody>| {
             let authority = asked.clone();
             async move {
                 let mut timing = ServerTiming::start();

@@ -1,17 +1,13 @@
-//! HTTP/1.1 and HTTP/2 with prior knowledge (h2c) on one listener, with a bound on everything, and a graceful end.
+//! Accepting connections and telling protocols apart, with a bound on everything, and a graceful end.
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http::header::{CONNECTION, HeaderValue};
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::Service;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,100 +16,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use super::{Body, BodyError, HttpLimits, Origin, Peer, RequestBody};
 use crate::listener::accept;
 use crate::shutdown::Shutdown;
-
-/// Why a body broke off.
-pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
-
-/// The body of every answer.
-pub type Body = UnsyncBoxBody<Bytes, BodyError>;
-
-/// A body that is all there.
-pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
-}
-
-/// Why a request's body could not be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BodyRefusal {
-    /// Longer than its bound.
-    #[error("body is over its bound")]
-    TooLarge,
-    /// Not there within its time.
-    #[error("body came too slowly")]
-    TooSlow,
-    /// The connection broke, or the framing is wrong.
-    #[error("body broke off")]
-    Broken,
-}
-
-/// How much memory is taken on the strength of an announced length alone.
-const ANNOUNCED_MAX: usize = 128 * 1024;
-
-/// How much of a refused body is read and thrown away, so that the client, still sending, gets to read its answer.
-const DISCARD_MAX: u64 = 16 * 1024 * 1024;
-const DISCARD_TIME: Duration = Duration::from_secs(5);
-
-/// Reads a whole body of at most `len_max` bytes within `time`.
-///
-/// # Errors
-/// [`BodyRefusal`]; what was too large has been thrown away, within bounds.
-pub async fn read_body<B>(mut body: B, len_max: usize, time: Duration) -> Result<Vec<u8>, BodyRefusal>
-where
-    B: hyper::body::Body + Unpin,
-{
-    if body.size_hint().lower() > len_max as u64 {
-        discard(body).await;
-        return Err(BodyRefusal::TooLarge);
-    }
-    // A length that is only announced is not memory yet.
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut bytes = Vec::with_capacity(announced.min(ANNOUNCED_MAX));
-    let read = async {
-        while let Some(frame) = body.frame().await {
-            let Ok(mut data) = frame.map_err(|_| BodyRefusal::Broken)?.into_data() else { continue };
-            if bytes.len() + data.remaining() > len_max {
-                return Err(BodyRefusal::TooLarge);
-            }
-            while data.has_remaining() {
-                let chunk = data.chunk();
-                bytes.extend_from_slice(chunk);
-                let len = chunk.len();
-                data.advance(len);
-            }
-        }
-        Ok(())
-    };
-    match tokio::time::timeout(time, read).await {
-        Ok(Ok(())) => Ok(bytes),
-        Ok(Err(BodyRefusal::TooLarge)) => {
-            discard(body).await;
-            Err(BodyRefusal::TooLarge)
-        }
-        Ok(Err(refusal)) => Err(refusal),
-        Err(_) => Err(BodyRefusal::TooSlow),
-    }
-}
-
-/// Reads and throws away what a client still sends, within bounds.
-pub async fn discard<B>(mut body: B)
-where
-    B: hyper::body::Body + Unpin,
-{
-    if body.is_end_stream() || body.size_hint().lower() > DISCARD_MAX {
-        return;
-    }
-    let read = async {
-        let mut left = DISCARD_MAX;
-        while let Some(Ok(frame)) = body.frame().await {
-            let len = frame.data_ref().map_or(0, |data| data.remaining() as u64);
-            let Some(rest) = left.checked_sub(len) else { return };
-            left = rest;
-        }
-    };
-    let _ = tokio::time::timeout(DISCARD_TIME, read).await;
-}
 
 /// How a client begins HTTP/2 without being asked to (RFC 9113 section 3.3).
 ///
@@ -126,43 +31,10 @@ const IDLE_GRACE: Duration = Duration::from_millis(250);
 const OVERLOADED: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// Bounds on connections.
-#[derive(Clone, Copy, Debug)]
-pub struct HttpLimits {
-    /// Connections at once on a listener; over that a 503 is sent and the connection closed.
-    pub connections_max: usize,
-    /// The request line and headers together, in bytes.
-    pub header_bytes_max: usize,
-    /// How long a connection may take for the head of a request, and how long it may stay idle between two.
-    pub header_timeout: Duration,
-    /// HTTP/2 streams at once on a connection.
-    pub streams_max: u32,
-}
-
-impl Default for HttpLimits {
-    fn default() -> Self {
-        HttpLimits {
-            connections_max: 10_000,
-            header_bytes_max: 32 * 1024,
-            header_timeout: Duration::from_secs(30),
-            streams_max: 256,
-        }
-    }
-}
-
-/// Where a request came in, as a request extension.
-#[derive(Clone, Debug)]
-pub struct Origin {
-    /// The listener's name in the configuration.
-    pub listener: Arc<str>,
-    /// The other end.
-    pub peer: SocketAddr,
-}
-
 /// Serves one listener until stopping begins. Each connection is a task that draining waits for.
 pub async fn serve<S>(listener: TcpListener, name: Arc<str>, service: S, limits: HttpLimits, shutdown: Shutdown)
 where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
 {
     let permits = Arc::new(Semaphore::new(limits.connections_max));
@@ -184,7 +56,8 @@ where
             shutdown.spawn(refuse(stream));
             continue;
         };
-        let origin = Origin { listener: name.clone(), peer };
+        let peer = Peer::Ip(peer);
+        let origin = Origin { listener: name.clone(), peer, client: peer.ip(), is_tls: false, certificate: None };
         let (service, stop) = (service.clone(), shutdown.clone());
         shutdown.spawn(async move {
             tokio::select! {
@@ -210,7 +83,7 @@ async fn connection<S>(
     shutdown: &Shutdown,
 ) -> Result<(), BodyError>
 where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
 {
     let is_h2 = tokio::select! {
@@ -219,7 +92,8 @@ where
         () = idle_grace(shutdown) => return Ok(()),
     };
     let stop = shutdown.clone();
-    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(RequestBody::from);
         request.extensions_mut().insert(origin.clone());
         let answer = service.call(request);
         let stop = stop.clone();

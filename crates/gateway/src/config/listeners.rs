@@ -1,0 +1,214 @@
+//! `listeners:` of the configuration.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sealway_runtime::config::{Problems, relative_to};
+use sealway_runtime::listener::parse_address;
+use sealway_runtime::tls::{AllowPattern, ClientAuth, Secret, ServerFiles};
+use serde::{Deserialize, Serialize};
+
+use super::OneOrMany;
+use crate::policy::TrustedProxies;
+
+/// What an address on a Unix socket begins with.
+const UNIX: &str = "unix:";
+/// Longest path of a Unix socket, in bytes (the kernel's bound, without its final zero).
+const UNIX_PATH_MAX: usize = 107;
+
+/// An entry of `listeners:` as written.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawListener {
+    name: Option<String>,
+    address: String,
+    tls: Option<RawTls>,
+    trusted_proxies: Option<OneOrMany>,
+    reuse_port: Option<bool>,
+    /// What errors name instead of the path in the configuration: a flag.
+    #[serde(skip)]
+    setting: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawTls {
+    cert: String,
+    key: Option<String>,
+    password_file: Option<String>,
+    client_ca: Option<OneOrMany>,
+    client_auth: Option<RawClientAuth>,
+    crl: Option<OneOrMany>,
+    allow: Option<OneOrMany>,
+    ocsp: Option<String>,
+    min_version: Option<MinVersion>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum RawClientAuth {
+    Required,
+    Optional,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+enum MinVersion {
+    #[serde(rename = "1.2")]
+    Tls12,
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+impl RawListener {
+    /// Listens on another port.
+    pub fn set_port(&mut self, port: u16) {
+        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
+        self.address = format!("{host}:{port}");
+    }
+
+    /// Names the flag that the address came from.
+    pub fn set_setting(&mut self, setting: &str) {
+        self.setting = Some(setting.to_owned());
+    }
+}
+
+/// Where a listener is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// TCP: the address, or both loopbacks.
+    Tcp(Vec<SocketAddr>),
+    /// A Unix socket's path.
+    Unix(PathBuf),
+}
+
+impl Place {
+    /// Reads `IP:PORT`, `localhost:PORT` or `unix:PATH`, which is relative to the folder of `file`.
+    ///
+    /// # Errors
+    /// A sentence that says what is expected.
+    pub fn parse(text: &str, file: Option<&Path>) -> Result<Self, String> {
+        let Some(path) = text.strip_prefix(UNIX) else { return parse_address(text).map(Place::Tcp) };
+        if path.is_empty() || path.len() > UNIX_PATH_MAX {
+            return Err(format!("\"{text}\": a Unix socket's path has 1 to {UNIX_PATH_MAX} bytes"));
+        }
+        Ok(Place::Unix(relative_to(file, path)))
+    }
+
+    /// Whether both cannot be bound at once. Port 0 is never taken.
+    fn collides(&self, other: &Place) -> bool {
+        match (self, other) {
+            (Place::Tcp(mine), Place::Tcp(theirs)) => {
+                mine.iter().any(|address| address.port() != 0 && theirs.contains(address))
+            }
+            (Place::Unix(mine), Place::Unix(theirs)) => mine == theirs,
+            _ => false,
+        }
+    }
+}
+
+/// A listener, checked.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Its name, or its place.
+    pub name: Arc<str>,
+    /// Its path in the configuration, for errors.
+    pub setting: String,
+    /// Where it listens.
+    pub place: Place,
+    /// What it presents and asks for; none in plain.
+    pub tls: Option<ServerFiles>,
+    /// Whose word on where a request came from counts.
+    pub trusted: TrustedProxies,
+    /// Whether another process may listen on the same address (`SO_REUSEPORT`).
+    pub reuse_port: bool,
+}
+
+/// Checks them; `file` is the configuration's own path.
+pub(super) fn resolve(raw: &[RawListener], file: Option<&Path>, problems: &mut Problems) -> Vec<Listener> {
+    if raw.is_empty() {
+        problems.add("listeners", "expected at least one listener");
+    }
+    let mut listeners: Vec<Listener> = Vec::new();
+    for (index, listener) in raw.iter().enumerate() {
+        let setting = format!("listeners[{index}]");
+        let name: Arc<str> = listener.name.clone().unwrap_or_else(|| setting.clone()).into();
+        let path = format!("{setting}.address");
+        let place = problems.take(&path, Place::parse(&listener.address, file)).unwrap_or(Place::Tcp(Vec::new()));
+        for other in &listeners {
+            if other.name == name {
+                problems.add(format!("{setting}.name"), format!("\"{name}\" stands twice"));
+            }
+            if place.collides(&other.place) {
+                problems.add(&path, format!("{} is also {}", listener.address, other.setting));
+            }
+        }
+        if listener.reuse_port.is_some() && matches!(place, Place::Unix(_)) {
+            problems.add(format!("{setting}.reuse_port"), "a Unix socket has no port");
+        }
+        listeners.push(Listener {
+            name,
+            tls: listener.tls.as_ref().map(|tls| tls.resolve(&format!("{setting}.tls"), file, problems)),
+            trusted: resolve_trusted(&setting, listener, problems),
+            reuse_port: listener.reuse_port.unwrap_or(false),
+            setting: listener.setting.clone().unwrap_or(path),
+            place,
+        });
+    }
+    listeners
+}
+
+fn resolve_trusted(setting: &str, listener: &RawListener, problems: &mut Problems) -> TrustedProxies {
+    let mut trusted = TrustedProxies::default();
+    for text in OneOrMany::list(listener.trusted_proxies.as_ref()) {
+        let network = text.parse().or_else(|_| text.parse().map(|address: std::net::IpAddr| address.into()));
+        match network {
+            _ if text == UNIX => trusted.unix = true,
+            Ok(network) => trusted.networks.push(network),
+            Err(_) => problems.add(
+                format!("{setting}.trusted_proxies"),
+                format!("\"{text}\" is no network, such as 10.0.0.0/8, 2001:db8::/32, 192.0.2.7 or unix:"),
+            ),
+        }
+    }
+    trusted
+}
+
+impl RawTls {
+    fn resolve(&self, at: &str, file: Option<&Path>, problems: &mut Problems) -> ServerFiles {
+        let path = |text: &String| relative_to(file, text);
+        let paths = |list: &Option<OneOrMany>| OneOrMany::list(list.as_ref()).iter().map(path).collect::<Vec<_>>();
+        let client_ca = paths(&self.client_ca);
+        let client_auth = match (client_ca.is_empty(), self.client_auth) {
+            (true, None) => ClientAuth::None,
+            (true, Some(_)) => {
+                problems.add(format!("{at}.client_auth"), "there is no client_ca to verify clients by");
+                ClientAuth::None
+            }
+            (false, Some(RawClientAuth::Optional)) => ClientAuth::Optional,
+            (false, _) => ClientAuth::Required,
+        };
+        for (name, list) in [("crl", &self.crl), ("allow", &self.allow)] {
+            if client_ca.is_empty() && list.is_some() {
+                problems.add(format!("{at}.{name}"), "there is no client_ca to verify clients by");
+            }
+        }
+        let patterns = OneOrMany::list(self.allow.as_ref());
+        let allow = patterns
+            .iter()
+            .enumerate()
+            .filter_map(|(index, text)| problems.take(format!("{at}.allow[{index}]"), AllowPattern::parse(text)));
+        ServerFiles {
+            cert: path(&self.cert),
+            key: self.key.as_ref().map(path),
+            password_file: self.password_file.as_ref().map(path),
+            password: None::<Secret>,
+            client_ca,
+            client_auth,
+            allow: allow.collect(),
+            crl: paths(&self.crl),
+            ocsp: self.ocsp.as_ref().map(path),
+            tls13_only: self.min_version == Some(MinVersion::Tls13),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `listeners:`, `routes:`, `upstreams:`, `cors:` and `limits:` of the configuration: as written, then checked.
+
+mod limits;
+mod listeners;
+mod routes;
+mod upstreams;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealway_proto::crypto::Provider;
+use sealway_runtime::clock::Clock;
+use sealway_runtime::config::Problems;
+use sealway_runtime::http::HttpLimits;
+use sealway_sessions::Authority;
+use serde::{Deserialize, Serialize};
+
+use self::limits::Limits;
+pub use self::limits::{RawLimits, RequestLimits};
+pub use self::listeners::{Listener, Place, RawListener};
+pub use self::routes::RawRoute;
+use self::routes::{CheckedAction, CheckedRoute};
+use self::upstreams::CheckedTarget;
+pub use self::upstreams::RawUpstream;
+use crate::cors::Cors;
+use crate::demo::DemoService;
+use crate::gateway::Gateway;
+use crate::route::{Action, Forward, Route};
+use crate::upstream::{Target, Upstream, UpstreamLimits};
+
+/// One text, or several.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    fn list(value: Option<&Self>) -> Vec<String> {
+        match value {
+            None => Vec::new(),
+            Some(OneOrMany::One(one)) => vec![one.clone()],
+            Some(OneOrMany::Many(many)) => many.clone(),
+        }
+    }
+}
+
+/// `cors:` as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawCors {
+    origins: Option<Vec<String>>,
+    max_age_sec: Option<u32>,
+}
+
+/// The sections together, as written.
+#[derive(Clone, Copy, Debug)]
+pub struct RawGateway<'a> {
+    /// The configuration's own path: files are relative to its folder.
+    pub file: Option<&'a Path>,
+    /// `listeners:`
+    pub listeners: &'a [RawListener],
+    /// `routes:`
+    pub routes: &'a [RawRoute],
+    /// `upstreams:`
+    pub upstreams: &'a BTreeMap<String, RawUpstream>,
+    /// `cors:`
+    pub cors: &'a RawCors,
+    /// `limits:`
+    pub limits: &'a RawLimits,
+}
+
+/// Checked.
+#[derive(Clone, Debug)]
+pub struct GatewayConfig {
+    /// Where to listen.
+    pub listeners: Vec<Listener>,
+    /// Bounds on connections.
+    pub http: HttpLimits,
+    /// How long draining may take.
+    pub drain: Duration,
+    /// How long before draining everything is still served, while `/ready` says that this process is stopping.
+    pub stop_delay: Duration,
+    limits: RequestLimits,
+    cors: Cors,
+    upstreams: BTreeMap<String, (CheckedTarget, UpstreamLimits)>,
+    routes: Vec<CheckedRoute>,
+}
+
+/// Checks the sections.
+pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
+    let listeners = listeners::resolve(raw.listeners, raw.file, problems);
+    let upstreams = upstreams::resolve(raw.upstreams, problems);
+    if raw.routes.is_empty() {
+        problems.add("routes", "expected at least one route");
+    }
+    let routes = raw.routes.iter().enumerate();
+    let routes = routes
+        .filter_map(|(index, route)| routes::resolve(index, route, &listeners, raw.upstreams, problems))
+        .collect();
+    let cors = Cors::new(raw.cors.origins.as_deref().unwrap_or_default(), raw.cors.max_age_sec.unwrap_or(600));
+    let cors = match cors {
+        Ok(cors) => cors,
+        Err((index, why)) => {
+            problems.add(format!("cors.origins[{index}]"), why);
+            Cors::default()
+        }
+    };
+    let Limits { http, request, drain, stop_delay } = limits::resolve(raw.limits, problems);
+    GatewayConfig { listeners, http, drain, stop_delay, limits: request, cors, upstreams, routes }
+}
+
+impl GatewayConfig {
+    /// Sets up upstreams and routes.
+    pub fn start(&self, authority: Arc<Authority>, provider: &'static dyn Provider, clock: &Arc<dyn Clock>) -> Gateway {
+        let upstreams: BTreeMap<&str, Arc<Upstream>> = self
+            .upstreams
+            .iter()
+            .map(|(name, (target, limits))| {
+                let target = match target {
+                    CheckedTarget::Http(authority) => Target::Http(authority.clone()),
+                    CheckedTarget::Demo => Target::Demo(DemoService::new(provider, clock.clone())),
+                };
+                (name.as_str(), Arc::new(Upstream::new(target, *limits)))
+            })
+            .collect();
+        let routes = self.routes.iter().enumerate().filter_map(|(index, route)| {
+            let action = match &route.action {
+                CheckedAction::Sessions => Action::Sessions,
+                CheckedAction::Standalone(standalone) => Action::Standalone(*standalone),
+                CheckedAction::Forward(upstream, policy) => Action::Forward(Forward {
+                    upstream: upstreams.get(upstream.as_str())?.clone(),
+                    policy: policy.clone(),
+                }),
+            };
+            Some(Route { name: format!("routes[{index}]"), matcher: route.matcher.clone(), delay: route.delay, action })
+        });
+        let trusted = self.listeners.iter().map(|listener| (listener.name.clone(), listener.trusted.clone())).collect();
+        Gateway::new(authority, routes.collect(), self.cors.clone(), self.limits, trusted)
+    }
+}

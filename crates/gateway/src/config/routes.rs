@@ -1,0 +1,264 @@
+//! `routes:` of the configuration.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use sealway_runtime::config::Problems;
+use serde::{Deserialize, Serialize};
+
+use super::listeners::Listener;
+use super::{OneOrMany, RawUpstream};
+use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
+use crate::route::{ForwardPolicy, Matcher, Sealed};
+use crate::standalone::Standalone;
+
+/// Largest `sealed_body_max`.
+pub(super) const SEALED_BODY_MAX: usize = 64 * 1024 * 1024;
+/// Longest `delay_ms`.
+const DELAY_MS_MAX: u64 = 600_000;
+
+/// An entry of `routes:` as written.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawRoute {
+    #[serde(rename = "match")]
+    matcher: RawMatch,
+    sessions: Option<RawEmpty>,
+    standalone: Option<Standalone>,
+    upstream: Option<String>,
+    delay_ms: Option<u64>,
+    sealed: Option<Sealed>,
+    content_type: Option<String>,
+    sealed_body_max: Option<usize>,
+    body_max: Option<u64>,
+    request_headers: Option<RawHeaderRules>,
+    response_headers: Option<RawHeaderRules>,
+    forwarded: Option<bool>,
+    preserve_host: Option<bool>,
+    client_identity: Option<BTreeMap<String, CertificateField>>,
+    client_id_from: Option<CertificateField>,
+    pass_connection_close: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawMatch {
+    listener: Option<OneOrMany>,
+    host: Option<OneOrMany>,
+    path: Option<OneOrMany>,
+    path_prefix: Option<OneOrMany>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawEmpty {}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawHeaderRules {
+    set: Option<BTreeMap<String, String>>,
+    remove: Option<Vec<String>>,
+}
+
+/// A route, checked.
+#[derive(Clone, Debug)]
+pub(super) struct CheckedRoute {
+    pub(super) matcher: Matcher,
+    pub(super) delay: Duration,
+    pub(super) action: CheckedAction,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum CheckedAction {
+    Sessions,
+    Standalone(Standalone),
+    /// The upstream's name.
+    Forward(String, ForwardPolicy),
+}
+
+/// Checks `routes[index]`; `None` when it says nothing that can be done.
+pub(super) fn resolve(
+    index: usize,
+    raw: &RawRoute,
+    listeners: &[Listener],
+    upstreams: &BTreeMap<String, RawUpstream>,
+    problems: &mut Problems,
+) -> Option<CheckedRoute> {
+    let at = format!("routes[{index}]");
+    let matcher = resolve_matcher(&at, &raw.matcher, listeners, problems);
+    let delay = problems.bounded(&format!("{at}.delay_ms"), raw.delay_ms, 0, 0..=DELAY_MS_MAX);
+    let action = match (&raw.sessions, raw.standalone, &raw.upstream) {
+        (Some(_), None, None) => Some(CheckedAction::Sessions),
+        (None, Some(standalone), None) => Some(CheckedAction::Standalone(standalone)),
+        (None, None, Some(upstream)) => {
+            if !upstreams.contains_key(upstream) {
+                problems.add(format!("{at}.upstream"), format!("no upstream is named \"{upstream}\""));
+            }
+            Some(CheckedAction::Forward(upstream.clone(), resolve_forward(&at, raw, problems)))
+        }
+        _ => {
+            problems.add(&at, "expected one of: sessions: {}, an upstream, or standalone");
+            None
+        }
+    };
+    if raw.upstream.is_none() {
+        for name in raw.settings_of_upstreams() {
+            problems.add(format!("{at}.{name}"), "only a route with an upstream takes this");
+        }
+    }
+    Some(CheckedRoute { matcher, delay: Duration::from_millis(delay), action: action? })
+}
+
+impl RawRoute {
+    /// Settings that are given and mean nothing without an upstream.
+    fn settings_of_upstreams(&self) -> Vec<&'static str> {
+        let is_echo = self.standalone == Some(Standalone::Echo);
+        let given = [
+            ("sealed", self.sealed.is_some()),
+            ("content_type", self.content_type.is_some()),
+            ("sealed_body_max", self.sealed_body_max.is_some()),
+            ("body_max", self.body_max.is_some() && !is_echo),
+            ("request_headers", self.request_headers.is_some()),
+            ("response_headers", self.response_headers.is_some()),
+            ("forwarded", self.forwarded.is_some()),
+            ("preserve_host", self.preserve_host.is_some()),
+            ("client_identity", self.client_identity.is_some()),
+            ("client_id_from", self.client_id_from.is_some()),
+            ("pass_connection_close", self.pass_connection_close.is_some()),
+        ];
+        given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+    }
+}
+
+fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &mut Problems) -> Matcher {
+    let mut matcher = Matcher {
+        listeners: Vec::new(),
+        hosts: OneOrMany::list(raw.host.as_ref()),
+        paths: OneOrMany::list(raw.path.as_ref()),
+        path_prefixes: OneOrMany::list(raw.path_prefix.as_ref()),
+    };
+    for path in matcher.paths.iter().chain(&matcher.path_prefixes) {
+        if !path.starts_with('/') {
+            problems.add(format!("{at}.match"), format!("\"{path}\" does not begin with /"));
+        }
+    }
+    for host in &mut matcher.hosts {
+        let bare = host.strip_prefix("*.").unwrap_or(host);
+        if bare.is_empty() || !bare.bytes().all(|b| b.is_ascii_alphanumeric() || b".-[]:_".contains(&b)) {
+            problems.add(
+                format!("{at}.match.host"),
+                format!("\"{host}\" is no host, such as example.com or *.example.com"),
+            );
+        }
+        host.make_ascii_lowercase();
+    }
+    for name in OneOrMany::list(raw.listener.as_ref()) {
+        match listeners.iter().find(|listener| *listener.name == *name) {
+            Some(listener) => matcher.listeners.push(listener.name.clone()),
+            None => problems.add(format!("{at}.match.listener"), format!("no listener is named \"{name}\"")),
+        }
+    }
+    matcher
+}
+
+fn resolve_forward(at: &str, raw: &RawRoute, problems: &mut Problems) -> ForwardPolicy {
+    let all = ForwardPolicy::default();
+    let content_type = raw.content_type.as_deref().map_or(Ok(all.content_type.clone()), HeaderValue::from_str);
+    let content_type = problems.take(format!("{at}.content_type"), content_type.map_err(|_| "not a media type"));
+    let defaults = all.headers;
+    let identity = match &raw.client_identity {
+        None => defaults.identity,
+        Some(identity) => {
+            let path = format!("{at}.client_identity");
+            identity.iter().filter_map(|(name, field)| Some((header_name(&path, name, problems)?, *field))).collect()
+        }
+    };
+    if let Some(CertificateField::Certificate | CertificateField::Chain) = raw.client_id_from {
+        problems
+            .add(format!("{at}.client_id_from"), "expected a name in the certificate, such as common_name, dns or uri");
+    }
+    if raw.client_id_from.is_some() && raw.sealed.unwrap_or_default() == Sealed::Off {
+        problems.add(format!("{at}.client_id_from"), "a request that is not sealed has no client id");
+    }
+    ForwardPolicy {
+        sealed: raw.sealed.unwrap_or_default(),
+        content_type: content_type.unwrap_or(all.content_type),
+        sealed_body_max: problems.bounded(
+            &format!("{at}.sealed_body_max"),
+            raw.sealed_body_max,
+            all.sealed_body_max,
+            28..=SEALED_BODY_MAX,
+        ),
+        body_max: raw.body_max.unwrap_or(all.body_max),
+        headers: HeaderPolicy {
+            forwarded: raw.forwarded.unwrap_or(defaults.forwarded),
+            preserve_host: raw.preserve_host.unwrap_or(defaults.preserve_host),
+            identity,
+            request: resolve_rules(&format!("{at}.request_headers"), raw.request_headers.as_ref(), problems),
+            response: resolve_rules(&format!("{at}.response_headers"), raw.response_headers.as_ref(), problems),
+        },
+        client_id: raw.client_id_from,
+        pass_connection_close: raw.pass_connection_close.unwrap_or(false),
+    }
+}
+
+fn resolve_rules(at: &str, raw: Option<&RawHeaderRules>, problems: &mut Problems) -> HeaderRules {
+    let Some(raw) = raw else { return HeaderRules::default() };
+    let mut rules = HeaderRules::default();
+    for (name, value) in raw.set.iter().flatten() {
+        let path = format!("{at}.set.{name}");
+        let value = problems.take(&path, with_variables(value, |name| std::env::var(name).ok()));
+        let value = value.and_then(|value| {
+            let value = HeaderValue::try_from(value).map_err(|_| "a header's value has no control characters");
+            problems.take(&path, value)
+        });
+        if let (Some(name), Some(value)) = (header_name(&path, name, problems), value) {
+            rules.set.push((name, value));
+        }
+    }
+    for name in raw.remove.iter().flatten() {
+        rules.remove.extend(header_name(&format!("{at}.remove"), name, problems));
+    }
+    rules
+}
+
+/// A header that rules may speak of: what frames a message, or belongs to one hop, is not theirs.
+fn header_name(at: &str, name: &str, problems: &mut Problems) -> Option<HeaderName> {
+    const OF_FRAMING: [&str; 7] =
+        ["connection", "content-length", "host", "keep-alive", "te", "transfer-encoding", "upgrade"];
+    let parsed = problems.take(at, HeaderName::try_from(name).map_err(|_| format!("\"{name}\" is no header name")))?;
+    if OF_FRAMING.contains(&parsed.as_str()) {
+        problems.add(at, format!("{name} is the gateway's own (for Host: preserve_host)"));
+        return None;
+    }
+    Some(parsed)
+}
+
+/// Puts environment variables in the place of `${NAME}`.
+fn with_variables(text: &str, var: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, tail) = after.split_once('}').ok_or("a ${ without its }")?;
+        out.push_str(before);
+        out.push_str(&var(name).ok_or_else(|| format!("the environment has no {name}"))?);
+        rest = tail;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_put_in_and_a_missing_one_is_named() {
+        let var = |name: &str| (name == "A").then(|| "1".to_owned());
+        assert_eq!(with_variables("x${A}y${A}", var).unwrap(), "x1y1");
+        assert!(with_variables("${B}", var).unwrap_err().contains('B'));
+        assert!(with_variables("${A", var).is_err());
+        assert_eq!(with_variables("$A }", var).unwrap(), "$A }");
+    }
+}

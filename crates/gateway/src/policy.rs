@@ -1,0 +1,326 @@
+//! What a route does to headers on their way to the service and back: where a request came from, who the client is, and
+//! the rules of the configuration.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use ipnet::IpNet;
+use sealway_runtime::http::{Origin, Peer};
+use sealway_runtime::telemetry;
+use sealway_runtime::tls::PeerCertificate;
+
+use crate::headers::{remove_hop_by_hop, remove_where};
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// What says where a request came from; a stranger may say none of it.
+static OF_ORIGIN: [HeaderName; 7] =
+    [X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_HOST, header::FORWARDED, header::VIA, TRACEPARENT, TRACESTATE];
+
+/// What says who the client is, by RFC 9440; always the gateway's to say.
+static OF_IDENTITY: [HeaderName; 2] =
+    [HeaderName::from_static("client-cert"), HeaderName::from_static("client-cert-chain")];
+
+/// Headers that are set, and headers that are taken out.
+#[derive(Clone, Debug, Default)]
+pub struct HeaderRules {
+    /// In the place of any that are there.
+    pub set: Vec<(HeaderName, HeaderValue)>,
+    /// Taken out first.
+    pub remove: Vec<HeaderName>,
+}
+
+impl HeaderRules {
+    /// Applies them.
+    pub(crate) fn apply(&self, headers: &mut HeaderMap) {
+        if !self.remove.is_empty() {
+            remove_where(headers, |name| self.remove.contains(name));
+        }
+        for (name, value) in &self.set {
+            headers.insert(name, value.clone());
+        }
+    }
+}
+
+/// A part of a client's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CertificateField {
+    /// The certificate itself, a byte sequence as `Client-Cert` of RFC 9440 has it.
+    Certificate,
+    /// The certificates above it, as `Client-Cert-Chain` of RFC 9440 has them.
+    Chain,
+    /// Subject (RFC 4514).
+    Subject,
+    /// The common name.
+    CommonName,
+    /// DNS names, separated by commas.
+    Dns,
+    /// URIs, separated by commas.
+    Uri,
+    /// Serial number, hexadecimal.
+    Serial,
+    /// Issuer (RFC 4514).
+    Issuer,
+    /// SHA-256 of the certificate, hexadecimal.
+    Sha256,
+}
+
+impl CertificateField {
+    /// The field as a header says it; none if the certificate has none, or one that no header can carry.
+    fn header(self, certificate: &PeerCertificate) -> Option<HeaderValue> {
+        let sequence = |der: &[u8]| format!(":{}:", STANDARD.encode(der));
+        let text = match self {
+            CertificateField::Certificate => sequence(certificate.chain.first()?),
+            CertificateField::Chain => {
+                let chain: Vec<String> = certificate.chain.iter().skip(1).map(|der| sequence(der)).collect();
+                chain.join(", ")
+            }
+            field => field.texts(certificate).join(","),
+        };
+        if text.is_empty() { None } else { HeaderValue::try_from(text).ok() }
+    }
+
+    /// The field's values.
+    pub(crate) fn texts(self, certificate: &PeerCertificate) -> Vec<&str> {
+        match self {
+            CertificateField::Certificate | CertificateField::Chain => Vec::new(),
+            CertificateField::Subject => vec![&certificate.subject],
+            CertificateField::CommonName => certificate.common_name.iter().map(String::as_str).collect(),
+            CertificateField::Dns => certificate.dns.iter().map(String::as_str).collect(),
+            CertificateField::Uri => certificate.uris.iter().map(String::as_str).collect(),
+            CertificateField::Serial => vec![&certificate.serial],
+            CertificateField::Issuer => vec![&certificate.issuer],
+            CertificateField::Sha256 => vec![&certificate.sha256],
+        }
+    }
+}
+
+/// What a route does to headers.
+#[derive(Clone, Debug)]
+pub struct HeaderPolicy {
+    /// Whether the service is told where a request came from.
+    pub forwarded: bool,
+    /// Whether the service sees the client's `Host` instead of its own.
+    pub preserve_host: bool,
+    /// Headers that tell who the client is. A client's own are taken out, whether it has a certificate or not.
+    pub identity: Vec<(HeaderName, CertificateField)>,
+    /// Rules for requests.
+    pub request: HeaderRules,
+    /// Rules for answers.
+    pub response: HeaderRules,
+}
+
+impl Default for HeaderPolicy {
+    fn default() -> Self {
+        HeaderPolicy {
+            forwarded: true,
+            preserve_host: false,
+            identity: vec![(HeaderName::from_static("x-client-cert"), CertificateField::Certificate)],
+            request: HeaderRules::default(),
+            response: HeaderRules::default(),
+        }
+    }
+}
+
+impl HeaderPolicy {
+    /// Makes a request's headers fit for the service. Without `preserve_host` `Host` is left to the upstream, which has its
+    /// own. What a peer says of where a request came from counts if it `is_trusted`.
+    pub(crate) fn to_upstream(&self, parts: &mut Parts, is_trusted: bool) {
+        let headers = &mut parts.headers;
+        remove_hop_by_hop(headers);
+        let host = parts.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok());
+        let host = host.or_else(|| headers.get(header::HOST).cloned());
+        let is_identity = |name: &HeaderName| self.identity.iter().any(|(set, _)| set == name);
+        remove_where(headers, |name| {
+            name == header::HOST
+                || is_identity(name)
+                || OF_IDENTITY.contains(name)
+                || (!is_trusted && OF_ORIGIN.contains(name))
+        });
+        let Some(origin) = parts.extensions.get::<Origin>() else { return };
+        if self.forwarded {
+            add_origin(headers, origin, host.as_ref());
+        }
+        for (name, field) in &self.identity {
+            if let Some(value) = origin.certificate.as_ref().and_then(|certificate| field.header(certificate)) {
+                headers.insert(name, value);
+            }
+        }
+        if let Some(host) = host.filter(|_| self.preserve_host) {
+            headers.insert(header::HOST, host);
+        }
+        self.request.apply(headers);
+    }
+
+    /// Makes an answer's headers fit for the client.
+    pub(crate) fn to_client(&self, headers: &mut HeaderMap) {
+        remove_hop_by_hop(headers);
+        self.response.apply(headers);
+    }
+}
+
+/// Tells where a request came from: `Forwarded` (RFC 7239) and its forerunners, `Via` (RFC 9110 section 7.6.3), and a trace
+/// (W3C Trace Context). What a trusted peer has said stays before it.
+fn add_origin(headers: &mut HeaderMap, origin: &Origin, host: Option<&HeaderValue>) {
+    let protocol = if origin.is_tls { "https" } else { "http" };
+    let peer = origin.peer.ip();
+    let mut element = String::with_capacity(64);
+    match peer {
+        Some(IpAddr::V6(address)) => drop(write!(element, "for=\"[{address}]\"")),
+        Some(address) => drop(write!(element, "for={address}")),
+        None => element.push_str("for=unknown"),
+    }
+    if let Some(host) = host.and_then(|host| host.to_str().ok()) {
+        // A port, or brackets, need quotes; a host holds no quote of its own.
+        let _ = write!(element, ";host=\"{host}\"");
+    }
+    let _ = write!(element, ";proto={protocol}");
+    append(headers, header::FORWARDED, &element);
+    if let Some(peer) = peer {
+        append(headers, X_FORWARDED_FOR, &peer.to_string());
+    }
+    // These two tell of the client's own request: who came first said it.
+    if !headers.contains_key(X_FORWARDED_PROTO) {
+        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(protocol));
+    }
+    if let Some(host) = host.filter(|_| !headers.contains_key(X_FORWARDED_HOST)) {
+        headers.insert(X_FORWARDED_HOST, host.clone());
+    }
+    append(headers, header::VIA, "1.1 sealway");
+    if !headers.contains_key(TRACEPARENT)
+        && let Ok(value) = HeaderValue::try_from(telemetry::traceparent())
+    {
+        headers.insert(TRACEPARENT, value);
+    }
+}
+
+/// Adds an element to a list that may be there.
+fn append(headers: &mut HeaderMap, name: HeaderName, element: &str) {
+    let mut list = String::new();
+    for value in headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()) {
+        list.push_str(value);
+        list.push_str(", ");
+    }
+    list.push_str(element);
+    if let Ok(value) = HeaderValue::try_from(list) {
+        headers.insert(name, value);
+    }
+}
+
+/// Peers whose word on where a request came from counts.
+#[derive(Clone, Debug, Default)]
+pub struct TrustedProxies {
+    /// Networks of proxies.
+    pub networks: Vec<IpNet>,
+    /// Whether the Unix socket's other end is one.
+    pub unix: bool,
+}
+
+impl TrustedProxies {
+    /// Whether the connection's other end is one.
+    pub(crate) fn trusts(&self, peer: &Peer) -> bool {
+        match peer.ip() {
+            Some(address) => self.networks.iter().any(|network| network.contains(&address)),
+            None => self.unix,
+        }
+    }
+
+    /// Where the client is: the last address of `X-Forwarded-For` that is no trusted proxy's; the peer's when it is not
+    /// trusted, or says nothing that is an address.
+    pub(crate) fn client(&self, peer: &Peer, headers: &HeaderMap) -> Option<IpAddr> {
+        let mut client = peer.ip();
+        if !self.trusts(peer) {
+            return client;
+        }
+        let values: Vec<&str> =
+            headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
+        for element in values.iter().rev().flat_map(|value| value.rsplit(',')) {
+            let Ok(address) = element.trim().parse::<IpAddr>() else { return client };
+            client = Some(address.to_canonical());
+            if !self.networks.iter().any(|network| network.contains(&address.to_canonical())) {
+                return client;
+            }
+        }
+        client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(fields: &[(&'static str, &'static str)], peer: &str) -> Parts {
+        let mut request = http::Request::builder().uri("/x").body(()).unwrap();
+        let peer = Peer::Ip(peer.parse().unwrap());
+        let origin = Origin { listener: "a".into(), peer, client: peer.ip(), is_tls: true, certificate: None };
+        request.extensions_mut().insert(origin);
+        for (name, value) in fields {
+            request.headers_mut().append(*name, HeaderValue::from_static(value));
+        }
+        request.into_parts().0
+    }
+
+    #[test]
+    fn what_a_stranger_says_of_itself_is_replaced() {
+        let spoofed = [
+            ("x-forwarded-for", "1.2.3.4"),
+            ("x-forwarded-proto", "gopher"),
+            ("forwarded", "for=1.2.3.4"),
+            ("via", "1.1 evil"),
+            ("traceparent", "00-evil"),
+            ("tracestate", "evil=1"),
+            ("host", "shop.example"),
+            ("x-client-cert", ":evil:"),
+            ("client-cert", ":evil:"),
+        ];
+        let mut parts = parts(&spoofed, "[::ffff:127.0.0.1]:9");
+        HeaderPolicy::default().to_upstream(&mut parts, false);
+        let headers = &parts.headers;
+        assert_eq!(headers["x-forwarded-for"], "127.0.0.1");
+        assert_eq!(headers["x-forwarded-host"], "shop.example");
+        assert_eq!(headers["x-forwarded-proto"], "https");
+        assert_eq!(headers["forwarded"], "for=127.0.0.1;host=\"shop.example\";proto=https");
+        assert_eq!(headers["via"], "1.1 sealway");
+        assert_eq!(headers["traceparent"].len(), 55);
+        assert!(!headers.values().any(|value| value.to_str().unwrap().contains("evil")), "{headers:?}");
+        assert!(!headers.contains_key("host"));
+    }
+
+    #[test]
+    fn what_a_trusted_proxy_says_stays_and_the_gateway_adds_to_it() {
+        let said = [("x-forwarded-for", "1.2.3.4"), ("x-forwarded-proto", "http"), ("via", "2 edge"), ("host", "h")];
+        let mut parts = parts(&said, "[2001:db8::1]:9");
+        HeaderPolicy { preserve_host: true, ..HeaderPolicy::default() }.to_upstream(&mut parts, true);
+        assert_eq!(parts.headers["x-forwarded-for"], "1.2.3.4, 2001:db8::1");
+        assert_eq!(parts.headers["x-forwarded-proto"], "http");
+        assert_eq!(parts.headers["forwarded"], "for=\"[2001:db8::1]\";host=\"h\";proto=https");
+        assert_eq!(parts.headers["via"], "2 edge, 1.1 sealway");
+        assert_eq!(parts.headers["host"], "h");
+    }
+
+    #[test]
+    fn a_client_is_the_last_address_that_no_trusted_proxy_has() {
+        let trusted = TrustedProxies { networks: vec!["10.0.0.0/8".parse().unwrap()], unix: false };
+        let cases = [
+            ("10.0.0.1:1", "1.2.3.4", "1.2.3.4"),
+            ("10.0.0.1:1", "6.6.6.6, 1.2.3.4, 10.2.2.2", "1.2.3.4"),
+            ("10.0.0.1:1", "garbage, 10.2.2.2", "10.2.2.2"),
+            ("10.0.0.1:1", "10.3.3.3", "10.3.3.3"),
+            ("192.0.2.1:1", "1.2.3.4", "192.0.2.1"),
+        ];
+        for (peer, said, client) in cases {
+            let parts = parts(&[("x-forwarded-for", said)], peer);
+            let peer = Peer::Ip(peer.parse().unwrap());
+            assert_eq!(trusted.client(&peer, &parts.headers), Some(client.parse().unwrap()), "{said}");
+        }
+    }
+}

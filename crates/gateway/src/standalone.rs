@@ -1,0 +1,48 @@
+//! Answers of a gateway that has no service behind it, as Lite Gateway gives them.
+
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{Response, StatusCode};
+use sealway_runtime::http::{Body, BodyRefusal, RequestBody, full, read_body};
+use sealway_sessions::answer::plain_error;
+use std::time::Duration;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const OK: &[u8] = br#"{"status":"ok","mode":"standalone"}"#;
+
+/// What is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standalone {
+    /// 200 and a fixed body, whatever was asked; the request's body is not read.
+    Ok,
+    /// 200 and the request's body.
+    Echo,
+}
+
+impl Standalone {
+    /// Answers. The body of a request that is echoed has at most `body_max` bytes, and `deadline` to come; then `delay` goes
+    /// by.
+    pub(crate) async fn answer(
+        self,
+        parts: &Parts,
+        body: RequestBody,
+        body_max: usize,
+        deadline: Duration,
+        delay: Duration,
+    ) -> Response<Body> {
+        let (bytes, content_type) = match self {
+            Standalone::Ok => (bytes::Bytes::from_static(OK), JSON),
+            Standalone::Echo => match read_body(body, body_max, deadline).await {
+                Ok(bytes) => (bytes.into(), parts.headers.get(CONTENT_TYPE).cloned().unwrap_or(JSON)),
+                Err(BodyRefusal::TooLarge) => return plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),
+                Err(BodyRefusal::TooSlow) => return plain_error(StatusCode::REQUEST_TIMEOUT, "BAD_REQUEST"),
+                Err(BodyRefusal::Broken) => return plain_error(StatusCode::BAD_REQUEST, "BAD_REQUEST"),
+            },
+        };
+        tokio::time::sleep(delay).await;
+        let mut response = Response::new(full(bytes));
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        response
+    }
+}

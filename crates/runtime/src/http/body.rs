@@ -1,0 +1,150 @@
+//! Bodies: what every request and answer carries, and reading one whole within bounds.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+
+/// Why a body broke off.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of every answer.
+pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// A body that is all there.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Why a request's body could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyRefusal {
+    /// Longer than its bound.
+    #[error("body is over its bound")]
+    TooLarge,
+    /// Not there within its time.
+    #[error("body came too slowly")]
+    TooSlow,
+    /// The connection broke, or the framing is wrong.
+    #[error("body broke off")]
+    Broken,
+}
+
+/// How much memory is taken on the strength of an announced length alone.
+const ANNOUNCED_MAX: usize = 128 * 1024;
+
+/// How much of a refused body is read and thrown away, so that the client, still sending, gets to read its answer.
+const DISCARD_MAX: u64 = 16 * 1024 * 1024;
+const DISCARD_TIME: Duration = Duration::from_secs(5);
+
+/// Reads a whole body of at most `len_max` bytes within `time`.
+///
+/// # Errors
+/// [`BodyRefusal`]; what was too large has been thrown away, within bounds.
+pub async fn read_body<B>(mut body: B, len_max: usize, time: Duration) -> Result<Vec<u8>, BodyRefusal>
+where
+    B: HttpBody + Unpin,
+{
+    if body.size_hint().lower() > len_max as u64 {
+        discard(body).await;
+        return Err(BodyRefusal::TooLarge);
+    }
+    // A length that is only announced is not memory yet.
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(announced.min(ANNOUNCED_MAX));
+    let read = async {
+        while let Some(frame) = body.frame().await {
+            let Ok(mut data) = frame.map_err(|_| BodyRefusal::Broken)?.into_data() else { continue };
+            if bytes.len() + data.remaining() > len_max {
+                return Err(BodyRefusal::TooLarge);
+            }
+            while data.has_remaining() {
+                let chunk = data.chunk();
+                bytes.extend_from_slice(chunk);
+                let len = chunk.len();
+                data.advance(len);
+            }
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(time, read).await {
+        Ok(Ok(())) => Ok(bytes),
+        Ok(Err(BodyRefusal::TooLarge)) => {
+            discard(body).await;
+            Err(BodyRefusal::TooLarge)
+        }
+        Ok(Err(refusal)) => Err(refusal),
+        Err(_) => Err(BodyRefusal::TooSlow),
+    }
+}
+
+/// Reads and throws away what a client still sends, within bounds.
+pub async fn discard<B>(mut body: B)
+where
+    B: HttpBody + Unpin,
+{
+    if body.is_end_stream() || body.size_hint().lower() > DISCARD_MAX {
+        return;
+    }
+    let read = async {
+        let mut left = DISCARD_MAX;
+        while let Some(Ok(frame)) = body.frame().await {
+            let len = frame.data_ref().map_or(0, |data| data.remaining() as u64);
+            let Some(rest) = left.checked_sub(len) else { return };
+            left = rest;
+        }
+    };
+    let _ = tokio::time::timeout(DISCARD_TIME, read).await;
+}
+
+/// The body of a request as it comes in, whatever the protocol.
+#[derive(Debug, Default)]
+pub struct RequestBody(Inner);
+
+#[derive(Debug, Default)]
+enum Inner {
+    /// There is none.
+    #[default]
+    Empty,
+    /// From hyper.
+    Hyper(Incoming),
+}
+
+impl From<Incoming> for RequestBody {
+    fn from(body: Incoming) -> Self {
+        if body.is_end_stream() { RequestBody(Inner::Empty) } else { RequestBody(Inner::Hyper(body)) }
+    }
+}
+
+impl HttpBody for RequestBody {
+    type Data = Bytes;
+    type Error = BodyRefusal;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
+        match &mut self.0 {
+            Inner::Empty => Poll::Ready(None),
+            // Whose body broke off must be known later: the client's is not the service's fault.
+            Inner::Hyper(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|_| BodyRefusal::Broken)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Inner::Empty => true,
+            Inner::Hyper(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Inner::Empty => SizeHint::with_exact(0),
+            Inner::Hyper(body) => body.size_hint(),
+        }
+    }
+}

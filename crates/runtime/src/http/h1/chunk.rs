@@ -1,0 +1,291 @@
+//! Bodies: so many bytes, chunks with trailers (RFC 9112 section 7.1), or all until the end.
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header;
+
+use super::head::{Fault, Framing, encode_field, parse_field};
+
+/// Longest line of a chunk's size with its extensions, which are read over.
+const SIZE_LINE_MAX: usize = 256;
+/// Longest trailer section.
+pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
+/// Most trailer fields.
+const TRAILERS_MAX: usize = 64;
+
+/// What a decoder made of what has come.
+#[derive(Debug)]
+pub enum Decoded {
+    /// Some of the body.
+    Data(Bytes),
+    /// It needs more bytes.
+    More,
+    /// The body is over; its trailers, if there were any.
+    End(Option<HeaderMap>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Bytes that are left.
+    Length(u64),
+    /// A chunk's size comes.
+    Size,
+    /// Bytes that are left of a chunk.
+    Chunk(u64),
+    /// The CRLF after a chunk's data.
+    ChunkEnd,
+    Trailers,
+    UntilClose,
+    Done,
+}
+
+/// Reads a body from what a connection gives.
+#[derive(Debug)]
+pub struct Decoder {
+    state: State,
+}
+
+impl Decoder {
+    /// For a body framed so.
+    pub fn new(framing: Framing) -> Self {
+        let state = match framing {
+            Framing::None | Framing::Length(0) => State::Done,
+            Framing::Length(len) => State::Length(len),
+            Framing::Chunked => State::Size,
+            Framing::Close => State::UntilClose,
+        };
+        Decoder { state }
+    }
+
+    /// Whether the body is over.
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// How many bytes are left, where that is known.
+    pub fn left(&self) -> Option<u64> {
+        match self.state {
+            State::Length(left) => Some(left),
+            State::Done => Some(0),
+            _ => None,
+        }
+    }
+
+    /// Takes what it can from the front of `buffer`. After [`Decoded::End`] it takes no more.
+    ///
+    /// # Errors
+    /// [`Fault`]; nothing after it can be trusted.
+    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, Fault> {
+        loop {
+            match self.state {
+                State::Done => return Ok(Decoded::End(None)),
+                _ if buffer.is_empty() => return Ok(Decoded::More),
+                State::UntilClose => return Ok(Decoded::Data(buffer.split().freeze())),
+                State::Length(left) => {
+                    let (data, left) = take(buffer, left);
+                    self.state = if left == 0 { State::Done } else { State::Length(left) };
+                    return Ok(Decoded::Data(data));
+                }
+                State::Chunk(left) => {
+                    let (data, left) = take(buffer, left);
+                    self.state = if left == 0 { State::ChunkEnd } else { State::Chunk(left) };
+                    return Ok(Decoded::Data(data));
+                }
+                State::ChunkEnd => match buffer.as_ref() {
+                    [b'\r', b'\n', ..] => {
+                        let _ = buffer.split_to(2);
+                        self.state = State::Size;
+                    }
+                    [b'\r'] => return Ok(Decoded::More),
+                    _ => return Err(Fault::Malformed("a chunk does not end in CRLF")),
+                },
+                State::Size => match take_line(buffer, SIZE_LINE_MAX)? {
+                    None => return Ok(Decoded::More),
+                    Some(line) => {
+                        let len = parse_size(&line)?;
+                        self.state = if len == 0 { State::Trailers } else { State::Chunk(len) };
+                    }
+                },
+                State::Trailers => {
+                    let Some(trailers) = take_trailers(buffer)? else { return Ok(Decoded::More) };
+                    self.state = State::Done;
+                    return Ok(Decoded::End(trailers));
+                }
+            }
+        }
+    }
+
+    /// Whether a body that the connection's end cut off is whole.
+    pub fn may_end_here(&self) -> bool {
+        matches!(self.state, State::Done | State::UntilClose)
+    }
+}
+
+fn take(buffer: &mut BytesMut, left: u64) -> (Bytes, u64) {
+    let len = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+    (buffer.split_to(len).freeze(), left - len as u64)
+}
+
+/// The next line without its CRLF, if all of it is there.
+fn take_line(buffer: &mut BytesMut, len_max: usize) -> Result<Option<Bytes>, Fault> {
+    match memchr::memchr(b'\n', buffer) {
+        Some(end) if end > len_max => Err(Fault::TooLarge),
+        Some(end) if end == 0 || buffer[end - 1] != b'\r' => Err(Fault::Malformed("a line ends in a bare LF")),
+        Some(end) => {
+            let mut line = buffer.split_to(end + 1).freeze();
+            line.truncate(end - 1);
+            Ok(Some(line))
+        }
+        None if buffer.len() > len_max => Err(Fault::TooLarge),
+        None => Ok(None),
+    }
+}
+
+/// `1*HEXDIG [ chunk-ext ]`. Extensions are read over; what is neither is refused.
+fn parse_size(line: &[u8]) -> Result<u64, Fault> {
+    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let (size, extension) = line.split_at(digits);
+    let is_extension = matches!(extension.trim_ascii_start().first(), None | Some(b';'));
+    let is_clean = extension.iter().all(|byte| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f));
+    // Blanks are allowed before an extension alone.
+    let is_blank = !extension.is_empty() && extension.trim_ascii_start().is_empty();
+    if digits == 0 || digits > 15 || !is_extension || !is_clean || is_blank {
+        return Err(Fault::Malformed("a chunk's size is no hexadecimal number"));
+    }
+    let size = std::str::from_utf8(size).ok().and_then(|size| u64::from_str_radix(size, 16).ok());
+    size.ok_or(Fault::Malformed("a chunk's size is no hexadecimal number"))
+}
+
+/// The trailer section with the blank line after it, if all of it is there. Fields that frame or route a message have no
+/// place in it (RFC 9110 section 6.5.1) and are left out.
+fn take_trailers(buffer: &mut BytesMut) -> Result<Option<Option<HeaderMap>>, Fault> {
+    let mut end = 0;
+    loop {
+        let Some(len) = memchr::memchr(b'\n', &buffer[end..]) else {
+            return if buffer.len() > TRAILER_BYTES_MAX { Err(Fault::TooLarge) } else { Ok(None) };
+        };
+        if len == 0 || buffer[end + len - 1] != b'\r' {
+            return Err(Fault::Malformed("a line ends in a bare LF"));
+        }
+        end += len + 1;
+        if end > TRAILER_BYTES_MAX {
+            return Err(Fault::TooLarge);
+        }
+        if len == 1 {
+            break;
+        }
+    }
+    let mut section = buffer.split_to(end);
+    let mut trailers = HeaderMap::new();
+    let mut count = 0;
+    while let Some(line) = take_line(&mut section, TRAILER_BYTES_MAX)?.filter(|line| !line.is_empty()) {
+        count += 1;
+        if count > TRAILERS_MAX {
+            return Err(Fault::TooLarge);
+        }
+        let (name, value) = parse_field(&line)?;
+        let is_barred =
+            [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::HOST, header::CONNECTION, header::TE]
+                .contains(&name);
+        if !is_barred {
+            trailers.try_append(name, value).map_err(|_| Fault::TooLarge)?;
+        }
+    }
+    Ok(Some((!trailers.is_empty()).then_some(trailers)))
+}
+
+/// Writes what stands before a chunk's data; CRLF comes after it.
+pub fn encode_chunk_head(out: &mut BytesMut, len: usize) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut digits = [0_u8; 16];
+    let mut at = digits.len();
+    let mut rest = len;
+    loop {
+        at -= 1;
+        digits[at] = DIGITS[rest & 0xf];
+        rest >>= 4;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the last chunk, trailers and the end.
+pub fn encode_last_chunk(out: &mut BytesMut, trailers: Option<&HeaderMap>) {
+    out.extend_from_slice(b"0\r\n");
+    for (name, value) in trailers.into_iter().flatten() {
+        encode_field(out, name, value.as_bytes());
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes `text` however it is cut in two.
+    fn decode(framing: Framing, text: &[u8]) -> Vec<Result<(Vec<u8>, usize), Fault>> {
+        let cuts = (0..=text.len()).map(|cut| {
+            let mut decoder = Decoder::new(framing);
+            let mut buffer = BytesMut::from(&text[..cut]);
+            let mut rest = Some(&text[cut..]);
+            let mut body = Vec::new();
+            loop {
+                match decoder.decode(&mut buffer)? {
+                    Decoded::Data(data) => body.extend_from_slice(&data),
+                    Decoded::End(trailers) => {
+                        buffer.extend_from_slice(rest.unwrap_or_default());
+                        assert_eq!(&buffer[..], b"NEXT");
+                        return Ok((body, trailers.map_or(0, |trailers| trailers.len())));
+                    }
+                    Decoded::More => buffer.extend_from_slice(rest.take().expect("a body that never ends")),
+                }
+            }
+        });
+        cuts.collect()
+    }
+
+    #[test]
+    fn bodies_are_read_to_their_end_and_no_byte_further_wherever_they_are_cut() {
+        for (framing, text, body, trailers) in [
+            (Framing::None, "NEXT", "", 0),
+            (Framing::Length(3), "abcNEXT", "abc", 0),
+            (Framing::Chunked, "3\r\nabc\r\n00A;x=\"y\"\r\n0123456789\r\n0\r\n\r\nNEXT", "abc0123456789", 0),
+            (Framing::Chunked, "0\r\nX-A: 1\r\nContent-Length: 9\r\n\r\nNEXT", "", 1),
+        ] {
+            for decoded in decode(framing, text.as_bytes()) {
+                assert_eq!(decoded.unwrap(), (body.as_bytes().to_vec(), trailers), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_that_can_be_read_in_two_ways_are_refused() {
+        for text in [
+            "+3\r\nabc\r\n",
+            "3\nabc\r\n",
+            "0x3\r\nabc\r\n",
+            "3 \r\nabc\r\n",
+            " 3\r\nabc\r\n",
+            "3\r\nabcd\r\n",
+            "\r\n",
+            "ffffffffffffffff1\r\n",
+            "0\r\nX: 1\n\r\n",
+            "3;\0\r\nabc\r\n",
+            "3;a\rb\r\nabc\r\n",
+        ] {
+            let mut decoder = Decoder::new(Framing::Chunked);
+            let mut buffer = BytesMut::from(text);
+            let refused = loop {
+                match decoder.decode(&mut buffer) {
+                    Ok(Decoded::Data(_)) => {}
+                    Ok(_) => break false,
+                    Err(_) => break true,
+                }
+            };
+            assert!(refused, "{text:?}");
+        }
+    }
+}

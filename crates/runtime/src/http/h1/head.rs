@@ -1,0 +1,449 @@
+//! Heads: a request line or a status line, and header fields (RFC 9112 sections 2 to 6).
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode, Uri, Version};
+
+/// Bounds on a head.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadLimits {
+    /// Start line and fields together, in bytes.
+    pub bytes_max: usize,
+    /// Field lines.
+    pub fields_max: usize,
+}
+
+/// How long a message's body is (RFC 9112 section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// There is none, and no field says so.
+    None,
+    /// So many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+    /// Until the connection ends; responses alone.
+    Close,
+}
+
+/// Why a head is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Not the form of RFC 9112; what is wrong.
+    #[error("{0}")]
+    Malformed(&'static str),
+    /// Fields, or the start line, over their bound.
+    #[error("head is over its bound")]
+    TooLarge,
+    /// A request target over its bound.
+    #[error("request target is over its bound")]
+    TargetTooLong,
+    /// A transfer coding that is not `chunked`.
+    #[error("unknown transfer coding")]
+    UnknownCoding,
+    /// Not HTTP/1.
+    #[error("unsupported version")]
+    Version,
+}
+
+impl Fault {
+    /// The status that says so.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Fault::Malformed(_) => StatusCode::BAD_REQUEST,
+            Fault::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Fault::TargetTooLong => StatusCode::URI_TOO_LONG,
+            Fault::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
+            Fault::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+        }
+    }
+}
+
+/// A request's head.
+#[derive(Clone, Debug)]
+pub struct RequestHead {
+    /// The method.
+    pub method: Method,
+    /// The target: origin form, absolute form, authority form (`CONNECT`) or `*`.
+    pub uri: Uri,
+    /// HTTP/1.0 or HTTP/1.1.
+    pub version: Version,
+    /// The fields, `Host` and those of framing included.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub framing: Framing,
+    /// Whether the client lets the connection stay.
+    pub keep_alive: bool,
+    /// Whether it waits for a 100 before it sends the body.
+    pub expects_continue: bool,
+}
+
+/// A response's head.
+#[derive(Clone, Debug)]
+pub struct ResponseHead {
+    /// The status.
+    pub status: StatusCode,
+    /// HTTP/1.0 or HTTP/1.1.
+    pub version: Version,
+    /// The fields, those of framing included.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub framing: Framing,
+    /// Whether the server lets the connection stay.
+    pub keep_alive: bool,
+}
+
+/// Takes a request's head from the front of `buffer`, once all of it is there.
+///
+/// # Errors
+/// [`Fault`]; nothing after it can be trusted, so the connection ends.
+pub fn parse_request(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option<RequestHead>, Fault> {
+    skip_blank_line(buffer)?;
+    let Some(mut head) = take_head(buffer, limits)? else { return Ok(None) };
+    let line = take_line(&mut head)?;
+    let mut parts = line.split(|byte| *byte == b' ');
+    let (Some(method), Some(target), Some(version), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(Fault::Malformed("the request line is no method, target and version"));
+    };
+    let version = parse_version(version)?;
+    let method = Method::from_bytes(method).map_err(|_| Fault::Malformed("the method is no token"))?;
+    let uri = parse_target(&method, line.slice_ref(target))?;
+    let fields = parse_fields(head, limits.fields_max)?;
+    let framing = match fields.framing(version)? {
+        // A request without either field has no body.
+        Framing::Close => Framing::None,
+        framing => framing,
+    };
+    check_host(&fields.headers, version)?;
+    let keep_alive = fields.keep_alive(version);
+    let expects_continue = version == Version::HTTP_11
+        && fields
+            .headers
+            .get(header::EXPECT)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    Ok(Some(RequestHead { method, uri, version, headers: fields.headers, framing, keep_alive, expects_continue }))
+}
+
+/// Takes a response's head, to a request of `method`, from the front of `buffer`, once all of it is there.
+///
+/// # Errors
+/// [`Fault`]; the connection ends.
+pub fn parse_response(
+    buffer: &mut BytesMut,
+    method: &Method,
+    limits: HeadLimits,
+) -> Result<Option<ResponseHead>, Fault> {
+    let Some(mut head) = take_head(buffer, limits)? else { return Ok(None) };
+    let line = take_line(&mut head)?;
+    // The reason, and the blank before it, may be missing.
+    let (version, rest) = line.split_at_checked(8).ok_or(Fault::Malformed("the status line is too short"))?;
+    let version = parse_version(version)?;
+    let status = match rest {
+        [b' ', status @ ..] if status.len() == 3 || status.get(3) == Some(&b' ') => status.get(..3),
+        _ => None,
+    };
+    let status = status.and_then(|digits| StatusCode::from_bytes(digits).ok());
+    let status = status.ok_or(Fault::Malformed("the status is no three digits"))?;
+    let fields = parse_fields(head, limits.fields_max)?;
+    let framing = match fields.framing(version)? {
+        _ if response_has_no_body(method, status) => Framing::None,
+        framing => framing,
+    };
+    let keep_alive = fields.keep_alive(version) && framing != Framing::Close;
+    Ok(Some(ResponseHead { status, version, headers: fields.headers, framing, keep_alive }))
+}
+
+/// Whether a response has no body whatever its fields say (RFC 9112 section 6.3).
+pub fn response_has_no_body(method: &Method, status: StatusCode) -> bool {
+    *method == Method::HEAD
+        || status.is_informational()
+        || status == StatusCode::NO_CONTENT
+        || status == StatusCode::NOT_MODIFIED
+        || (*method == Method::CONNECT && status.is_success())
+}
+
+/// Writes a request's head. Framing fields are written as `framing` says, in the place of the map's own; `Connection` and
+/// `Host` are the map's.
+pub fn encode_request(out: &mut BytesMut, method: &Method, target: &str, headers: &HeaderMap, framing: Framing) {
+    out.reserve(target.len() + 64 + headers.len() * 48);
+    out.put_slice(method.as_str().as_bytes());
+    out.put_u8(b' ');
+    out.put_slice(target.as_bytes());
+    out.put_slice(b" HTTP/1.1\r\n");
+    encode_fields(out, headers, framing);
+}
+
+/// Writes a response's head, as [`encode_request`] does. With [`Framing::None`] a `Content-Length` of the map stays: it
+/// tells of the body that a HEAD does not get.
+pub fn encode_response(out: &mut BytesMut, status: StatusCode, headers: &HeaderMap, framing: Framing) {
+    out.reserve(64 + headers.len() * 48);
+    out.put_slice(b"HTTP/1.1 ");
+    out.put_slice(status.as_str().as_bytes());
+    out.put_u8(b' ');
+    out.put_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.put_slice(b"\r\n");
+    encode_fields(out, headers, framing);
+}
+
+fn encode_fields(out: &mut BytesMut, headers: &HeaderMap, framing: Framing) {
+    for (name, value) in headers {
+        let is_framing =
+            name == header::TRANSFER_ENCODING || (name == header::CONTENT_LENGTH && framing != Framing::None);
+        if !is_framing {
+            encode_field(out, name, value.as_bytes());
+        }
+    }
+    match framing {
+        Framing::None | Framing::Close => {}
+        Framing::Length(len) => encode_field(out, &header::CONTENT_LENGTH, len.to_string().as_bytes()),
+        Framing::Chunked => encode_field(out, &header::TRANSFER_ENCODING, b"chunked"),
+    }
+    out.put_slice(b"\r\n");
+}
+
+pub(super) fn encode_field(out: &mut BytesMut, name: &HeaderName, value: &[u8]) {
+    out.reserve(name.as_str().len() + value.len() + 4);
+    out.put_slice(name.as_str().as_bytes());
+    out.put_slice(b": ");
+    out.put_slice(value);
+    out.put_slice(b"\r\n");
+}
+
+/// One blank line before a request line is passed over (RFC 9112 section 2.2).
+fn skip_blank_line(buffer: &mut BytesMut) -> Result<(), Fault> {
+    match buffer.as_ref() {
+        [b'\r', b'\n', ..] => {
+            let _ = buffer.split_to(2);
+        }
+        [b'\r', other, ..] if *other != b'\n' => return Err(Fault::Malformed("a bare CR")),
+        [b'\n', ..] => return Err(Fault::Malformed("a bare LF")),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The head with its last CRLF, taken from the buffer. Lines end in CRLF alone: a bare LF is seen as soon as it is there.
+fn take_head(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option<Bytes>, Fault> {
+    let mut line_start = 0;
+    let mut line_no = 0;
+    while let Some(len) = memchr::memchr(b'\n', &buffer[line_start..]) {
+        let end = line_start + len;
+        if len == 0 || buffer[end - 1] != b'\r' {
+            return Err(Fault::Malformed("a line ends in a bare LF"));
+        }
+        if end > limits.bytes_max {
+            return Err(if line_no == 0 { Fault::TargetTooLong } else { Fault::TooLarge });
+        }
+        if len == 1 {
+            if line_no == 0 {
+                return Err(Fault::Malformed("a second blank line"));
+            }
+            return Ok(Some(buffer.split_to(end + 1).freeze()));
+        }
+        line_no += 1;
+        line_start = end + 1;
+    }
+    if buffer.len() > limits.bytes_max {
+        return Err(if line_no == 0 { Fault::TargetTooLong } else { Fault::TooLarge });
+    }
+    Ok(None)
+}
+
+/// The next line without its CRLF. A CR elsewhere, or a NUL, is refused where the line's parts are checked.
+fn take_line(head: &mut Bytes) -> Result<Bytes, Fault> {
+    let end = memchr::memchr(b'\n', head).ok_or(Fault::Malformed("a line does not end"))?;
+    let mut line = head.split_to(end + 1);
+    line.truncate(end.saturating_sub(1));
+    Ok(line)
+}
+
+fn parse_version(text: &[u8]) -> Result<Version, Fault> {
+    match text {
+        b"HTTP/1.1" => Ok(Version::HTTP_11),
+        b"HTTP/1.0" => Ok(Version::HTTP_10),
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit() => {
+            // A higher minor version is read as the highest known (RFC 9110 section 2.5).
+            if *major == b'1' { Ok(Version::HTTP_11) } else { Err(Fault::Version) }
+        }
+        _ => Err(Fault::Malformed("no HTTP version")),
+    }
+}
+
+/// The four forms of RFC 9112 section 3.2.
+fn parse_target(method: &Method, target: Bytes) -> Result<Uri, Fault> {
+    let refused = Fault::Malformed("the request target is none");
+    // A fragment is never sent; what is no visible ASCII has to be percent-encoded.
+    if target.is_empty() || target.iter().any(|byte| !byte.is_ascii_graphic() || *byte == b'#') {
+        return Err(refused);
+    }
+    let is_origin = target.starts_with(b"/");
+    let is_asterisk = target.as_ref() == b"*";
+    let is_absolute = !is_origin && target.windows(3).any(|three| three == b"://");
+    let is_right = match *method {
+        Method::CONNECT => !is_origin && !is_asterisk && !is_absolute,
+        Method::OPTIONS => is_origin || is_absolute || is_asterisk,
+        _ => is_origin || is_absolute,
+    };
+    if !is_right {
+        return Err(refused);
+    }
+    let uri = Uri::from_maybe_shared(target).map_err(|_| refused)?;
+    let is_http =
+        uri.scheme().is_none_or(|scheme| *scheme == http::uri::Scheme::HTTP || *scheme == http::uri::Scheme::HTTPS);
+    let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+    if is_http && !has_user { Ok(uri) } else { Err(refused) }
+}
+
+struct Fields {
+    headers: HeaderMap,
+    content_length: Option<u64>,
+    /// Whether there is a `Transfer-Encoding`; it is `chunked`, once.
+    is_chunked: bool,
+    has_close: bool,
+    has_keep_alive: bool,
+}
+
+impl Fields {
+    fn framing(&self, version: Version) -> Result<Framing, Fault> {
+        match (self.is_chunked, self.content_length) {
+            // Whoever reads the one and whoever reads the other see different messages (RFC 9112 section 6.1).
+            (true, Some(_)) => Err(Fault::Malformed("both Content-Length and Transfer-Encoding")),
+            (true, None) if version == Version::HTTP_10 => Err(Fault::Malformed("Transfer-Encoding in HTTP/1.0")),
+            (true, None) => Ok(Framing::Chunked),
+            (false, Some(len)) => Ok(Framing::Length(len)),
+            (false, None) => Ok(Framing::Close),
+        }
+    }
+
+    fn keep_alive(&self, version: Version) -> bool {
+        !self.has_close && (version == Version::HTTP_11 || self.has_keep_alive)
+    }
+}
+
+fn parse_fields(mut head: Bytes, fields_max: usize) -> Result<Fields, Fault> {
+    let mut fields = Fields {
+        headers: HeaderMap::with_capacity(16),
+        content_length: None,
+        is_chunked: false,
+        has_close: false,
+        has_keep_alive: false,
+    };
+    let mut count = 0;
+    while head.len() > 2 {
+        count += 1;
+        if count > fields_max {
+            return Err(Fault::TooLarge);
+        }
+        let line = take_line(&mut head)?;
+        let (name, value) = parse_field(&line)?;
+        match name {
+            header::CONTENT_LENGTH => {
+                if fields.content_length.replace(parse_length(value.as_bytes())?).is_some() {
+                    return Err(Fault::Malformed("Content-Length stands twice"));
+                }
+            }
+            header::TRANSFER_ENCODING => {
+                if std::mem::replace(&mut fields.is_chunked, true) {
+                    return Err(Fault::Malformed("Transfer-Encoding stands twice"));
+                }
+                check_coding(value.as_bytes())?;
+            }
+            header::CONNECTION => {
+                for option in value.as_bytes().split(|byte| *byte == b',') {
+                    let option = option.trim_ascii();
+                    fields.has_close |= option.eq_ignore_ascii_case(b"close");
+                    fields.has_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            _ => {}
+        }
+        fields.headers.try_append(name, value).map_err(|_| Fault::TooLarge)?;
+    }
+    Ok(fields)
+}
+
+/// A field line: a token, a colon, a value between optional blanks (RFC 9112 section 5). No folding.
+pub(super) fn parse_field(line: &Bytes) -> Result<(HeaderName, HeaderValue), Fault> {
+    let colon = memchr::memchr(b':', line).ok_or(Fault::Malformed("a field line without a colon"))?;
+    // A blank before the colon, or at the front of the line, is no token.
+    let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Fault::Malformed("a field name is no token"))?;
+    let value = line[colon + 1..].trim_ascii();
+    let value = HeaderValue::from_maybe_shared(line.slice_ref(value));
+    Ok((name, value.map_err(|_| Fault::Malformed("a field value holds a control character"))?))
+}
+
+/// Digits alone (RFC 9110 section 8.6); a list of equal ones is two lengths.
+fn parse_length(value: &[u8]) -> Result<u64, Fault> {
+    let refused = Fault::Malformed("Content-Length is no number");
+    if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
+        return Err(refused);
+    }
+    std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok()).ok_or(refused)
+}
+
+/// `chunked`, once: what the last coding is not chunked of has no length (RFC 9112 section 6.1), what another coding
+/// comes before of is not understood.
+fn check_coding(value: &[u8]) -> Result<(), Fault> {
+    let mut codings = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let last = codings.next_back().unwrap_or_default();
+    if !last.eq_ignore_ascii_case(b"chunked") {
+        return Err(Fault::Malformed("the last transfer coding is not chunked"));
+    }
+    match codings.next() {
+        None => Ok(()),
+        Some(first) if first.eq_ignore_ascii_case(b"chunked") || first.is_empty() => {
+            Err(Fault::Malformed("chunked stands twice"))
+        }
+        Some(_) => Err(Fault::UnknownCoding),
+    }
+}
+
+/// One `Host` in HTTP/1.1, none or one before, and a host in it (RFC 9112 section 3.2).
+fn check_host(headers: &HeaderMap, version: Version) -> Result<(), Fault> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (_, Some(_)) => Err(Fault::Malformed("Host stands twice")),
+        (None, None) if version == Version::HTTP_10 => Ok(()),
+        (None, None) => Err(Fault::Malformed("no Host")),
+        (Some(host), None) => {
+            let host = host.as_bytes();
+            // Empty is for targets without an authority.
+            let is_host = host.is_empty() || (!host.contains(&b'@') && http::uri::Authority::try_from(host).is_ok());
+            if is_host { Ok(()) } else { Err(Fault::Malformed("Host is no host")) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: HeadLimits = HeadLimits { bytes_max: 512, fields_max: 8 };
+
+    fn request(text: &str) -> Result<Option<RequestHead>, Fault> {
+        parse_request(&mut BytesMut::from(text.as_bytes()), LIMITS)
+    }
+
+    #[test]
+    fn a_request_is_taken_as_sent_and_what_follows_stays() {
+        let text = "POST /a%2fb/../c?x=%20 HTTP/1.1\r\nHost: h:1\r\nX-B: 1\r\nx-a:\t2 \r\nX-B: 3\r\nContent-Length: 3\r\n\r\nabcGET";
+        let mut buffer = BytesMut::from(text);
+        let head = parse_request(&mut buffer, LIMITS).unwrap().unwrap();
+        assert_eq!((head.method, head.uri.to_string()), (Method::POST, "/a%2fb/../c?x=%20".into()));
+        assert_eq!((head.framing, head.keep_alive), (Framing::Length(3), true));
+        let fields: Vec<_> =
+            head.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(fields, [("host", "h:1"), ("x-b", "1"), ("x-b", "3"), ("x-a", "2"), ("content-length", "3")]);
+        assert_eq!(&buffer[..], b"abcGET");
+    }
+
+    #[test]
+    fn a_part_of_a_head_is_waited_for() {
+        let text = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        for len in 0..text.len() {
+            assert!(request(&text[..len]).unwrap().is_none(), "{len}");
+        }
+        assert!(request(text).unwrap().is_some());
+    }
+}

@@ -1,0 +1,48 @@
+//! HTTP/1.1 and HTTP/2 on listeners: connections, bounds, bodies, a graceful end.
+
+mod body;
+pub mod h1;
+mod origin;
+mod serve;
+
+use std::time::Duration;
+
+pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, read_body};
+pub use origin::{Interim, Origin, Peer, Raw, TakeOver};
+pub use serve::serve;
+
+/// Bounds on connections.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpLimits {
+    /// Connections at once on a listener; over that a 503 is sent and the connection closed.
+    pub connections_max: usize,
+    /// Connections at once of one address on a listener; 0 is no bound.
+    pub connections_per_address_max: usize,
+    /// The request line and headers together, in bytes.
+    pub header_bytes_max: usize,
+    /// Fields in the head of a request.
+    pub fields_max: usize,
+    /// How long the head of a request may take, from its first byte.
+    pub header_timeout: Duration,
+    /// How long a TLS handshake may take.
+    pub handshake_timeout: Duration,
+    /// How long a connection may stay without a request.
+    pub idle_timeout: Duration,
+    /// HTTP/2 streams at once on a connection.
+    pub streams_max: u32,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        HttpLimits {
+            connections_max: 10_000,
+            connections_per_address_max: 0,
+            header_bytes_max: 32 * 1024,
+            fields_max: 128,
+            header_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            streams_max: 256,
+        }
+    }
+}

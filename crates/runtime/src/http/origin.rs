@@ -1,0 +1,122 @@
+//! Where a request came in, and the doors that it leaves open to its service: interim answers, and taking the connection.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::tls::PeerCertificate;
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Over TCP.
+    Ip(SocketAddr),
+    /// Over a Unix socket of this machine.
+    Unix,
+}
+
+impl Peer {
+    /// Its address, mapped ones as IPv4; none over a Unix socket.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Peer::Ip(address) => Some(address.ip().to_canonical()),
+            Peer::Unix => None,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Ip(address) => address.fmt(f),
+            Peer::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Peer::Ip(address)
+    }
+}
+
+/// Where a request came in, as a request extension.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The listener's name in the configuration.
+    pub listener: Arc<str>,
+    /// The other end of the connection.
+    pub peer: Peer,
+    /// Where the client is: the peer, or who a trusted proxy says. Set by the gateway; none over a Unix socket.
+    pub client: Option<IpAddr>,
+    /// Whether the connection is TLS.
+    pub is_tls: bool,
+    /// The certificate that the client showed, verified.
+    pub certificate: Option<Arc<PeerCertificate>>,
+}
+
+/// Interim answers (1xx, RFC 9110 section 15.2) that may wait to be written.
+const INTERIM_MAX: usize = 8;
+
+/// Sends interim answers before the final one; a request extension where the protocol can carry them.
+#[derive(Clone, Debug, Default)]
+pub struct Interim(Arc<Mutex<VecDeque<(StatusCode, HeaderMap)>>>);
+
+impl Interim {
+    /// Has one written, before the final answer. What is no 1xx, a 101, and more than 8 that wait are dropped.
+    pub fn send(&self, status: StatusCode, headers: HeaderMap) {
+        let mut waiting = self.0.lock();
+        let may_be_sent = status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS;
+        if may_be_sent && waiting.len() < INTERIM_MAX {
+            waiting.push_back((status, headers));
+        }
+    }
+
+    /// The next to write. The connection asks whenever the service was polled.
+    pub fn next(&self) -> Option<(StatusCode, HeaderMap)> {
+        self.0.lock().pop_front()
+    }
+}
+
+/// A connection without HTTP on it.
+pub trait Raw: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Raw for T {}
+
+/// What takes a connection.
+type Taker = Box<dyn FnOnce(Box<dyn Raw>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// Takes the connection after a 101 (RFC 9110 section 7.8) was written on it; an extension of that answer. What the client
+/// has already sent is read first.
+#[derive(Clone)]
+pub struct TakeOver(Arc<Mutex<Option<Taker>>>);
+
+impl TakeOver {
+    /// Runs `take` with the connection. It ends when the future does, at the latest when draining ends.
+    pub fn new<F>(take: impl FnOnce(Box<dyn Raw>) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        TakeOver(Arc::new(Mutex::new(Some(Box::new(|io| Box::pin(take(io)))))))
+    }
+
+    /// Hands it over; nothing happens the second time.
+    pub async fn run(&self, io: Box<dyn Raw>) {
+        let take = self.0.lock().take();
+        if let Some(take) = take {
+            take(io).await;
+        }
+    }
+}
+
+impl fmt::Debug for TakeOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TakeOver")
+    }
+}

@@ -1,0 +1,213 @@
+//! The side towards a server: whom is trusted there, and what is shown.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rustls::client::Resumption;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::ServerName;
+use rustls::sign::SingleCertAndKey;
+use rustls::{ClientConfig, RootCertStore};
+use secrecy::ExposeSecret;
+use tokio::sync::watch;
+
+use super::files::{self, Content, FILE_LEN_MAX, LIST_LEN_MAX, Source, Watched};
+use super::server::password;
+use super::status::{self, CertificateStatus};
+use super::{Secret, Time, TlsError, identity, provider};
+use crate::clock::Clock;
+
+/// Servers whose sessions are remembered for resumption.
+const SESSIONS_MAX: usize = 256;
+
+/// What is shown to a server and whom is trusted there; files as configured.
+#[derive(Clone, Debug, Default)]
+pub struct ClientFiles {
+    /// Authorities that are trusted, in PEM. `None`: those of the system.
+    pub ca: Option<PathBuf>,
+    /// The certificate chain that is shown, in PEM or PKCS#12. `None`: none.
+    pub cert: Option<PathBuf>,
+    /// Its key in PEM. `None`: the key is in the file of the chain.
+    pub key: Option<PathBuf>,
+    /// The password of a PKCS#12 file, in a file of one line.
+    pub password_file: Option<PathBuf>,
+    /// The same where it was not configured by a file.
+    pub password: Option<Secret>,
+    /// The name that the server's certificate must have, where it is not the one that is connected to.
+    pub server_name: Option<String>,
+}
+
+impl ClientFiles {
+    fn sources(&self) -> Vec<Source> {
+        let one = |field, path: &PathBuf| Source::new(field, path, FILE_LEN_MAX);
+        let ca = self.ca.iter().map(|path| Source::new("ca", path, LIST_LEN_MAX));
+        let cert = self.cert.iter().map(|path| one("cert", path));
+        let key = self.key.iter().map(|path| one("key", path));
+        ca.chain(cert).chain(key).chain(self.password_file.iter().map(|path| one("password_file", path))).collect()
+    }
+}
+
+struct Loaded {
+    http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
+    generation: u64,
+    digests: Vec<[u8; 32]>,
+    certificates: Vec<CertificateStatus>,
+}
+
+/// The TLS side towards a server. Handshakes take what is loaded when they begin.
+pub struct Client {
+    files: ClientFiles,
+    watched: Watched,
+    clock: Arc<dyn Clock>,
+    provider: Arc<CryptoProvider>,
+    server_name: Option<ServerName<'static>>,
+    loaded: ArcSwap<Loaded>,
+    generation: watch::Sender<u64>,
+    reloading: Mutex<()>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("ca", &self.files.ca)
+            .field("cert", &self.files.cert)
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Reads the files, as [`super::Server::load`] does.
+    ///
+    /// # Errors
+    /// [`TlsError`], naming the field and the file.
+    pub fn load(files: ClientFiles, clock: Arc<dyn Clock>) -> Result<Client, TlsError> {
+        let unfit = |field, message: String| TlsError::new(field, Path::new(""), message);
+        if files.cert.is_none() && (files.key.is_some() || files.password_file.is_some()) {
+            return Err(unfit("cert", "there is a key or a password, but no certificate".into()));
+        }
+        let server_name = match &files.server_name {
+            None => None,
+            Some(name) => Some(
+                ServerName::try_from(name.clone())
+                    .map_err(|_| unfit("server_name", format!("\"{name}\" is neither a DNS name nor an IP address")))?,
+            ),
+        };
+        let (watched, provider) = (Watched::new(files.sources()), provider());
+        let loaded = watched.load(|contents| build(&files, contents, &clock, &provider))?;
+        status::warn_of_dates(&loaded.certificates, clock.now_ms());
+        let generation = watch::Sender::new(loaded.generation);
+        let loaded = ArcSwap::from_pointee(loaded);
+        Ok(Client { files, watched, clock, provider, server_name, loaded, generation, reloading: Mutex::default() })
+    }
+
+    /// Reads the files again; true if something changed.
+    ///
+    /// # Errors
+    /// [`TlsError`]; what was loaded stays in force.
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        let _one_at_a_time = self.reloading.lock();
+        let before = self.loaded.load_full();
+        let loaded = self.watched.load(|contents| {
+            if contents.iter().map(Content::digest).eq(before.digests.iter().copied()) {
+                return Ok(None);
+            }
+            build(&self.files, contents, &self.clock, &self.provider).map(Some)
+        })?;
+        let Some(loaded) = loaded else { return Ok(false) };
+        status::warn_of_dates(&loaded.certificates, self.clock.now_ms());
+        let generation = loaded.generation;
+        self.loaded.store(Arc::new(loaded));
+        self.generation.send_replace(generation);
+        Ok(true)
+    }
+
+    /// Whether a file looks other than when it was last read, also when that failed.
+    pub fn files_changed(&self) -> bool {
+        self.watched.changed()
+    }
+
+    /// Changes when other material is in force: connections of before were made with other trust, or another name.
+    pub fn generation(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// What is loaded; the system's authorities are not listed.
+    pub fn certificates(&self) -> Vec<CertificateStatus> {
+        self.loaded.load().certificates.clone()
+    }
+
+    /// For a handshake: one that offers HTTP/2 and HTTP/1.1, or HTTP/1.1 alone.
+    pub fn config(&self, alpn_h2: bool) -> Arc<ClientConfig> {
+        let loaded = self.loaded.load();
+        Arc::clone(if alpn_h2 { &loaded.http2 } else { &loaded.http1 })
+    }
+
+    /// The name that the server's certificate must have, if it is configured.
+    pub fn server_name(&self) -> Option<ServerName<'static>> {
+        self.server_name.clone()
+    }
+}
+
+fn build(
+    files: &ClientFiles,
+    contents: &[Content],
+    clock: &Arc<dyn Clock>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Loaded, TlsError> {
+    let mut certificates = Vec::new();
+    let roots = match files::of(contents, "ca").next() {
+        Some(file) => authorities(file, &mut certificates)?,
+        None => system_authorities()?,
+    };
+    let unusable = |err: rustls::Error| TlsError::new("ca", Path::new(""), format!("cannot be used: {err}"));
+    let config = ClientConfig::builder_with_details(Arc::clone(provider), Arc::new(Time(Arc::clone(clock))))
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(unusable)?
+        .with_root_certificates(roots);
+    let mut config = match files::of(contents, "cert").next() {
+        None => config.with_no_client_auth(),
+        Some(cert) => {
+            let password = password(files::of(contents, "password_file").next(), files.password.as_ref())?;
+            let (key, word) = (files::of(contents, "key").next(), password.as_ref().map(|word| word.expose_secret()));
+            let certified = identity::load(cert, key, word, provider)?;
+            certificates.extend(status::chain(cert, "client", &certified.cert));
+            config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
+        }
+    };
+    config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let http1 = Arc::new(config.clone());
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    static GENERATION: AtomicU64 = AtomicU64::new(1);
+    Ok(Loaded {
+        http1,
+        http2: Arc::new(config),
+        generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+        digests: contents.iter().map(Content::digest).collect(),
+        certificates,
+    })
+}
+
+fn authorities(file: &Content, certificates: &mut Vec<CertificateStatus>) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for der in identity::certificates(file)? {
+        certificates.extend(CertificateStatus::of(&file.path, "server_ca", &der));
+        roots.add(der).map_err(|err| file.fault(format!("holds an authority that cannot be used: {err}")))?;
+    }
+    Ok(roots)
+}
+
+fn system_authorities() -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if added == 0 {
+        return Err(TlsError::new("ca", Path::new(""), "the system has no trusted authorities; name a file"));
+    }
+    Ok(roots)
+}

@@ -1,0 +1,295 @@
+//! A listener's side: its certificate, and the rules for those of its clients; loaded, and loaded again while it serves.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::server::{NoServerSessionStorage, ProducesTickets};
+use rustls::sign::SingleCertAndKey;
+use secrecy::ExposeSecret;
+use tokio::sync::watch;
+
+use super::allow::AllowPattern;
+use super::files::{self, Content, FILE_LEN_MAX, LIST_LEN_MAX, Source, Watched};
+use super::peer::PeerCertificate;
+use super::status::{self, CertificateStatus};
+use super::verify::{self, BuildError, ClientVerifier};
+use super::{Secret, Time, TlsError, identity, provider, unix_time};
+use crate::clock::Clock;
+
+/// Whether clients show a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are not asked.
+    #[default]
+    None,
+    /// They are asked. Who shows none is let in without a name; who shows a bad one is not.
+    Optional,
+    /// They must.
+    Required,
+}
+
+/// What a listener presents and asks for; files as configured.
+#[derive(Clone, Debug, Default)]
+pub struct ServerFiles {
+    /// The certificate chain, in PEM or PKCS#12.
+    pub cert: PathBuf,
+    /// Its key in PEM (PKCS#8, SEC1 or PKCS#1). `None`: the key is in the file of the chain.
+    pub key: Option<PathBuf>,
+    /// The password of a PKCS#12 file, in a file of one line.
+    pub password_file: Option<PathBuf>,
+    /// The same where it was not configured by a file. `password_file` is looked at first.
+    pub password: Option<Secret>,
+    /// Authorities whose clients are let in, in PEM. Needed unless `client_auth` is `None`.
+    pub client_ca: Vec<PathBuf>,
+    /// Whether clients show a certificate.
+    pub client_auth: ClientAuth,
+    /// Lists of revoked client certificates, in PEM or DER.
+    pub crl: Vec<PathBuf>,
+    /// Which clients are let in; empty for all that an authority vouches for.
+    pub allow: Vec<AllowPattern>,
+    /// An OCSP answer in DER that is sent along with the certificate.
+    pub ocsp: Option<PathBuf>,
+    /// Refuses TLS 1.2.
+    pub tls13_only: bool,
+}
+
+impl ServerFiles {
+    fn sources(&self) -> Vec<Source> {
+        let one = |field, path: &Path| Source::new(field, path, FILE_LEN_MAX);
+        let mut sources = vec![one("cert", &self.cert)];
+        sources.extend(self.key.iter().map(|path| one("key", path)));
+        sources.extend(self.password_file.iter().map(|path| one("password_file", path)));
+        sources.extend(self.ocsp.iter().map(|path| one("ocsp", path)));
+        if self.client_auth != ClientAuth::None {
+            sources.extend(self.client_ca.iter().map(|path| Source::new("client_ca", path, LIST_LEN_MAX)));
+            sources.extend(self.crl.iter().map(|path| Source::new("crl", path, LIST_LEN_MAX)));
+        }
+        sources
+    }
+}
+
+/// All that was made of the files at one time.
+pub(super) struct Loaded {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) verifier: Option<Arc<ClientVerifier>>,
+    /// Unique in the process: a verdict of another server's material must not pass for one of this.
+    pub(super) generation: u64,
+    ticketer: Arc<dyn ProducesTickets>,
+    digests: Vec<[u8; 32]>,
+    /// Those of the files that say which clients are let in.
+    client_digests: Vec<[u8; 32]>,
+    certificates: Vec<CertificateStatus>,
+}
+
+/// The TLS side of a listener. Handshakes take what is loaded when they begin.
+pub struct Server {
+    files: ServerFiles,
+    watched: Watched,
+    pub(super) clock: Arc<dyn Clock>,
+    provider: Arc<CryptoProvider>,
+    pub(super) loaded: ArcSwap<Loaded>,
+    generation: watch::Sender<u64>,
+    reloading: Mutex<()>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("cert", &self.files.cert)
+            .field("client_auth", &self.files.client_auth)
+            .field("generation", &self.loaded.load().generation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Reads the files. Where key and certificate do not fit together, as while they are being replaced, it tries again
+    /// for 300 ms, and blocks meanwhile. What has expired is loaded all the same, with a warning in the log.
+    ///
+    /// # Errors
+    /// [`TlsError`], naming the field and the file.
+    pub fn load(files: ServerFiles, clock: Arc<dyn Clock>) -> Result<Server, TlsError> {
+        if files.client_auth != ClientAuth::None && files.client_ca.is_empty() {
+            return Err(TlsError::new(
+                "client_ca",
+                Path::new(""),
+                "clients are asked for certificates of no authority",
+            ));
+        }
+        let (watched, provider) = (Watched::new(files.sources()), provider());
+        let loaded = watched.load(|contents| build(&files, contents, None, &clock, &provider))?;
+        status::warn_of_dates(&loaded.certificates, clock.now_ms());
+        let generation = watch::Sender::new(loaded.generation);
+        let loaded = ArcSwap::from_pointee(loaded);
+        Ok(Server { files, watched, clock, provider, loaded, generation, reloading: Mutex::default() })
+    }
+
+    /// Reads the files again; true if something changed. It blocks as [`Server::load`] does.
+    ///
+    /// Session tickets stay good unless what says which clients are let in has changed.
+    ///
+    /// # Errors
+    /// [`TlsError`]; what was loaded stays in force.
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        let _one_at_a_time = self.reloading.lock();
+        let before = self.loaded.load_full();
+        let loaded = self.watched.load(|contents| {
+            let is_same = contents.iter().map(Content::digest).eq(before.digests.iter().copied());
+            if is_same {
+                return Ok(None);
+            }
+            build(&self.files, contents, Some(&before), &self.clock, &self.provider).map(Some)
+        })?;
+        let Some(loaded) = loaded else { return Ok(false) };
+        status::warn_of_dates(&loaded.certificates, self.clock.now_ms());
+        let generation = loaded.generation;
+        self.loaded.store(Arc::new(loaded));
+        self.generation.send_replace(generation);
+        Ok(true)
+    }
+
+    /// Whether a file looks other than when it was last read, also when that failed. Cheap: it asks for times, lengths
+    /// and inodes.
+    pub fn files_changed(&self) -> bool {
+        self.watched.changed()
+    }
+
+    /// Whether a client that was let in would be now: by the authorities, the lists of revoked certificates and the
+    /// allow-list that are loaded, and by the clock. Cheap as long as nothing but the clock has changed.
+    ///
+    /// # Errors
+    /// A sentence for a log.
+    pub fn still_valid(&self, peer: &PeerCertificate) -> Result<(), String> {
+        let (loaded, now_ms) = (self.loaded.load(), self.clock.now_ms());
+        if peer.holds(loaded.generation, now_ms) {
+            return Ok(());
+        }
+        let Some(verifier) = &loaded.verifier else { return Ok(()) };
+        let holds = verifier.verify(&peer.chain, unix_time(now_ms)).map_err(|err| verify::explain(&err))?;
+        peer.verified(loaded.generation, holds.from_ms, holds.until_ms);
+        Ok(())
+    }
+
+    /// Changes when other material is in force. The number means nothing but that.
+    pub fn generation(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// What is loaded.
+    pub fn certificates(&self) -> Vec<CertificateStatus> {
+        self.loaded.load().certificates.clone()
+    }
+}
+
+/// Makes a configuration of the files' contents. Tickets outlive `before` if the same clients are let in.
+fn build(
+    files: &ServerFiles,
+    contents: &[Content],
+    before: Option<&Loaded>,
+    clock: &Arc<dyn Clock>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Loaded, TlsError> {
+    let none = || TlsError::new("cert", &files.cert, "was not read");
+    let cert = files::of(contents, "cert").next().ok_or_else(none)?;
+    let password = password(files::of(contents, "password_file").next(), files.password.as_ref())?;
+    let key = files::of(contents, "key").next();
+    let mut certified = identity::load(cert, key, password.as_ref().map(|word| word.expose_secret()), provider)?;
+    certified.ocsp = files::of(contents, "ocsp").next().map(identity::staple).transpose()?;
+    let mut certificates = status::chain(cert, "server", &certified.cert);
+
+    let verifier = match files.client_auth {
+        ClientAuth::None => None,
+        wanted => Some(Arc::new(clients(files, contents, wanted, provider, &mut certificates)?)),
+    };
+    let is_about_clients = |content: &&Content| matches!(content.field, "client_ca" | "crl");
+    let client_digests: Vec<_> = contents.iter().filter(is_about_clients).map(Content::digest).collect();
+    let unusable = |err: rustls::Error| TlsError::new("cert", &files.cert, format!("cannot be used: {err}"));
+    let ticketer = match before.filter(|before| before.client_digests == client_digests) {
+        Some(before) => Arc::clone(&before.ticketer),
+        None => Ticketer::new().map_err(unusable)?,
+    };
+
+    let versions: &[_] =
+        if files.tls13_only { &[&rustls::version::TLS13] } else { &[&rustls::version::TLS13, &rustls::version::TLS12] };
+    let config = ServerConfig::builder_with_details(Arc::clone(provider), Arc::new(Time(Arc::clone(clock))))
+        .with_protocol_versions(versions)
+        .map_err(unusable)?;
+    let config = match &verifier {
+        None => config.with_no_client_auth(),
+        Some(verifier) => config.with_client_cert_verifier(Arc::clone(verifier) as _),
+    };
+    let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.ticketer = Arc::clone(&ticketer);
+    // Tickets are kept by clients; a memory of sessions here would have to forget those of refused clients.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    static GENERATION: AtomicU64 = AtomicU64::new(1);
+    Ok(Loaded {
+        config: Arc::new(config),
+        verifier,
+        generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+        ticketer,
+        digests: contents.iter().map(Content::digest).collect(),
+        client_digests,
+        certificates,
+    })
+}
+
+/// The rules for clients, and what they are made of.
+fn clients(
+    files: &ServerFiles,
+    contents: &[Content],
+    wanted: ClientAuth,
+    provider: &Arc<CryptoProvider>,
+    certificates: &mut Vec<CertificateStatus>,
+) -> Result<ClientVerifier, TlsError> {
+    let mut authorities = Vec::new();
+    for file in files::of(contents, "client_ca") {
+        let found = identity::certificates(file)?;
+        certificates.extend(found.iter().filter_map(|der| CertificateStatus::of(&file.path, "client_ca", der)));
+        authorities.extend(found);
+    }
+    let mut lists = Vec::new();
+    for file in files::of(contents, "crl") {
+        let found = identity::revocations(file)?;
+        for der in &found {
+            let status = CertificateStatus::of_list(&file.path, der);
+            let status = status.ok_or_else(|| file.fault("is no list of revoked certificates"))?;
+            if !certificates.iter().any(|known| known.role == "client_ca" && known.subject == status.issuer) {
+                tracing::warn!(
+                    file = status.file,
+                    issuer = status.issuer,
+                    "a list of revoked certificates is of no authority in client_ca"
+                );
+            }
+            certificates.push(status);
+        }
+        lists.extend(found);
+    }
+    let is_optional = wanted == ClientAuth::Optional;
+    let first = |paths: &[PathBuf]| paths.first().cloned().unwrap_or_default();
+    ClientVerifier::new(&authorities, lists, files.allow.clone(), is_optional, Arc::clone(provider)).map_err(|err| {
+        match err {
+            BuildError::Authority(message) => TlsError::new("client_ca", &first(&files.client_ca), message),
+            BuildError::List(message) => TlsError::new("crl", &first(&files.crl), message),
+        }
+    })
+}
+
+/// The password: one line of a file, or as given.
+pub(super) fn password(file: Option<&Content>, given: Option<&Secret>) -> Result<Option<Secret>, TlsError> {
+    let Some(file) = file else { return Ok(given.cloned()) };
+    let text = std::str::from_utf8(&file.bytes).map_err(|_| file.fault("is not text"))?;
+    let line = text.trim_end_matches(['\r', '\n']);
+    if line.contains(['\r', '\n']) {
+        return Err(file.fault("holds more than one line; a password is one"));
+    }
+    Ok(Some(Secret::from(line.to_owned())))
+}

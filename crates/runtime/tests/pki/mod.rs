@@ -1,0 +1,228 @@
+//! Certificates of a moment that stands still, and handshakes with them.
+#![allow(dead_code, clippy::unwrap_used, reason = "part of tests, each of which uses its own part")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
+    date_time_ymd,
+};
+use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, HandshakeKind, RootCertStore};
+use sealway_runtime::clock::ManualClock;
+use sealway_runtime::tls::{AcceptError, ClientAuth, PeerCertificate, Server, ServerFiles};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// The moment, in seconds since 1970.
+pub(crate) const NOW: u64 = 1_800_000_000;
+pub(crate) const DAY: u64 = 86_400;
+
+pub(crate) fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(NOW * 1000))
+}
+
+pub(crate) struct Authority(pub(crate) CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate to be.
+pub(crate) struct Wish {
+    pub(crate) name: &'static str,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    pub(crate) usages: Vec<ExtendedKeyUsagePurpose>,
+    pub(crate) names: Vec<SanType>,
+    pub(crate) serial: u64,
+}
+
+pub(crate) fn client(name: &'static str) -> Wish {
+    Wish { usages: vec![ExtendedKeyUsagePurpose::ClientAuth], serial: 7, ..server(name) }
+}
+
+pub(crate) fn server(name: &'static str) -> Wish {
+    let names = vec![SanType::DnsName("localhost".try_into().unwrap())];
+    let usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    Wish { name, from: NOW - DAY, until: NOW + 30 * DAY, usages, names, serial: 5 }
+}
+
+pub(crate) struct Issued {
+    pub(crate) cert: rcgen::Certificate,
+    pub(crate) key: KeyPair,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::until(name, NOW + 3650 * DAY)
+    }
+
+    pub(crate) fn until(name: &str, until: u64) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.not_before = date_time_ymd(1970, 1, 1) + Duration::from_secs(NOW - 10 * DAY);
+        params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(until);
+        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub(crate) fn issue(&self, wish: Wish) -> Issued {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, wish.name);
+        params.not_before = date_time_ymd(1970, 1, 1) + Duration::from_secs(wish.from);
+        params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(wish.until);
+        params.extended_key_usages = wish.usages;
+        params.subject_alt_names = wish.names;
+        params.serial_number = Some(SerialNumber::from(wish.serial));
+        let key = KeyPair::generate().unwrap();
+        Issued { cert: params.signed_by(&key, &self.0).unwrap(), key }
+    }
+
+    /// A list of revoked certificates, due again at `until`.
+    pub(crate) fn revoke(&self, serials: &[u64], until: u64) -> String {
+        let moment = |seconds: u64| date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds);
+        let revoked = |serial: &u64| RevokedCertParams {
+            serial_number: SerialNumber::from(*serial),
+            revocation_time: moment(NOW - 60),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: moment(NOW - DAY),
+            next_update: moment(until),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.0).unwrap().pem().unwrap()
+    }
+}
+
+/// A folder with a listener's files.
+pub(crate) struct Ground {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) ca: Authority,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl Ground {
+    pub(crate) fn new() -> Self {
+        let ground = Ground { folder: tempfile::tempdir().unwrap(), ca: Authority::new("a CA"), clock: clock() };
+        ground.write("ca.pem", &ground.ca.0.pem());
+        ground.put("server", &ground.ca.issue(server("a server")));
+        ground
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        // A new inode each time, as an atomic replacement has: two writes within a tick of the clock look different.
+        let (path, new) = (self.path(name), self.path("new"));
+        std::fs::write(&new, content).unwrap();
+        std::fs::rename(new, &path).unwrap();
+        path
+    }
+
+    pub(crate) fn put(&self, name: &str, issued: &Issued) {
+        self.write(&format!("{name}.pem"), issued.cert.pem());
+        self.write(&format!("{name}.key"), issued.key.serialize_pem());
+    }
+
+    /// A listener that wants certificates of the authority.
+    pub(crate) fn mutual(&self) -> ServerFiles {
+        ServerFiles { client_ca: vec![self.path("ca.pem")], client_auth: ClientAuth::Required, ..self.plain() }
+    }
+
+    pub(crate) fn plain(&self) -> ServerFiles {
+        ServerFiles { cert: self.path("server.pem"), key: Some(self.path("server.key")), ..ServerFiles::default() }
+    }
+
+    pub(crate) fn load(&self, files: ServerFiles) -> Server {
+        Server::load(files, self.clock.clone()).unwrap()
+    }
+
+    /// A client that trusts the authority and shows this.
+    pub(crate) fn client(&self, issued: Option<&Issued>) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.ca.0.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_details(provider, Arc::new(Standing))
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+            .unwrap()
+            .with_root_certificates(roots);
+        Arc::new(match issued {
+            None => config.with_no_client_auth(),
+            Some(issued) => config.with_client_auth_cert(vec![issued.cert.der().clone()], key(issued)).unwrap(),
+        })
+    }
+}
+
+pub(crate) fn key(issued: &Issued) -> PrivateKeyDer<'static> {
+    PrivateKeyDer::Pkcs8(issued.key.serialize_der().into())
+}
+
+#[derive(Debug)]
+pub(crate) struct Standing;
+
+impl rustls::time_provider::TimeProvider for Standing {
+    fn current_time(&self) -> Option<rustls::pki_types::UnixTime> {
+        Some(rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(NOW)))
+    }
+}
+
+/// What both sides say after a handshake and an exchange of two bytes.
+pub(crate) struct Met {
+    pub(crate) server: Result<Option<Arc<PeerCertificate>>, AcceptError>,
+    /// How the handshake went, or what the client was told.
+    pub(crate) client: Result<HandshakeKind, String>,
+    pub(crate) alpn: Option<Vec<u8>>,
+}
+
+impl Met {
+    pub(crate) fn refusal(&self) -> String {
+        self.server.as_ref().expect_err("it was let in").to_string()
+    }
+
+    pub(crate) fn told(&self) -> &str {
+        self.client.as_ref().expect_err("the client was not told")
+    }
+
+    pub(crate) fn peer(self) -> Arc<PeerCertificate> {
+        self.server.expect("it was refused").expect("it has no certificate")
+    }
+}
+
+pub(crate) async fn meet(server: &Server, config: &Arc<ClientConfig>) -> Met {
+    let (here, there) = tokio::io::duplex(256 * 1024);
+    let mut alpn = None;
+    let asking = async {
+        let connector = tokio_rustls::TlsConnector::from(config.clone());
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = connector.connect(name, here).await.map_err(|err| err.to_string())?;
+        stream.write_all(b"a").await.map_err(|err| err.to_string())?;
+        let mut answer = [0];
+        stream.read_exact(&mut answer).await.map_err(|err| err.to_string())?;
+        let kind = stream.get_ref().1.handshake_kind().unwrap();
+        alpn = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+        let _ = stream.shutdown().await;
+        Ok(kind)
+    };
+    let answering = async {
+        let (mut stream, peer) = server.accept(there).await?;
+        let mut question = [0];
+        stream.read_exact(&mut question).await.map_err(AcceptError::Io)?;
+        stream.write_all(b"b").await.map_err(AcceptError::Io)?;
+        stream.flush().await.map_err(AcceptError::Io)?;
+        let _ = stream.read(&mut question).await;
+        Ok(peer)
+    };
+    let (client, server) = tokio::join!(asking, answering);
+    Met { server, client, alpn }
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
