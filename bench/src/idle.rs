@@ -26,7 +26,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 
 const REQUEST: &[u8] = b"GET /idle HTTP/1.1\r\nHost: localhost\r\nUser-Agent: sealway-bench\r\n\r\n";
 
-const CONFIG: &str = "routes: [{ match: {}, sealed: off, standalone: ok }]
+const CONFIG: &str = "routes: [{ match: {}, standalone: ok }]
 limits: { connections_max: 100000, connections_per_address_max: 100000, header_timeout_ms: 600000, idle_timeout_ms: 600000 }
 telemetry: { log_level: warn }
 ";

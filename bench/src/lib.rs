@@ -27,6 +27,7 @@ mod table;
 mod upstream;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -124,11 +125,18 @@ enum Command {
     BodyService { port: u16 },
 }
 
-/// Runs what the command line asks for; all without a word.
-///
-/// # Errors
-/// Whatever stops a measurement.
-pub fn run() -> anyhow::Result<()> {
+/// Runs what the command line asks for; all without a word. The exit code is 0 if it was done and every bar was met.
+pub fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sealway-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
     let http = |Measure { sealway, seconds, rounds }| http::run(sealway, seconds, rounds);
     let stores = |Measure { sealway, seconds, rounds }, rows_only| stores::run(sealway, seconds, rounds, rows_only);
     match Args::parse().command {
