@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sealway_gateway::route::{Action, Asked, Forward, ForwardPolicy, Found, Matcher, Route, Sealed, find};
-use sealway_gateway::upstream::{Target, Upstream, UpstreamLimits};
+use sealway_gateway::upstream::{ServerAddress, Target, Upstream, UpstreamSettings};
 
 /// The target.
 pub fn routes(data: &[u8]) {
@@ -46,8 +46,8 @@ pub fn routes(data: &[u8]) {
 fn route(matcher: &str, sealed: Sealed) -> Route {
     static UPSTREAM: OnceLock<Arc<Upstream>> = OnceLock::new();
     let upstream = UPSTREAM.get_or_init(|| {
-        let target = Target::Http(http::uri::Authority::from_static("127.0.0.1:1"));
-        Arc::new(Upstream::new(target, UpstreamLimits::default()))
+        let address = ServerAddress::parse("http://127.0.0.1:1").expect("a server");
+        Arc::new(Upstream::new(Target::Servers(vec![address]), UpstreamSettings::default()))
     });
     let (paths, path_prefixes) = match matcher.strip_prefix('=') {
         Some(exact) => (vec![exact.to_owned()], Vec::new()),

@@ -36,6 +36,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: KekAction,
     },
+    /// Make an authority and certificates of a server and a client in a folder; renew, revoke and list them
+    Certs(Certs),
     /// Check a configuration, or print it with all its sources applied
     Config {
         #[command(subcommand)]
@@ -153,4 +155,71 @@ fn parse_wire(text: &str) -> Result<Wire, String> {
         "2" => Ok(Wire::Two),
         _ => Err("expected 1 or 2".into()),
     }
+}
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Certs {
+    #[command(subcommand)]
+    pub(crate) action: Option<CertsAction>,
+    /// The folder to make them in
+    #[arg(value_name = "FOLDER", required = true)]
+    pub(crate) folder: Option<PathBuf>,
+    /// Replace what is there, keys too
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// A DNS name or IP address of the server, besides localhost, 127.0.0.1 and ::1
+    #[arg(long = "name", value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// The client's common name
+    #[arg(long, value_name = "NAME", default_value = "sealway-client")]
+    pub(crate) client_name: String,
+    /// Days for which the server's and the client's certificates are valid, up to 366; the authority's is for 3650
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=366))]
+    pub(crate) days: u64,
+    /// A file with the password of the PKCS#12 files; without it MTLS_PFX_PASSWORD, or "changeit"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pfx_password_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CertsAction {
+    /// New keys and certificates with the names of the old ones
+    Rotate {
+        /// The folder
+        folder: PathBuf,
+        /// Whose
+        #[arg(long, value_enum, default_value_t = LeafChoice::All, conflicts_with_all = ["ca", "finish"])]
+        leaf: LeafChoice,
+        /// A new authority too; the one before stays trusted until --finish
+        #[arg(long, conflicts_with = "finish")]
+        ca: bool,
+        /// Trust the authority before no longer, and remove its key
+        #[arg(long)]
+        finish: bool,
+        /// A file with the password of the PKCS#12 files; without it the one in the folder's mtls.env
+        #[arg(long, value_name = "FILE")]
+        pfx_password_file: Option<PathBuf>,
+    },
+    /// Add a certificate to the list of revoked ones
+    Revoke {
+        /// The folder
+        folder: PathBuf,
+        /// A PEM file of the certificate, or its serial number in hexadecimal
+        #[arg(value_name = "CERTIFICATE")]
+        what: String,
+    },
+    /// List the certificates and the days that they have left
+    Show {
+        /// The folder
+        folder: PathBuf,
+    },
+}
+
+/// Whose certificate to renew.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LeafChoice {
+    Server,
+    Client,
+    All,
 }

@@ -3,6 +3,7 @@
 
 mod args;
 mod call;
+mod certs;
 mod config;
 mod demo;
 mod kek;
@@ -35,6 +36,7 @@ fn run(args: args::Args) -> anyhow::Result<()> {
             clap_complete::generate(shell, &mut args::Args::command(), "sealway", &mut std::io::stdout());
             Ok(())
         }
+        Command::Certs(certs) => certs::run(certs),
         Command::Config { action } => config::command(action),
         Command::Migrate(file) => block_on(migrate::run(file)),
         Command::Kek { action } => block_on(kek::run(action)),

@@ -82,7 +82,9 @@ impl Running {
             None => None,
         };
         let authority = Arc::new(config.sessions.start(provider, clock.clone()).await?);
-        let gateway = GatewayService(Arc::new(config.gateway.start(authority.clone(), provider, &clock)));
+        let gateway = GatewayService(Arc::new(
+            config.gateway.start(authority.clone(), provider, &clock).map_err(|err| anyhow!(err))?,
+        ));
         let shutdown = Shutdown::new();
         let mut addresses = Vec::new();
         for (socket, name) in bound {

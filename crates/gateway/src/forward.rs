@@ -1,6 +1,6 @@
 //! A request that passes as sent: a chunk in is a chunk out, both ways.
 
-use http::header::{CONNECTION, HeaderMap, HeaderValue};
+use http::header::{CONNECTION, HeaderMap, HeaderValue, UPGRADE};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Body as HttpBody;
@@ -13,6 +13,7 @@ use crate::config::RequestLimits;
 use crate::headers::says_close;
 use crate::route::Forward;
 use crate::sealed::upstream_failure;
+use crate::upgrade::{Asked, join};
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
@@ -32,10 +33,12 @@ pub(crate) async fn pass_through(
     }
     let passes_close = |headers: &HeaderMap| policy.pass_connection_close && says_close(headers);
     let is_last = passes_close(&parts.headers);
+    let asked = Asked::of(parts.version, &parts.headers);
     policy.headers.to_upstream(&mut parts, is_trusted);
     if is_last {
         parts.headers.insert(CONNECTION, CLOSE);
     }
+    asked.put_back(&mut parts.headers);
     let limits = StreamLimits { len_max: policy.body_max, idle: limits.body_idle, time: Some(limits.body_time) };
     let body = bounded(body, limits);
     let answer = forward.upstream.call(Request::from_parts(parts, body)).await;
@@ -43,7 +46,9 @@ pub(crate) async fn pass_through(
     match answer {
         Ok(mut response) => {
             let is_last = is_last || passes_close(response.headers());
+            let upgrade = response.headers().get(UPGRADE).cloned();
             policy.headers.to_client(response.headers_mut());
+            join(&mut response, upgrade, &forward.upstream);
             if is_last {
                 response.headers_mut().insert(CONNECTION, CLOSE);
             }

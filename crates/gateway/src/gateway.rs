@@ -15,6 +15,7 @@ use sealway_proto::limits::INIT_V1_BODY_MAX;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use sealway_runtime::http::{Body, Origin, RequestBody, discard};
 use sealway_runtime::timing::ServerTiming;
+use sealway_runtime::tls;
 use sealway_sessions::answer::{plain_error, unavailable};
 use sealway_sessions::{Authority, endpoint};
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
@@ -27,6 +28,7 @@ use crate::policy::TrustedProxies;
 use crate::route::{Action, Asked, Forward, Found, Route, Sealed, find};
 use crate::sealed;
 use crate::standalone::Standalone;
+use crate::upstream::Upstream;
 
 /// Longest body that is echoed, in bytes.
 const ECHO_BODY_MAX: usize = 16 * 1024 * 1024;
@@ -64,6 +66,8 @@ pub struct Gateway {
     buffered_kib: Semaphore,
     metrics: Vec<RouteMetrics>,
     unrouted: RouteMetrics,
+    upstreams: Vec<Arc<Upstream>>,
+    clients: Vec<Arc<tls::Client>>,
 }
 
 impl Gateway {
@@ -78,7 +82,24 @@ impl Gateway {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
         let buffered_kib = Semaphore::new(limits.buffered_max / 1024);
         let unrouted = RouteMetrics::new("none");
-        Gateway { authority, routes, cors, limits, trusted, buffered_kib, metrics, unrouted }
+        let (upstreams, clients) = (Vec::new(), Vec::new());
+        Gateway { authority, routes, cors, limits, trusted, buffered_kib, metrics, unrouted, upstreams, clients }
+    }
+
+    /// Keeps what its routes forward to, and the TLS material towards it, for those who look at them.
+    pub(crate) fn own(&mut self, upstreams: Vec<Arc<Upstream>>, clients: Vec<Arc<tls::Client>>) {
+        self.upstreams = upstreams;
+        self.clients = clients;
+    }
+
+    /// The upstreams of its configuration.
+    pub fn upstreams(&self) -> &[Arc<Upstream>] {
+        &self.upstreams
+    }
+
+    /// The TLS material towards them.
+    pub fn clients(&self) -> &[Arc<tls::Client>] {
+        &self.clients
     }
 
     /// Answers a request, whatever it is.

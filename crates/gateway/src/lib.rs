@@ -15,6 +15,7 @@ pub mod policy;
 pub mod route;
 mod sealed;
 pub mod standalone;
+mod upgrade;
 pub mod upstream;
 
 pub use config::GatewayConfig;

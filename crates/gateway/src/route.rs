@@ -286,10 +286,11 @@ fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::{Target, UpstreamLimits};
+    use crate::upstream::{ServerAddress, Target, UpstreamSettings};
 
     fn routes() -> Vec<Route> {
-        let upstream = Arc::new(Upstream::new(Target::Http("127.0.0.1:1".parse().unwrap()), UpstreamLimits::default()));
+        let target = Target::Servers(vec![ServerAddress::parse("http://127.0.0.1:1").unwrap()]);
+        let upstream = Arc::new(Upstream::new(target, UpstreamSettings::default()));
         let route = |prefix: &str, sealed| Route {
             name: prefix.into(),
             matcher: Matcher {

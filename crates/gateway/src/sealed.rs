@@ -176,5 +176,9 @@ pub(crate) fn upstream_failure(err: &UpstreamError) -> Response<Body> {
         StatusCode::BAD_REQUEST | StatusCode::REQUEST_TIMEOUT => "BAD_REQUEST",
         _ => "SERVICE_UNAVAILABLE",
     };
-    plain_error(status, code)
+    let mut response = plain_error(status, code);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
 }

@@ -4,6 +4,7 @@
 //! It may not know what a session, a profile or a channel is.
 #![warn(missing_docs)]
 
+pub mod certs;
 pub mod clock;
 pub mod config;
 pub mod http;

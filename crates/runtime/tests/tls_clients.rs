@@ -223,3 +223,31 @@ async fn the_certificate_of_another_listener_proves_nothing_here() {
     assert!(other.still_valid(&peer).is_err());
     assert!(meet(&other, &config).await.refusal().contains("of no authority"));
 }
+
+#[tokio::test]
+async fn a_refused_client_that_is_sending_is_told_why_and_not_cut_off() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let ground = Ground::new();
+    let listener = ground.load(ground.mutual());
+    let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    for _ in 0..20 {
+        let asking = async {
+            let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            let connector = tokio_rustls::TlsConnector::from(ground.client(None));
+            let name = "localhost".try_into().unwrap();
+            let mut stream = connector.connect(name, stream).await.unwrap();
+            stream.write_all(&[b'a'; 30_000]).await.unwrap();
+            stream.flush().await.unwrap();
+            // Long enough for a reset to come, on which many clients report a broken connection and read no more.
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            stream.write_all(b"a").await.unwrap();
+            stream.flush().await.unwrap();
+            stream.read(&mut [0]).await.unwrap_err().to_string()
+        };
+        let answering = async { listener.accept(socket.accept().await.unwrap().0).await };
+        let (told, refused) = tokio::join!(asking, answering);
+        assert!(matches!(refused, Err(AcceptError::NoCertificate)));
+        assert!(told.contains("CertificateRequired"), "{told}");
+    }
+}

@@ -43,6 +43,9 @@ struct RawTls {
     allow: Option<OneOrMany>,
     ocsp: Option<String>,
     min_version: Option<MinVersion>,
+    /// Where nobody could write a file with it.
+    #[serde(skip)]
+    password: Option<Secret>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -65,6 +68,13 @@ impl RawListener {
     pub fn set_port(&mut self, port: u16) {
         let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
         self.address = format!("{host}:{port}");
+    }
+
+    /// The password of a PKCS#12 file that was not configured by a file.
+    pub fn set_tls_password(&mut self, password: &Secret) {
+        if let Some(tls) = &mut self.tls {
+            tls.password = Some(password.clone());
+        }
     }
 
     /// Names the flag that the address came from.
@@ -202,7 +212,7 @@ impl RawTls {
             cert: path(&self.cert),
             key: self.key.as_ref().map(path),
             password_file: self.password_file.as_ref().map(path),
-            password: None::<Secret>,
+            password: self.password.clone(),
             client_ca,
             client_auth,
             allow: allow.collect(),

@@ -14,6 +14,7 @@ use sealway_proto::crypto::Provider;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::config::Problems;
 use sealway_runtime::http::HttpLimits;
+use sealway_runtime::tls;
 use sealway_sessions::Authority;
 use serde::{Deserialize, Serialize};
 
@@ -22,13 +23,13 @@ pub use self::limits::{RawLimits, RequestLimits};
 pub use self::listeners::{Listener, Place, RawListener};
 pub use self::routes::RawRoute;
 use self::routes::{CheckedAction, CheckedRoute};
-use self::upstreams::CheckedTarget;
 pub use self::upstreams::RawUpstream;
+use self::upstreams::{CheckedTarget, CheckedUpstream};
 use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::route::{Action, Forward, Route};
-use crate::upstream::{Target, Upstream, UpstreamLimits};
+use crate::upstream::{Target, Upstream, UpstreamTls};
 
 /// One text, or several.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -86,14 +87,14 @@ pub struct GatewayConfig {
     pub stop_delay: Duration,
     limits: RequestLimits,
     cors: Cors,
-    upstreams: BTreeMap<String, (CheckedTarget, UpstreamLimits)>,
+    upstreams: BTreeMap<String, CheckedUpstream>,
     routes: Vec<CheckedRoute>,
 }
 
 /// Checks the sections.
 pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
     let listeners = listeners::resolve(raw.listeners, raw.file, problems);
-    let upstreams = upstreams::resolve(raw.upstreams, problems);
+    let upstreams = upstreams::resolve(raw.upstreams, raw.file, problems);
     if raw.routes.is_empty() {
         problems.add("routes", "expected at least one route");
     }
@@ -115,18 +116,34 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
 
 impl GatewayConfig {
     /// Sets up upstreams and routes.
-    pub fn start(&self, authority: Arc<Authority>, provider: &'static dyn Provider, clock: &Arc<dyn Clock>) -> Gateway {
-        let upstreams: BTreeMap<&str, Arc<Upstream>> = self
-            .upstreams
-            .iter()
-            .map(|(name, (target, limits))| {
-                let target = match target {
-                    CheckedTarget::Http(authority) => Target::Http(authority.clone()),
-                    CheckedTarget::Demo => Target::Demo(DemoService::new(provider, clock.clone())),
-                };
-                (name.as_str(), Arc::new(Upstream::new(target, *limits)))
-            })
-            .collect();
+    ///
+    /// # Errors
+    /// A sentence that names the setting and the file at fault.
+    pub fn start(
+        &self,
+        authority: Arc<Authority>,
+        provider: &'static dyn Provider,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Gateway, String> {
+        let mut clients = Vec::new();
+        let mut upstreams: BTreeMap<&str, Arc<Upstream>> = BTreeMap::new();
+        for (name, upstream) in &self.upstreams {
+            let mut settings = upstream.settings.clone();
+            if let Some(files) = &upstream.tls {
+                let client = tls::Client::load(files.clone(), clock.clone())
+                    .map_err(|err| format!("upstreams.{name}.tls.{err}"))?;
+                let client = Arc::new(client);
+                let server_name = client.server_name();
+                let configs = client.clone();
+                settings.tls = Some(UpstreamTls::new(move |offers_h2| configs.config(offers_h2), server_name));
+                clients.push(client);
+            }
+            let target = match &upstream.target {
+                CheckedTarget::Servers(servers) => Target::Servers(servers.clone()),
+                CheckedTarget::Demo => Target::Demo(DemoService::new(provider, clock.clone())),
+            };
+            upstreams.insert(name, Arc::new(Upstream::new(target, settings)));
+        }
         let routes = self.routes.iter().enumerate().filter_map(|(index, route)| {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,
@@ -139,6 +156,9 @@ impl GatewayConfig {
             Some(Route { name: format!("routes[{index}]"), matcher: route.matcher.clone(), delay: route.delay, action })
         });
         let trusted = self.listeners.iter().map(|listener| (listener.name.clone(), listener.trusted.clone())).collect();
-        Gateway::new(authority, routes.collect(), self.cors.clone(), self.limits, trusted)
+        let routes = routes.collect();
+        let mut gateway = Gateway::new(authority, routes, self.cors.clone(), self.limits, trusted);
+        gateway.own(upstreams.into_values().collect(), clients);
+        Ok(gateway)
     }
 }

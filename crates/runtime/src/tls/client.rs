@@ -27,8 +27,10 @@ const SESSIONS_MAX: usize = 256;
 /// What is shown to a server and whom is trusted there; files as configured.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFiles {
-    /// Authorities that are trusted, in PEM. `None`: those of the system.
+    /// Authorities that are trusted, in PEM.
     pub ca: Option<PathBuf>,
+    /// Whether those of the system are trusted too; without `ca` they are in any case.
+    pub system_roots: bool,
     /// The certificate chain that is shown, in PEM or PKCS#12. `None`: none.
     pub cert: Option<PathBuf>,
     /// Its key in PEM. `None`: the key is in the file of the chain.
@@ -161,10 +163,16 @@ fn build(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Loaded, TlsError> {
     let mut certificates = Vec::new();
-    let roots = match files::of(contents, "ca").next() {
+    let mut roots = match files::of(contents, "ca").next() {
         Some(file) => authorities(file, &mut certificates)?,
-        None => system_authorities()?,
+        None => RootCertStore::empty(),
     };
+    if files.system_roots || files.ca.is_none() {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    if roots.is_empty() {
+        return Err(TlsError::new("ca", Path::new(""), "the system has no trusted authorities; name a file"));
+    }
     let unusable = |err: rustls::Error| TlsError::new("ca", Path::new(""), format!("cannot be used: {err}"));
     let config = ClientConfig::builder_with_details(Arc::clone(provider), Arc::new(Time(Arc::clone(clock))))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
@@ -199,15 +207,6 @@ fn authorities(file: &Content, certificates: &mut Vec<CertificateStatus>) -> Res
     for der in identity::certificates(file)? {
         certificates.extend(CertificateStatus::of(&file.path, "server_ca", &der));
         roots.add(der).map_err(|err| file.fault(format!("holds an authority that cannot be used: {err}")))?;
-    }
-    Ok(roots)
-}
-
-fn system_authorities() -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if added == 0 {
-        return Err(TlsError::new("ca", Path::new(""), "the system has no trusted authorities; name a file"));
     }
     Ok(roots)
 }

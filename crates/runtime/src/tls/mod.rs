@@ -9,7 +9,7 @@ mod allow;
 mod client;
 mod files;
 mod identity;
-pub(crate) mod name;
+mod name;
 mod peer;
 mod server;
 mod status;
@@ -23,9 +23,11 @@ use rustls::crypto::CryptoProvider;
 pub use self::accept::AcceptError;
 pub use self::allow::AllowPattern;
 pub use self::client::{Client, ClientFiles};
+pub(crate) use self::files::sha256 as digest;
+pub(crate) use self::name::hex;
 pub use self::peer::PeerCertificate;
 pub use self::server::{ClientAuth, Server, ServerFiles};
-pub use self::status::{CertificateStatus, read_certificates};
+pub use self::status::{CertificateStatus, read_certificates, read_revocations};
 /// A password in memory: it is wiped when dropped, and its `Debug` shows nothing.
 pub use secrecy::SecretString as Secret;
 

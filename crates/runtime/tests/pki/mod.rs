@@ -109,7 +109,7 @@ pub(crate) struct Ground {
 impl Ground {
     pub(crate) fn new() -> Self {
         let ground = Ground { folder: tempfile::tempdir().unwrap(), ca: Authority::new("a CA"), clock: clock() };
-        ground.write("ca.pem", &ground.ca.0.pem());
+        ground.write("ca.pem", ground.ca.0.pem());
         ground.put("server", &ground.ca.issue(server("a server")));
         ground
     }

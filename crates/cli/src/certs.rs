@@ -1,0 +1,102 @@
+//! `sealway certs`: the certificates of a folder.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use sealway_runtime::certs::{self, Leaf, Making};
+use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_runtime::config::read_secret;
+use sealway_runtime::tls::{CertificateStatus, Secret};
+
+use crate::args::{Certs, CertsAction, LeafChoice};
+
+/// Where the script that this takes the place of had its password from, and the password without it.
+const PASSWORD_VARIABLE: &str = "MTLS_PFX_PASSWORD";
+const PASSWORD_DEFAULT: &str = "changeit";
+
+pub(crate) fn run(args: Certs) -> anyhow::Result<()> {
+    let now_ms = SystemClock.now_ms();
+    match args.action {
+        None => make(args, now_ms),
+        Some(CertsAction::Rotate { folder, leaf, ca, finish, pfx_password_file }) => {
+            let password = password(pfx_password_file.as_deref())?;
+            if finish {
+                certs::finish_authority(&folder, password.as_ref(), now_ms)?;
+                println!("{} is the one authority from now on", folder.join(certs::CA_CERT).display());
+                return Ok(());
+            }
+            let renewed = if ca {
+                certs::rotate_authority(&folder, password.as_ref(), now_ms)?
+            } else {
+                certs::rotate_leaf(&folder, leaves(leaf), password.as_ref(), now_ms)?
+            };
+            print_table(&renewed, now_ms);
+            if ca {
+                println!("Give {} to everybody who trusts the authority.", folder.join(certs::CA_CERT).display());
+                println!("Then: sealway certs rotate {} --finish", folder.display());
+            }
+            Ok(())
+        }
+        Some(CertsAction::Revoke { folder, what }) => {
+            let revoked = certs::revoke(&folder, &what, now_ms)?;
+            let when = if revoked.was_revoked { "was revoked before" } else { "is revoked" };
+            println!("{} {when}: {}", revoked.serial, folder.join(certs::CA_CRL).display());
+            Ok(())
+        }
+        Some(CertsAction::Show { folder }) => {
+            print_table(&certs::show(&folder)?, now_ms);
+            Ok(())
+        }
+    }
+}
+
+fn make(args: Certs, now_ms: u64) -> anyhow::Result<()> {
+    let folder = args.folder.context("name a folder")?;
+    let given = password(args.pfx_password_file.as_deref())?;
+    let password = given.unwrap_or_else(|| {
+        let word = std::env::var(PASSWORD_VARIABLE).ok().filter(|word| !word.is_empty());
+        Secret::from(word.unwrap_or_else(|| PASSWORD_DEFAULT.to_owned()))
+    });
+    let making =
+        Making { names: args.names, client_name: args.client_name, days: args.days, password, force: args.force };
+    for file in certs::make(&folder, &making, now_ms)? {
+        println!("{}", file.display());
+    }
+    Ok(())
+}
+
+fn password(file: Option<&Path>) -> anyhow::Result<Option<Secret>> {
+    Ok(file.map(read_secret).transpose()?.map(Secret::from))
+}
+
+fn leaves(choice: LeafChoice) -> &'static [Leaf] {
+    match choice {
+        LeafChoice::Server => &[Leaf::Server],
+        LeafChoice::Client => &[Leaf::Client],
+        LeafChoice::All => &Leaf::ALL,
+    }
+}
+
+/// A line a certificate, in columns.
+fn print_table(statuses: &[CertificateStatus], now_ms: u64) {
+    let mut rows = vec![["FILE", "SUBJECT", "NAMES", "SERIAL", "DAYS LEFT"].map(str::to_owned)];
+    for status in statuses {
+        let file = PathBuf::from(&status.file);
+        let names = match status.revoked {
+            Some(count) => format!("{count} revoked"),
+            None => status.names.join(" "),
+        };
+        let file = file.file_name().map(|name| name.to_string_lossy().into_owned());
+        let days = status.days_left(now_ms).to_string();
+        rows.push([file.unwrap_or_default(), status.subject.clone(), names, status.serial.clone(), days]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: [usize; 5] = std::array::from_fn(width);
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            line.push_str(&format!("{cell:<width$}  "));
+        }
+        println!("{}", line.trim_end());
+    }
+}

@@ -1,0 +1,181 @@
+//! What a request asks of every hop, and so of the next one too: another protocol on its connection (RFC 9110
+//! section 7.8), and trailers (section 10.1.4).
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE};
+use http::{Response, Version};
+use metrics::{counter, gauge};
+use sealway_runtime::http::{Body, Raw, TakeOver};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::upstream::{Upstream, UpstreamIo};
+
+/// How much of each direction of a tunnel is under way, in bytes.
+const TUNNEL_BUFFER: usize = 16 * 1024;
+
+/// What a request asks of every hop.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    upgrade: Option<HeaderValue>,
+    trailers: bool,
+}
+
+impl Asked {
+    /// Reads it, before headers of this hop are taken out. HTTP/2 in the place of a connection of ours is not passed on:
+    /// what came over it would reach the service unseen.
+    pub(crate) fn of(version: Version, headers: &HeaderMap) -> Self {
+        let upgrade =
+            headers.get(UPGRADE).filter(|_| version == Version::HTTP_11 && has(headers, &CONNECTION, "upgrade"));
+        let is_h2 = has(headers, &UPGRADE, "h2c") || has(headers, &UPGRADE, "h2");
+        let is_one = headers.get_all(UPGRADE).iter().count() == 1;
+        Asked { upgrade: upgrade.filter(|_| is_one && !is_h2).cloned(), trailers: has(headers, &TE, "trailers") }
+    }
+
+    /// Asks the next hop.
+    pub(crate) fn put_back(self, headers: &mut HeaderMap) {
+        if let Some(upgrade) = self.upgrade {
+            headers.append(CONNECTION, HeaderValue::from_static("upgrade"));
+            headers.insert(UPGRADE, upgrade);
+        }
+        if self.trailers {
+            headers.append(CONNECTION, HeaderValue::from_static("te"));
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
+    }
+}
+
+/// Whether a list holds an item; case does not count, nor parameters.
+fn has(headers: &HeaderMap, name: &HeaderName, item: &str) -> bool {
+    let items = headers.get_all(name).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let mut names = items.map(|item| item.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii());
+    names.any(|name| name.eq_ignore_ascii_case(item.as_bytes()))
+}
+
+/// Makes a 101 of the service ours: its connection and the client's become one, until both ends are closed or nothing
+/// moves for as long as the upstream lets connections stand still. `headers` are those of the service, before headers of
+/// its hop were taken out. Nothing happens to an answer that is no 101.
+pub(crate) fn join(response: &mut Response<Body>, upgrade: Option<HeaderValue>, upstream: &Upstream) {
+    let Some(tunnel) = response.extensions_mut().remove::<UpstreamIo>().and_then(|io| io.take()) else { return };
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    if let Some(upgrade) = upgrade {
+        response.headers_mut().insert(UPGRADE, upgrade);
+    }
+    let (name, idle) = (upstream.name().to_owned(), upstream.idle_time());
+    response.extensions_mut().insert(TakeOver::new(move |client| async move {
+        counter!("sealway_tunnels_total", "upstream" => name.clone()).increment(1);
+        let open = gauge!("sealway_tunnels", "upstream" => name);
+        open.increment(1.0);
+        let _closed = Closed(open);
+        carry(client, tunnel, idle).await;
+    }));
+}
+
+/// Counts a tunnel as closed however it ends.
+struct Closed(metrics::Gauge);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+/// Carries bytes both ways. What stands still is noticed after `idle`, at the latest after twice that.
+async fn carry(client: Box<dyn Raw>, server: impl AsyncRead + AsyncWrite + Unpin, idle: Duration) {
+    let moved = Arc::new(AtomicBool::new(false));
+    let mut client = Noted { io: client, moved: moved.clone() };
+    let mut server = Noted { io: server, moved: moved.clone() };
+    let carried = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut server, TUNNEL_BUFFER, TUNNEL_BUFFER);
+    let idled = async {
+        loop {
+            tokio::time::sleep(idle).await;
+            if !moved.swap(false, Ordering::Relaxed) {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        carried = carried => if let Err(err) = carried {
+            tracing::debug!(%err, "a tunnel broke off");
+        },
+        () = idled => tracing::debug!("a tunnel stood still for too long"),
+    }
+}
+
+/// Notes that bytes were read; each byte that is written was.
+struct Noted<IO> {
+    io: IO,
+    moved: Arc<AtomicBool>,
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Noted<IO> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        if polled.is_ready() {
+            self.moved.store(true, Ordering::Relaxed);
+        }
+        polled
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Noted<IO> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.io).poll_write(cx, bytes);
+        if polled.is_ready() {
+            self.moved.store(true, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(version: Version, fields: &[(&'static str, &'static str)]) -> Vec<(String, String)> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        let asked = Asked::of(version, &headers);
+        let mut next = HeaderMap::new();
+        asked.put_back(&mut next);
+        next.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()
+    }
+
+    #[test]
+    fn another_protocol_is_asked_for_where_the_client_did_and_http_2_never() {
+        let asked = passed(Version::HTTP_11, &[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
+        assert_eq!(asked, [("connection".into(), "upgrade".into()), ("upgrade".into(), "websocket".into())]);
+        for fields in [
+            &[("upgrade", "websocket")][..],
+            &[("connection", "upgrade")],
+            &[("connection", "upgrade"), ("upgrade", "h2c")],
+            &[("connection", "upgrade"), ("upgrade", "websocket, H2C")],
+            &[("connection", "upgrade"), ("upgrade", "websocket"), ("upgrade", "h2c")],
+        ] {
+            assert!(passed(Version::HTTP_11, fields).is_empty(), "{fields:?}");
+        }
+        assert!(passed(Version::HTTP_10, &[("connection", "upgrade"), ("upgrade", "websocket")]).is_empty());
+    }
+
+    #[test]
+    fn trailers_are_asked_for_where_the_client_did() {
+        let asked = passed(Version::HTTP_2, &[("te", "gzip;q=0.5, Trailers")]);
+        assert_eq!(asked, [("connection".into(), "te".into()), ("te".into(), "trailers".into())]);
+        assert!(passed(Version::HTTP_11, &[("te", "gzip")]).is_empty());
+    }
+}

@@ -1,0 +1,100 @@
+//! `http://HOST:PORT`, `https://HOST:PORT`, `unix:PATH`: where a server is, as written.
+
+use std::path::PathBuf;
+
+use http::HeaderValue;
+use http::uri::{Authority, Uri};
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::connect::Place;
+
+/// A server of an upstream.
+#[derive(Clone, Debug)]
+pub struct ServerAddress {
+    text: String,
+    pub(super) place: Place,
+    /// Its name for TLS; `None` without TLS.
+    pub(super) tls_name: Option<ServerName<'static>>,
+    pub(super) authority: Authority,
+    /// `Host` of requests to it.
+    pub(super) host: HeaderValue,
+}
+
+impl ServerAddress {
+    /// Parses one.
+    ///
+    /// # Errors
+    /// A sentence that says what is expected.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            if !path.starts_with('/') {
+                return Err(format!("\"{text}\" is no socket, such as unix:/run/shop.sock"));
+            }
+            let place = Place::Unix(PathBuf::from(path));
+            let authority = Authority::from_static("localhost");
+            let host = HeaderValue::from_static("localhost");
+            return Ok(ServerAddress { text: text.to_owned(), place, tls_name: None, authority, host });
+        }
+        let expected = || {
+            format!(
+                "\"{text}\" is no server, such as http://127.0.0.1:9000, https://shop.example:443 or unix:/run/shop.sock"
+            )
+        };
+        let uri: Uri = text.parse().map_err(|_| expected())?;
+        let (is_tls, port) = match uri.scheme_str() {
+            Some("http") => (false, 80),
+            Some("https") => (true, 443),
+            _ => return Err(expected()),
+        };
+        let authority = uri.authority().ok_or_else(expected)?.clone();
+        let is_bare = uri.path_and_query().is_none_or(|path| path.as_str() == "/");
+        if !is_bare || authority.as_str().contains('@') {
+            return Err(format!("\"{text}\": a server has no path and no user; routes choose paths"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let tls_name = match is_tls {
+            true => Some(ServerName::try_from(host.clone()).map_err(|_| expected())?),
+            false => None,
+        };
+        let port = match authority.port() {
+            Some(_) => authority.port_u16().filter(|port| *port != 0).ok_or_else(expected)?,
+            None => port,
+        };
+        let header = HeaderValue::from_str(authority.as_str()).map_err(|_| expected())?;
+        let place = Place::Tcp { host, port };
+        Ok(ServerAddress { text: text.to_owned(), place, tls_name, authority, host: header })
+    }
+
+    /// As written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it is reached over TLS.
+    pub fn is_tls(&self) -> bool {
+        self.tls_name.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_what_is_none_is_explained() {
+        for (text, host, is_tls) in [
+            ("http://127.0.0.1:9000", "127.0.0.1:9000", false),
+            ("http://shop.example", "shop.example", false),
+            ("https://[::1]:8443/", "[::1]:8443", true),
+            ("unix:/run/shop.sock", "localhost", false),
+        ] {
+            let address = ServerAddress::parse(text).unwrap();
+            assert_eq!((address.host.to_str().unwrap(), address.is_tls()), (host, is_tls), "{text}");
+        }
+        for bad in
+            ["", "shop", "ftp://x", "http://", "http://u@x", "http://x/path", "http://x:0", "unix:x", "https://a_b..c"]
+        {
+            assert!(ServerAddress::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The body of an HTTP/1.1 answer: it owns the connection, goes on sending the request's body while it is read, and gives
+//! the connection back when both are over. Dropped early, it closes it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use sealway_runtime::http::h1::{Decoded, Decoder};
+use sealway_runtime::http::{BodyError, BodyRefusal};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::h1::Exchange;
+
+pub(super) struct AnswerBody {
+    /// `None` once it is over.
+    exchange: Option<Exchange>,
+    decoder: Decoder,
+    keep_alive: bool,
+    idle: Duration,
+    /// Made when something is first waited for.
+    deadline: Option<Pin<Box<Sleep>>>,
+    /// When something last moved, either way.
+    moved: Instant,
+}
+
+impl AnswerBody {
+    pub(super) fn new(exchange: Exchange, decoder: Decoder, keep_alive: bool, idle: Duration) -> Self {
+        let moved = Instant::now();
+        AnswerBody { exchange: Some(exchange), decoder, keep_alive, idle, deadline: None, moved }
+    }
+
+    /// The next of the answer; ends the exchange where the answer ends.
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Frame<Bytes>>, BodyError>> {
+        let Some(exchange) = &mut self.exchange else { return Poll::Ready(Ok(None)) };
+        exchange.send(cx)?;
+        loop {
+            match self.decoder.decode(&mut exchange.connection.read)? {
+                Decoded::Data(data) => {
+                    if self.decoder.is_done() {
+                        self.end();
+                    }
+                    return Poll::Ready(Ok(Some(Frame::data(data))));
+                }
+                Decoded::End(trailers) => {
+                    self.end();
+                    return Poll::Ready(Ok(trailers.map(Frame::trailers)));
+                }
+                Decoded::More => {}
+            }
+            if ready!(exchange.connection.poll_fill(cx))? == 0 {
+                if !self.decoder.may_end_here() {
+                    return Poll::Ready(Err("the server closed the connection within its answer".into()));
+                }
+                self.exchange = None;
+                return Poll::Ready(Ok(None));
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(exchange) = self.exchange.take() {
+            exchange.end(self.keep_alive);
+        }
+    }
+
+    /// Whether nothing has moved for too long.
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.exchange.as_mut().is_some_and(|exchange| exchange.sending.take_progress()) {
+            self.moved = Instant::now();
+        }
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(self.idle)));
+        while deadline.as_mut().poll(cx).is_ready() {
+            let until = self.moved + self.idle;
+            if until <= Instant::now() {
+                return Poll::Ready(());
+            }
+            deadline.as_mut().reset(until);
+        }
+        Poll::Pending
+    }
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        let polled = match this.poll_answer(cx) {
+            Poll::Ready(polled) => polled,
+            Poll::Pending => {
+                ready!(this.poll_idle(cx));
+                Err(BodyRefusal::TooSlow.into())
+            }
+        };
+        match &polled {
+            Ok(_) if this.deadline.is_some() => this.moved = Instant::now(),
+            Ok(_) => {}
+            Err(_) => this.exchange = None,
+        }
+        Poll::Ready(polled.transpose())
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.exchange.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match (&self.exchange, self.decoder.left()) {
+            (None, _) => SizeHint::with_exact(0),
+            (Some(_), Some(left)) => SizeHint::with_exact(left),
+            (Some(_), None) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The servers of an upstream together: a request goes to one of them, and to another if it was not sent at all.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use http::header::{self, HeaderMap};
+use http::request::Parts;
+use http::uri::{PathAndQuery, Scheme};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Body as HttpBody;
+use sealway_runtime::http::h1::{Framing, encode_request};
+use sealway_runtime::http::{Body, Interim, full};
+
+use super::balance::{Balance, Tried, pick};
+use super::connect::ConnectError;
+use super::h1::{Connection, Exchange, Failed, response_of};
+use super::h2::{Stream, Times};
+use super::pool::Slot;
+use super::sending::Sending;
+use super::server::{InFlight, Link, Server};
+use super::tunnel::UpstreamIo;
+use super::{UpstreamError, UpstreamLimits};
+
+/// Servers that one request tries to connect to.
+const TRIES_MAX: usize = 3;
+const NOT_OF_H2: [header::HeaderName; 5] = [
+    header::CONNECTION,
+    header::UPGRADE,
+    header::TRANSFER_ENCODING,
+    header::HeaderName::from_static("keep-alive"),
+    header::HeaderName::from_static("proxy-connection"),
+];
+
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) servers: Vec<Arc<Server>>,
+    balance: Balance,
+    turn: AtomicUsize,
+    limits: UpstreamLimits,
+}
+
+/// A request until it is answered: it may be sent more than once as long as its body is whole.
+pub(super) struct Outgoing {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    interim: Option<Interim>,
+    /// `None` when there is none, or when it was taken.
+    body: Option<Body>,
+    /// Something of the body is gone.
+    is_spent: bool,
+    /// Nothing of it left us, not even the head.
+    is_unsent: bool,
+    /// `Host` is the request's own, not that of a server.
+    keeps_host: bool,
+    wants_upgrade: bool,
+}
+
+impl Outgoing {
+    pub(super) fn new(request: Request<Body>) -> Self {
+        let (Parts { method, uri, headers, mut extensions, .. }, body) = request.into_parts();
+        let interim = extensions.remove::<Interim>();
+        let keeps_host = headers.contains_key(header::HOST);
+        let wants_upgrade = headers.contains_key(header::UPGRADE);
+        let body = (!body.is_end_stream()).then_some(body);
+        Outgoing { method, uri, headers, interim, body, is_spent: false, is_unsent: false, keeps_host, wants_upgrade }
+    }
+
+    /// Whether a second time does no harm.
+    fn may_be_sent_again(&self) -> bool {
+        self.is_unsent || (!self.is_spent && self.method.is_idempotent())
+    }
+
+    /// How the body will be framed in HTTP/1.1.
+    fn framing(&self) -> Framing {
+        let Some(body) = &self.body else {
+            let says_length = self.headers.contains_key(header::CONTENT_LENGTH);
+            let has_meaning = [Method::POST, Method::PUT, Method::PATCH].contains(&self.method);
+            return if says_length || has_meaning { Framing::Length(0) } else { Framing::None };
+        };
+        body.size_hint().exact().map_or(Framing::Chunked, Framing::Length)
+    }
+}
+
+impl Group {
+    pub(super) fn new(servers: Vec<Arc<Server>>, balance: Balance, limits: UpstreamLimits) -> Self {
+        Group { servers, balance, turn: AtomicUsize::new(0), limits }
+    }
+
+    /// Sends a request to a server.
+    pub(super) async fn call(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
+        let mut request = Outgoing::new(request);
+        let mut tried = Tried::default();
+        let mut is_fresh = false;
+        loop {
+            let Some(index) = pick(&self.servers, self.balance, &self.turn, tried) else {
+                return Err(UpstreamError::Unreachable("it has no servers".into()));
+            };
+            let server = &self.servers[index];
+            let in_flight = InFlight::at(server);
+            let link = match server.link(request.wants_upgrade, is_fresh).await {
+                Ok(link) => link,
+                Err(err) => {
+                    tried.add(index);
+                    // Nothing was sent: another server may have it, whatever it is.
+                    if tried.len() < self.servers.len().min(TRIES_MAX) {
+                        continue;
+                    }
+                    return Err(err.into());
+                }
+            };
+            let (answer, is_reused) = self.exchange(link, server, in_flight, &mut request).await;
+            match answer {
+                // The server had closed the connection before it saw the request, or while it did.
+                Err(Failed::Ended(_)) if is_reused && !is_fresh && request.may_be_sent_again() => is_fresh = true,
+                answer => return Ok(answer?),
+            }
+        }
+    }
+
+    /// Asks one server, once: for health checks.
+    pub(super) async fn ask(
+        &self,
+        server: &Arc<Server>,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, UpstreamError> {
+        let mut request = Outgoing::new(request);
+        let link = server.link(false, true).await?;
+        Ok(self.exchange(link, server, InFlight::at(server), &mut request).await.0?)
+    }
+
+    async fn exchange(
+        &self,
+        link: Link,
+        server: &Server,
+        in_flight: InFlight,
+        request: &mut Outgoing,
+    ) -> (Result<Response<Body>, Failed>, bool) {
+        match link {
+            Link::H1(connection, slot) => {
+                let is_reused = connection.is_reused;
+                (self.exchange_h1(connection, slot, server, in_flight, request).await, is_reused)
+            }
+            Link::H2(stream) => {
+                let is_reused = stream.is_reused;
+                (self.exchange_h2(stream, server, in_flight, request).await, is_reused)
+            }
+        }
+    }
+
+    async fn exchange_h1(
+        &self,
+        connection: Connection,
+        slot: Slot,
+        server: &Server,
+        in_flight: InFlight,
+        request: &mut Outgoing,
+    ) -> Result<Response<Body>, Failed> {
+        if !request.keeps_host {
+            request.headers.insert(header::HOST, server.address.host.clone());
+        }
+        let framing = request.framing();
+        let mut head = bytes::BytesMut::with_capacity(1024);
+        encode_request(&mut head, &request.method, &target(&request.uri), &request.headers, framing);
+        let is_held = request.headers.contains_key(header::EXPECT);
+        let sending = Sending::new(head, framing, request.body.take(), is_held);
+        let method = request.method.clone();
+        let mut exchange = Exchange::new(connection, slot, in_flight, sending, method, request.wants_upgrade);
+        let times = self.times();
+        let mut head = match exchange.head(times.response, request.interim.as_ref()).await {
+            Ok(head) => head,
+            Err(failed) => {
+                match exchange.into_body() {
+                    Some(body) => request.body = body,
+                    None => request.is_spent = true,
+                }
+                return Err(failed);
+            }
+        };
+        let headers = std::mem::take(&mut head.headers);
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            let mut response = response_of(head.status, headers, full(bytes::Bytes::new()));
+            response.extensions_mut().insert(UpstreamIo::new(exchange.into_tunnel()));
+            return Ok(response);
+        }
+        let body = exchange.into_body_of(&head, times.idle);
+        Ok(response_of(head.status, headers, body))
+    }
+
+    async fn exchange_h2(
+        &self,
+        stream: Stream,
+        server: &Server,
+        in_flight: InFlight,
+        request: &mut Outgoing,
+    ) -> Result<Response<Body>, Failed> {
+        let mut headers = request.headers.clone();
+        let host = headers.remove(header::HOST).filter(|_| request.keeps_host);
+        for name in &NOT_OF_H2 {
+            headers.remove(name);
+        }
+        let authority = host.and_then(|host| http::uri::Authority::try_from(host.as_bytes()).ok());
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(if server.address.is_tls() { Scheme::HTTPS } else { Scheme::HTTP });
+        parts.authority = Some(authority.unwrap_or_else(|| server.address.authority.clone()));
+        parts.path_and_query = Some(request.uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/")));
+        let uri = Uri::from_parts(parts).map_err(|err| Failed::CutOff(err.to_string()))?;
+        request.is_unsent = false;
+        let had_body = request.body.is_some();
+        let mut sent = Request::new(request.body.take());
+        *sent.method_mut() = request.method.clone();
+        *sent.uri_mut() = uri;
+        *sent.version_mut() = Version::HTTP_2;
+        *sent.headers_mut() = headers;
+        let answer = stream.exchange(sent, self.times(), in_flight).await;
+        answer.map_err(|(failed, unsent)| {
+            match unsent {
+                Some(body) => (request.body, request.is_unsent) = (body, true),
+                None => request.is_spent = had_body,
+            }
+            failed
+        })
+    }
+
+    fn times(&self) -> Times {
+        Times {
+            response: Duration::from_millis(self.limits.response_ms),
+            idle: Duration::from_millis(self.limits.idle_ms),
+        }
+    }
+}
+
+/// The target as the client wrote it, in the form for a server.
+fn target(uri: &Uri) -> std::borrow::Cow<'_, str> {
+    match uri.path_and_query().map(PathAndQuery::as_str) {
+        None | Some("") => "/".into(),
+        Some(target) if target.starts_with('/') || target == "*" => target.into(),
+        Some(query) => format!("/{query}").into(),
+    }
+}
+
+impl From<ConnectError> for UpstreamError {
+    fn from(err: ConnectError) -> Self {
+        match err {
+            ConnectError::Failed(why) => UpstreamError::Unreachable(why),
+            ConnectError::TimedOut => UpstreamError::ConnectTimeout,
+            ConnectError::Overloaded => UpstreamError::Overloaded,
+        }
+    }
+}
+
+impl From<Failed> for UpstreamError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Ended(why) | Failed::CutOff(why) => UpstreamError::Unreachable(why),
+            Failed::Faulty(fault) => UpstreamError::Faulty(fault),
+            Failed::TooSlow => UpstreamError::TooSlow,
+            Failed::RequestBody(refusal) => UpstreamError::RequestBody(refusal),
+        }
+    }
+}

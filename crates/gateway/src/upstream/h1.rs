@@ -1,0 +1,273 @@
+//! HTTP/1.1 towards a server: one exchange at a time on a connection, driven by whoever waits for the answer. No task and
+//! no channel of its own.
+
+use std::fmt;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::BodyExt;
+use sealway_runtime::http::h1::{Decoded, Decoder, Fault, HeadLimits, ResponseHead, parse_response};
+use sealway_runtime::http::{Body, BodyRefusal, Interim, full};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::time::{Instant, sleep};
+use tokio_rustls::rustls::ClientConfig;
+
+use super::answer::AnswerBody;
+use super::io::Io;
+use super::pool::Slot;
+use super::sending::{SendFault, Sending};
+use super::server::InFlight;
+use super::tunnel::Tunnel;
+use crate::headers;
+
+/// Bounds on an answer's head.
+const HEAD: HeadLimits = HeadLimits { bytes_max: 64 * 1024, fields_max: 256 };
+/// Interim answers before a final one.
+const INTERIM_MAX: usize = 32;
+/// How long a body waits for a 100 (RFC 9110 section 10.1.1 forbids to wait for ever).
+const CONTINUE_TIME: Duration = Duration::from_secs(1);
+/// How much is read at once: less for answers that are short, more while they are long.
+const READ_MIN: usize = 8 * 1024;
+const READ_MAX: usize = 128 * 1024;
+
+/// A connection that speaks HTTP/1.1.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) io: Io,
+    /// What was read and not taken yet.
+    pub(super) read: BytesMut,
+    read_len: usize,
+    /// Whether an exchange has already ended on it: the server may have closed it meanwhile.
+    pub(super) is_reused: bool,
+    /// What it was made under, if it is TLS.
+    pub(super) material: Option<Arc<ClientConfig>>,
+}
+
+impl Connection {
+    pub(super) fn new(io: Io, material: Option<Arc<ClientConfig>>) -> Self {
+        Connection { io, read: BytesMut::new(), read_len: READ_MIN, is_reused: false, material }
+    }
+
+    /// Whether it is open and silent, as a connection between two exchanges has to be. What a server sends unasked answers
+    /// nothing of ours.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        let mut byte = [0_u8; 1];
+        let mut buffer = ReadBuf::new(&mut byte);
+        let mut cx = Context::from_waker(Waker::noop());
+        self.read.is_empty() && Pin::new(&mut self.io).poll_read(&mut cx, &mut buffer).is_pending()
+    }
+
+    /// Reads more; 0 is the end.
+    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.read.capacity() - self.read.len() < self.read_len / 2 {
+            self.read.reserve(self.read_len);
+        }
+        let len = ready!(pin!(self.io.read_buf(&mut self.read)).poll(cx))?;
+        if len >= self.read_len {
+            self.read_len = (self.read_len * 2).min(READ_MAX);
+        }
+        Poll::Ready(Ok(len))
+    }
+
+    /// Makes it small, before it lies idle.
+    pub(super) fn rest(&mut self) {
+        self.is_reused = true;
+        if self.read_len > READ_MIN {
+            self.read_len = READ_MIN;
+            self.read = BytesMut::new();
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The connection ended before a byte of an answer.
+    Ended(String),
+    /// It ended within an answer's head.
+    CutOff(String),
+    /// What came is no answer.
+    Faulty(Fault),
+    /// None came in time.
+    TooSlow,
+    /// The request's own body.
+    RequestBody(BodyRefusal),
+}
+
+/// A request on a connection, and the answer to it.
+pub(super) struct Exchange {
+    pub(super) connection: Connection,
+    slot: Slot,
+    in_flight: InFlight,
+    pub(super) sending: Sending,
+    /// Everything is sent, or the server takes no more.
+    sent: Sent,
+    method: Method,
+    /// Whether a 101 may come.
+    wants_upgrade: bool,
+    has_heard: bool,
+    interims: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    NotYet,
+    Whole,
+    Broken,
+}
+
+impl Exchange {
+    pub(super) fn new(
+        connection: Connection,
+        slot: Slot,
+        in_flight: InFlight,
+        sending: Sending,
+        method: Method,
+        wants_upgrade: bool,
+    ) -> Self {
+        let sent = Sent::NotYet;
+        Exchange { connection, slot, in_flight, sending, sent, method, wants_upgrade, has_heard: false, interims: 0 }
+    }
+
+    /// Waits for the head of the final answer, at most `time` from when the server was last sent something.
+    pub(super) async fn head(&mut self, time: Duration, interim: Option<&Interim>) -> Result<ResponseHead, Failed> {
+        let first = if self.sending.is_held() { time.min(CONTINUE_TIME) } else { time };
+        let mut deadline = pin!(sleep(first));
+        std::future::poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(head) = self.poll_head(cx, interim) {
+                    return Poll::Ready(head);
+                }
+                ready!(deadline.as_mut().poll(cx));
+                if self.sending.is_held() {
+                    self.sending.release();
+                } else if self.sent == Sent::Broken || !self.sending.excuses_server() {
+                    return Poll::Ready(Err(Failed::TooSlow));
+                }
+                deadline.as_mut().reset(Instant::now() + time);
+            }
+        })
+        .await
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>, interim: Option<&Interim>) -> Poll<Result<ResponseHead, Failed>> {
+        self.send(cx).map_err(Failed::RequestBody)?;
+        loop {
+            if !self.connection.read.is_empty() {
+                let parsed = parse_response(&mut self.connection.read, &self.method, HEAD);
+                match parsed.map_err(Failed::Faulty)? {
+                    Some(head) if head.status.is_informational() && !self.is_switch(head.status) => {
+                        self.pass_interim(head, interim)?;
+                        self.send(cx).map_err(Failed::RequestBody)?;
+                        continue;
+                    }
+                    Some(head) => return Poll::Ready(Ok(head)),
+                    None => {}
+                }
+            }
+            let why = match ready!(self.connection.poll_fill(cx)) {
+                Ok(0) => "the server closed the connection".to_owned(),
+                Ok(_) => {
+                    self.has_heard = true;
+                    continue;
+                }
+                Err(err) => err.to_string(),
+            };
+            return Poll::Ready(Err(if self.has_heard { Failed::CutOff(why) } else { Failed::Ended(why) }));
+        }
+    }
+
+    /// Whether the server takes the connection out of HTTP, as it was asked to.
+    fn is_switch(&self, status: StatusCode) -> bool {
+        status == StatusCode::SWITCHING_PROTOCOLS && self.wants_upgrade && self.sent == Sent::Whole
+    }
+
+    fn pass_interim(&mut self, mut head: ResponseHead, interim: Option<&Interim>) -> Result<(), Failed> {
+        self.interims += 1;
+        if self.interims > INTERIM_MAX {
+            return Err(Failed::Faulty(Fault::Malformed("interim answers without end")));
+        }
+        match head.status {
+            StatusCode::SWITCHING_PROTOCOLS => {
+                return Err(Failed::Faulty(Fault::Malformed("a switch of protocols that was not asked for")));
+            }
+            // Ours to the client is sent when its body is first asked for.
+            StatusCode::CONTINUE => self.sending.release(),
+            status => {
+                headers::remove_hop_by_hop(&mut head.headers);
+                if let Some(interim) = interim {
+                    interim.send(status, head.headers);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends on. A connection that takes no more may still hold an answer, such as a 413.
+    pub(super) fn send(&mut self, cx: &mut Context<'_>) -> Result<(), BodyRefusal> {
+        if self.sent == Sent::NotYet {
+            match self.sending.poll(&mut self.connection.io, cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => self.sent = Sent::Whole,
+                Poll::Ready(Err(SendFault::Connection)) => self.sent = Sent::Broken,
+                Poll::Ready(Err(SendFault::Body(refusal))) => return Err(refusal),
+            }
+        }
+        Ok(())
+    }
+
+    /// The request's body, if it may be sent again.
+    pub(super) fn into_body(self) -> Option<Option<Body>> {
+        self.sending.into_body()
+    }
+
+    /// The answer is over: another exchange may follow on the connection if nothing of this one is left on it.
+    pub(super) fn end(mut self, keep_alive: bool) {
+        if keep_alive && self.sent == Sent::Whole && self.connection.read.is_empty() {
+            self.connection.rest();
+            self.slot.give_back(self.connection);
+        }
+    }
+
+    /// The body of the answer whose head came. `idle` is how long it may stand still.
+    pub(super) fn into_body_of(mut self, head: &ResponseHead, idle: Duration) -> Body {
+        let mut decoder = Decoder::new(head.framing);
+        if decoder.is_done() {
+            self.end(head.keep_alive);
+            return full(bytes::Bytes::new());
+        }
+        let here = self.connection.read.len() as u64;
+        if self.sent == Sent::Whole && decoder.left().is_some_and(|left| left <= here) {
+            // All of a short answer came with its head.
+            if let Ok(Decoded::Data(data)) = decoder.decode(&mut self.connection.read) {
+                self.end(head.keep_alive);
+                return full(data);
+            }
+        }
+        AnswerBody::new(self, decoder, head.keep_alive, idle).boxed_unsync()
+    }
+
+    /// The connection without HTTP, after a 101.
+    pub(super) fn into_tunnel(self) -> Tunnel {
+        Tunnel::new(self.connection, self.slot, self.in_flight)
+    }
+}
+
+impl fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// The head of an answer as it goes on, with its headers as the server gave them.
+pub(super) fn response_of(status: StatusCode, headers: HeaderMap, body: Body) -> http::Response<Body> {
+    let mut response = http::Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}

@@ -1,0 +1,288 @@
+//! HTTP/2 towards a server: a few connections that many requests share. The protocol is hyper's.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use sealway_runtime::http::{Body, BodyError, BodyRefusal};
+use tokio_rustls::rustls::ClientConfig;
+
+use super::h1::Failed;
+use super::io::Io;
+use super::server::InFlight;
+use crate::body::{StreamLimits, bounded, refusal_behind};
+
+/// Requests at once on a connection, before another is made.
+const STREAMS_MAX: usize = 100;
+/// Connections to a server, however many requests there are.
+const CONNECTIONS_MAX: usize = 64;
+/// What a stream may send us before it is read, in bytes; a connection four times that.
+const WINDOW: u32 = 256 * 1024;
+/// Largest header list of an answer, in bytes.
+const HEADERS_MAX: u32 = 64 * 1024;
+/// How long a connection may give no sign of life.
+const PING: Duration = Duration::from_secs(20);
+
+struct Link {
+    sender: SendRequest<Watched>,
+    streams: Arc<AtomicUsize>,
+    material: Option<Arc<ClientConfig>>,
+    used: Instant,
+}
+
+/// The HTTP/2 connections to a server.
+#[derive(Default)]
+pub(super) struct Links {
+    links: Mutex<Vec<Link>>,
+    /// Held while one is made: what is asked for meanwhile may share it.
+    pub(super) making: tokio::sync::Mutex<()>,
+}
+
+/// What [`Links`] has to give.
+pub(super) enum Picked {
+    Stream(Stream),
+    /// Another connection may be made.
+    More,
+    Full,
+}
+
+/// A place on a connection.
+pub(super) struct Stream {
+    sender: SendRequest<Watched>,
+    place: Place,
+    /// Whether the connection was there before: the server may have closed it meanwhile.
+    pub(super) is_reused: bool,
+}
+
+/// Counts as a request on its connection until dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn on(streams: &Arc<AtomicUsize>) -> Self {
+        streams.fetch_add(1, Ordering::Relaxed);
+        Place(streams.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Links {
+    /// A place on the connection with the fewest requests that was made under `material`.
+    pub(super) fn pick(&self, material: Option<&Arc<ClientConfig>>, connections_max: usize) -> Picked {
+        let mut links = self.links.lock();
+        // A connection that is not picked again ends when its last request does.
+        links.retain(|link| !link.sender.is_closed() && is_same(link.material.as_ref(), material));
+        let count = links.len();
+        let Some(link) = links.iter_mut().min_by_key(|link| link.streams.load(Ordering::Relaxed)) else {
+            return Picked::More;
+        };
+        if link.streams.load(Ordering::Relaxed) >= STREAMS_MAX {
+            return if count < CONNECTIONS_MAX.min(connections_max) { Picked::More } else { Picked::Full };
+        }
+        link.used = Instant::now();
+        Picked::Stream(Stream { sender: link.sender.clone(), place: Place::on(&link.streams), is_reused: true })
+    }
+
+    /// Begins HTTP/2 on a connection, and takes the first place on it.
+    pub(super) async fn begin(&self, io: Io, material: Option<Arc<ClientConfig>>) -> Result<Stream, hyper::Error> {
+        let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(4 * WINDOW)
+            .max_header_list_size(HEADERS_MAX)
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PING)
+            .handshake(TokioIo::new(io))
+            .await?;
+        tokio::spawn(async move {
+            if let Err(err) = connection.await {
+                tracing::debug!(%err, "HTTP/2 connection to an upstream ended");
+            }
+        });
+        let streams = Arc::new(AtomicUsize::new(0));
+        let place = Place::on(&streams);
+        let link = Link { sender: sender.clone(), streams, material, used: Instant::now() };
+        self.links.lock().push(link);
+        Ok(Stream { sender, place, is_reused: false })
+    }
+
+    /// Closes those without a request for `idle`, and forgets those that have ended.
+    pub(super) fn sweep(&self, idle: Duration) {
+        self.links.lock().retain(|link| {
+            let is_used = link.streams.load(Ordering::Relaxed) > 0 || link.used.elapsed() < idle;
+            is_used && !link.sender.is_closed()
+        });
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.links.lock().len()
+    }
+}
+
+/// Whether a connection was made under the material in force.
+pub(super) fn is_same(made: Option<&Arc<ClientConfig>>, now: Option<&Arc<ClientConfig>>) -> bool {
+    match (made, now) {
+        (None, None) => true,
+        (Some(made), Some(now)) => Arc::ptr_eq(made, now),
+        _ => false,
+    }
+}
+
+/// What became of a request's body, for whoever waits for the answer.
+#[derive(Debug, Default)]
+struct Progress {
+    frames: AtomicU64,
+    is_starved: AtomicBool,
+    /// 0, or the number of a refusal.
+    refusal: AtomicU8,
+}
+
+const REFUSALS: [BodyRefusal; 3] = [BodyRefusal::TooLarge, BodyRefusal::TooSlow, BodyRefusal::Broken];
+
+impl Progress {
+    fn refusal(&self) -> Option<BodyRefusal> {
+        let number = usize::from(self.refusal.load(Ordering::Relaxed));
+        REFUSALS.get(number.checked_sub(1)?).copied()
+    }
+}
+
+/// A request's body that is watched while it is sent.
+#[derive(Debug)]
+pub(super) struct Watched {
+    body: Option<Body>,
+    progress: Arc<Progress>,
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        let polled = Pin::new(body).poll_frame(cx);
+        this.progress.is_starved.store(polled.is_pending(), Ordering::Relaxed);
+        let frame = ready!(polled);
+        this.progress.frames.fetch_add(1, Ordering::Relaxed);
+        if let Some(Err(err)) = &frame {
+            let refusal = refusal_behind(&**err).unwrap_or(BodyRefusal::Broken);
+            let number = REFUSALS.iter().position(|known| *known == refusal).unwrap_or_default() + 1;
+            this.progress.refusal.store(u8::try_from(number).unwrap_or_default(), Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or(SizeHint::with_exact(0), HttpBody::size_hint)
+    }
+}
+
+/// The body of an answer, which counts as a request until it is over.
+struct Counted {
+    body: Incoming,
+    _place: Place,
+    _in_flight: InFlight,
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Deadlines of an exchange.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) response: Duration,
+    pub(super) idle: Duration,
+}
+
+impl Stream {
+    /// Sends a request, and waits for the head of its answer. Gives the body back as the error's second part if nothing of
+    /// the request was sent.
+    pub(super) async fn exchange(
+        mut self,
+        request: Request<Option<Body>>,
+        times: Times,
+        in_flight: InFlight,
+    ) -> Result<Response<Body>, (Failed, Option<Option<Body>>)> {
+        let progress = Arc::new(Progress::default());
+        let request = request.map(|body| Watched { body, progress: progress.clone() });
+        let mut answer = std::pin::pin!(self.sender.try_send_request(request));
+        let mut frames = 0;
+        let response = loop {
+            match tokio::time::timeout(times.response, answer.as_mut()).await {
+                Ok(response) => break response,
+                Err(_) => {
+                    let now = progress.frames.load(Ordering::Relaxed);
+                    // The client is waited for, or the server takes its body: neither is the server's delay.
+                    if !progress.is_starved.load(Ordering::Relaxed) && now == frames {
+                        return Err((Failed::TooSlow, None));
+                    }
+                    frames = now;
+                }
+            }
+        };
+        match response {
+            Ok(response) => {
+                let limits = StreamLimits { len_max: u64::MAX, idle: times.idle, time: None };
+                let (place, in_flight) = (self.place, in_flight);
+                Ok(response.map(|body| bounded(Counted { body, _place: place, _in_flight: in_flight }, limits)))
+            }
+            Err(mut err) => {
+                let unsent = err.take_message().map(|request| request.into_body().body);
+                let failed = match (progress.refusal(), refusal_behind(err.error())) {
+                    (Some(refusal), _) | (None, Some(refusal)) => Failed::RequestBody(refusal),
+                    (None, None) => Failed::Ended(chain(err.error())),
+                };
+                Err((failed, unsent))
+            }
+        }
+    }
+}
+
+/// The whole story of an error, in one line.
+pub(super) fn chain(err: &dyn std::error::Error) -> String {
+    let mut text = err.to_string();
+    let mut cause = err.source();
+    while let Some(err) = cause {
+        text.push_str(": ");
+        text.push_str(&err.to_string());
+        cause = err.source();
+    }
+    text
+}
+
+impl std::fmt::Debug for Links {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Links").finish_non_exhaustive()
+    }
+}

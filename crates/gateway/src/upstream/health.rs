@@ -1,0 +1,111 @@
+//! Health checks, and what is done for servers from time to time. One task an upstream each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{HeaderValue, USER_AGENT};
+use http::uri::PathAndQuery;
+use http::{Request, Uri};
+use sealway_runtime::http::{full, read_body};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::UpstreamError;
+use super::group::Group;
+use super::server::Server;
+
+const AGENT: HeaderValue = HeaderValue::from_static("sealway-health");
+/// How much of a check's answer is read.
+const BODY_MAX: usize = 64 * 1024;
+const TIDY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How servers are asked whether they are well.
+#[derive(Clone, Debug)]
+pub struct HealthSettings {
+    /// What is asked for, by GET; every 2xx is well.
+    pub path: PathAndQuery,
+    /// How often.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// Good answers in a row that bring a server back.
+    pub healthy: u32,
+    /// Bad ones that take it out.
+    pub unhealthy: u32,
+}
+
+/// Answers in a row that say the same.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    good: u32,
+    bad: u32,
+}
+
+/// Checks every server until the task is ended.
+pub(super) async fn check(group: Arc<Group>, settings: HealthSettings) {
+    let mut runs = vec![Run::default(); group.servers.len()];
+    let mut ticks = interval(settings.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // All at once: one that does not answer is no reason to learn late of the others.
+        let mut checks = JoinSet::new();
+        for (index, server) in group.servers.iter().enumerate() {
+            let (group, server, settings) = (group.clone(), server.clone(), settings.clone());
+            checks.spawn(async move { (index, ask(&group, &server, &settings).await) });
+        }
+        while let Some(done) = checks.join_next().await {
+            let Ok((index, verdict)) = done else { continue };
+            note(&group.servers[index], &mut runs[index], verdict, &settings);
+        }
+    }
+}
+
+/// `Err` is why it is not well; `None` no verdict, for it was not asked.
+async fn ask(group: &Group, server: &Arc<Server>, settings: &HealthSettings) -> Option<Result<(), String>> {
+    let mut request = Request::new(full(bytes::Bytes::new()));
+    *request.uri_mut() = Uri::from(settings.path.clone());
+    request.headers_mut().insert(USER_AGENT, AGENT);
+    let until = Instant::now() + settings.timeout;
+    let answer = match timeout(settings.timeout, group.ask(server, request)).await {
+        Err(_) => return Some(Err("no answer to a health check in time".into())),
+        Ok(Err(UpstreamError::Overloaded)) => return None,
+        Ok(Err(err)) => return Some(Err(err.to_string())),
+        Ok(Ok(answer)) => answer,
+    };
+    let status = answer.status();
+    // Read so that the connection can be used again; the status has said all.
+    let _ = read_body(answer.into_body(), BODY_MAX, until.saturating_duration_since(Instant::now())).await;
+    Some(if status.is_success() { Ok(()) } else { Err(format!("{} to a health check", status.as_u16())) })
+}
+
+fn note(server: &Server, run: &mut Run, verdict: Option<Result<(), String>>, settings: &HealthSettings) {
+    let address = server.address.as_str();
+    match verdict {
+        None => {}
+        Some(Ok(())) => {
+            *run = Run { good: run.good.saturating_add(1), bad: 0 };
+            if run.good >= settings.healthy && server.set_healthy(true, None) {
+                tracing::info!(server = address, "an upstream server is well again");
+            }
+        }
+        Some(Err(why)) => {
+            *run = Run { good: 0, bad: run.bad.saturating_add(1) };
+            if run.bad >= settings.unhealthy && server.set_healthy(false, Some(why.clone())) {
+                tracing::warn!(server = address, why, "an upstream server is taken out");
+            }
+        }
+    }
+}
+
+/// Closes idle connections in time and keeps the gauges, until the task is ended.
+pub(super) async fn tidy(group: Arc<Group>) {
+    let mut ticks = interval(TIDY_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        for server in &group.servers {
+            server.tidy();
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The services behind: servers over HTTP/1.1 or HTTP/2, plain or TLS, with pools of connections, balancing and health
+//! checks; or the built-in demo service.
+//!
+//! It may not know: routes, listeners, or a byte of a sealed message.
+
+mod address;
+mod answer;
+mod balance;
+mod connect;
+mod group;
+mod h1;
+mod h2;
+mod health;
+mod io;
+mod pool;
+mod sending;
+mod server;
+mod tunnel;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use sealway_runtime::http::h1::Fault;
+use sealway_runtime::http::{Body, BodyRefusal};
+use tokio::task::AbortHandle;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+pub use self::address::ServerAddress;
+pub use self::balance::{Balance, SERVERS_MAX};
+use self::connect::ConnectError;
+use self::group::Group;
+pub use self::health::HealthSettings;
+pub use self::server::ServerStatus;
+use self::server::{Configs, Server};
+pub use self::tunnel::{Tunnel, UpstreamIo};
+use crate::demo::DemoService;
+
+/// Deadlines and bounds of an upstream; those on connections are of each server.
+#[derive(Clone, Copy, Debug)]
+pub struct UpstreamLimits {
+    /// Until a connection stands, TLS included, and how long one is waited for when all are in use; in milliseconds.
+    pub connect_ms: u64,
+    /// Until the answer's head is there, from when the server was last sent a part of the request; in milliseconds.
+    pub response_ms: u64,
+    /// Between two chunks of a body, in milliseconds; idle connections are kept as long.
+    pub idle_ms: u64,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Requests that may wait for one.
+    pub queue_max: usize,
+    /// Idle connections kept.
+    pub idle_connections_max: usize,
+}
+
+impl Default for UpstreamLimits {
+    fn default() -> Self {
+        UpstreamLimits {
+            connect_ms: 3000,
+            response_ms: 30_000,
+            idle_ms: 60_000,
+            connections_max: 4096,
+            queue_max: 4096,
+            idle_connections_max: 1024,
+        }
+    }
+}
+
+/// Which version of HTTP servers are spoken to in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// What TLS agrees on; HTTP/1.1 without TLS.
+    #[default]
+    Auto,
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2; without TLS with prior knowledge.
+    Http2,
+}
+
+/// TLS towards the servers of an upstream.
+#[derive(Clone)]
+pub struct UpstreamTls {
+    configs: Configs,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl UpstreamTls {
+    /// `configs` gives the configuration in force, with HTTP/2 among its protocols or not: the same one until the material
+    /// changes, for connections made under another one are not used again. `server_name` stands in for the servers' own.
+    pub fn new(
+        configs: impl Fn(bool) -> Arc<ClientConfig> + Send + Sync + 'static,
+        server_name: Option<ServerName<'static>>,
+    ) -> Self {
+        UpstreamTls { configs: Arc::new(configs), server_name }
+    }
+
+    fn config(&self, offers_h2: bool) -> Arc<ClientConfig> {
+        (self.configs)(offers_h2)
+    }
+}
+
+impl fmt::Debug for UpstreamTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamTls").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+/// What an upstream is made of.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamSettings {
+    /// Its name in the configuration, for metrics.
+    pub name: String,
+    /// How requests are spread.
+    pub balance: Balance,
+    /// Which HTTP is spoken.
+    pub protocol: Protocol,
+    /// For servers that are reached over TLS.
+    pub tls: Option<UpstreamTls>,
+    /// Whether and how servers are checked.
+    pub health: Option<HealthSettings>,
+    /// Deadlines and bounds.
+    pub limits: UpstreamLimits,
+}
+
+/// Where an upstream is.
+#[derive(Debug)]
+pub enum Target {
+    /// One or more servers, at most [`SERVERS_MAX`].
+    Servers(Vec<ServerAddress>),
+    /// `demo:`
+    Demo(DemoService),
+}
+
+/// Why an upstream gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// No connection, or it broke before the answer's head.
+    #[error("upstream cannot be reached: {0}")]
+    Unreachable(String),
+    /// What came is no answer that can be read in one way.
+    #[error("upstream's answer is faulty: {0}")]
+    Faulty(Fault),
+    /// No connection in time.
+    #[error("upstream takes too long to connect to")]
+    ConnectTimeout,
+    /// No answer in time.
+    #[error("upstream is too slow")]
+    TooSlow,
+    /// All connections that may be are in use.
+    #[error("upstream has no connection to spare")]
+    Overloaded,
+    /// The request's own body passed a bound, or broke off.
+    #[error("request body: {0}")]
+    RequestBody(BodyRefusal),
+}
+
+impl UpstreamError {
+    /// The status that tells a client.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            UpstreamError::Unreachable(_) | UpstreamError::Faulty(_) => StatusCode::BAD_GATEWAY,
+            UpstreamError::ConnectTimeout | UpstreamError::TooSlow => StatusCode::GATEWAY_TIMEOUT,
+            UpstreamError::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+            UpstreamError::RequestBody(BodyRefusal::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
+            UpstreamError::RequestBody(BodyRefusal::TooSlow) => StatusCode::REQUEST_TIMEOUT,
+            UpstreamError::RequestBody(BodyRefusal::Broken) => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// A service behind the gateway.
+#[derive(Debug)]
+pub struct Upstream {
+    kind: Kind,
+    name: String,
+    limits: UpstreamLimits,
+    /// Ended with it.
+    tasks: Vec<AbortHandle>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Demo(DemoService),
+    Servers(Arc<Group>),
+}
+
+impl Upstream {
+    /// Sets up pools, and within a runtime the tasks that check and tidy; connects to nothing yet.
+    pub fn new(target: Target, settings: UpstreamSettings) -> Self {
+        let UpstreamSettings { name, balance, protocol, tls, health, limits } = settings;
+        let mut tasks = Vec::new();
+        let kind = match target {
+            Target::Demo(service) => Kind::Demo(service),
+            Target::Servers(addresses) => {
+                let server = |address| Arc::new(Server::new(&name, address, protocol, tls.clone(), limits));
+                let servers = addresses.into_iter().take(SERVERS_MAX).map(server).collect();
+                let group = Arc::new(Group::new(servers, balance, limits));
+                if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                    tasks.push(runtime.spawn(health::tidy(group.clone())).abort_handle());
+                    let check = health.map(|health| runtime.spawn(health::check(group.clone(), health)));
+                    tasks.extend(check.map(|task| task.abort_handle()));
+                }
+                Kind::Servers(group)
+            }
+        };
+        Upstream { kind, name, limits, tasks }
+    }
+
+    /// Its name in the configuration.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How long the service may take for the head of its answer.
+    pub fn response_time(&self) -> Duration {
+        Duration::from_millis(self.limits.response_ms)
+    }
+
+    /// How long a connection that has left HTTP may stand still.
+    pub fn idle_time(&self) -> Duration {
+        Duration::from_millis(self.limits.idle_ms)
+    }
+
+    /// Its servers as they are now; none for the demo service.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        match &self.kind {
+            Kind::Demo(_) => Vec::new(),
+            Kind::Servers(group) => group.servers.iter().map(|server| server.status()).collect(),
+        }
+    }
+
+    /// Sends a request, whose URI is the client's, and returns the answer with its body still streaming. A `Host` of the
+    /// request stays, else it is the server's. Interim answers go to its `Interim`; a 101, to a request with an `Upgrade`,
+    /// carries an [`UpstreamIo`].
+    ///
+    /// It is sent a second time only if nothing of it was sent, or, once, if its method is idempotent, its body has not
+    /// begun, and the server had closed the connection that it was sent on.
+    ///
+    /// # Errors
+    /// [`UpstreamError`].
+    pub async fn call(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
+        match &self.kind {
+            Kind::Demo(service) => Ok(service.handle(request).await),
+            Kind::Servers(group) => group.call(request).await,
+        }
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Failed(why) => f.write_str(why),
+            ConnectError::TimedOut => f.write_str("no connection in time"),
+            ConnectError::Overloaded => f.write_str("all connections are in use"),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The HTTP/1.1 connections to one server: those that lie idle, how many are in use, and who waits for one.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::h1::Connection;
+
+/// Bounds on a pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolLimits {
+    pub(super) connections_max: usize,
+    pub(super) queue_max: usize,
+    pub(super) idle_max: usize,
+    /// How long a connection may lie idle.
+    pub(super) idle: Duration,
+}
+
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    /// The one used last at the end: the others get the rest that lets them be closed.
+    idle: Vec<Idle>,
+    in_use: usize,
+    waiting: VecDeque<oneshot::Sender<Granted>>,
+}
+
+/// The connections to a server.
+pub(super) struct Pool {
+    limits: PoolLimits,
+    state: Mutex<State>,
+    /// Itself, for the slots that it hands out.
+    me: Weak<Pool>,
+}
+
+/// A place among the connections in use. Dropped, it goes to who waits for one.
+pub(super) struct Slot(Option<Arc<Pool>>);
+
+/// A slot, with a connection in it if one lay idle.
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub(super) slot: Slot,
+    pub(super) connection: Option<Connection>,
+}
+
+/// What a pool has to give.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Now(Granted),
+    /// All are in use: somebody gives one back.
+    Later(oneshot::Receiver<Granted>),
+    /// All are in use, and too many wait already.
+    Full,
+}
+
+impl Pool {
+    pub(super) fn new(limits: PoolLimits) -> Arc<Self> {
+        Arc::new_cyclic(|me| Pool { limits, state: Mutex::default(), me: me.clone() })
+    }
+
+    /// Takes a slot, and the idle connection that was used last unless a `fresh` one is wanted: then it is closed, so that
+    /// there are never more than `connections_max`.
+    pub(super) fn take(&self, fresh: bool) -> Taken {
+        let mut closed = None;
+        let mut state = self.state.lock();
+        if state.in_use < self.limits.connections_max {
+            state.in_use += 1;
+            let mut connection = state.idle.pop();
+            drop(state);
+            if fresh {
+                closed = connection.take();
+            }
+            drop(closed);
+            let connection = connection.filter(|idle| idle.since.elapsed() < self.limits.idle);
+            let connection = connection.map(|idle| idle.connection);
+            return Taken::Now(Granted { slot: Slot(self.me.upgrade()), connection });
+        }
+        if state.waiting.len() >= self.limits.queue_max {
+            // Those who gave up take nobody's place.
+            state.waiting.retain(|waiter| !waiter.is_closed());
+        }
+        if state.waiting.len() >= self.limits.queue_max {
+            return Taken::Full;
+        }
+        let (sender, receiver) = oneshot::channel();
+        state.waiting.push_back(sender);
+        Taken::Later(receiver)
+    }
+
+    /// Another idle connection, for a slot whose first had been closed by the server.
+    pub(super) fn another(&self) -> Option<Connection> {
+        let idle = self.state.lock().idle.pop()?;
+        (idle.since.elapsed() < self.limits.idle).then_some(idle.connection)
+    }
+
+    fn release(&self, mut connection: Option<Connection>) {
+        loop {
+            let mut state = self.state.lock();
+            let Some(waiter) = state.waiting.pop_front() else {
+                state.in_use -= 1;
+                if state.idle.len() < self.limits.idle_max
+                    && let Some(connection) = connection.take()
+                {
+                    state.idle.push(Idle { connection, since: Instant::now() });
+                }
+                // What is left is closed without the lock.
+                drop(state);
+                return;
+            };
+            drop(state);
+            let granted = Granted { slot: Slot(self.me.upgrade()), connection: connection.take() };
+            match waiter.send(granted) {
+                Ok(()) => return,
+                Err(mut granted) => {
+                    // The waiter has given up: the next one.
+                    granted.slot.0 = None;
+                    connection = granted.connection;
+                }
+            }
+        }
+    }
+
+    /// Closes what has lain idle for too long.
+    pub(super) fn sweep(&self) {
+        let mut state = self.state.lock();
+        let is_old = |idle: &Idle| idle.since.elapsed() >= self.limits.idle;
+        let old = state.idle.iter().take_while(|idle| is_old(idle)).count();
+        let closed: Vec<Idle> = state.idle.drain(..old).collect();
+        drop(state);
+        drop(closed);
+    }
+
+    /// How many lie idle.
+    pub(super) fn idle(&self) -> usize {
+        self.state.lock().idle.len()
+    }
+}
+
+impl Slot {
+    /// Gives back the slot and a connection that is fit for another exchange.
+    pub(super) fn give_back(mut self, connection: Connection) {
+        if let Some(pool) = self.0.take() {
+            pool.release(Some(connection));
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.take() {
+            pool.release(None);
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Slot")
+    }
+}

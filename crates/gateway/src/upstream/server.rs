@@ -1,0 +1,331 @@
+//! One server of an upstream: its connections, whether it is up, and what is counted of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use metrics::{Counter, Gauge, counter, gauge};
+use parking_lot::Mutex;
+use tokio_rustls::rustls::ClientConfig;
+
+use super::address::ServerAddress;
+use super::connect::{ConnectError, TlsSetup, connect};
+use super::h1::Connection;
+use super::h2::{Links, Picked, Stream, chain, is_same};
+use super::io::Io;
+use super::pool::{Granted, Pool, PoolLimits, Slot, Taken};
+use super::{Protocol, UpstreamLimits, UpstreamTls};
+
+/// How long a server is passed over after a connection to it failed: at first, and at most. It doubles in between.
+const DOWN_FIRST: Duration = Duration::from_millis(250);
+const DOWN_MAX: Duration = Duration::from_secs(10);
+
+/// A server as the admin page shows it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct ServerStatus {
+    /// As configured.
+    pub address: String,
+    /// Whether requests are sent to it.
+    pub up: bool,
+    /// Requests that wait for it or are being answered.
+    pub in_flight: usize,
+    /// Connections that lie idle; with HTTP/2, those there are.
+    pub idle: usize,
+    /// Connections made.
+    pub connects: u64,
+    /// Connections that failed.
+    pub failures: u64,
+    /// Why the last one failed, or the last health check.
+    pub last_error: Option<String>,
+}
+
+struct ServerMetrics {
+    requests: Counter,
+    connects: Counter,
+    handshakes: Counter,
+    failures: Counter,
+    up: Gauge,
+    in_flight: Gauge,
+    idle: Gauge,
+}
+
+impl ServerMetrics {
+    fn new(upstream: &str, server: &str) -> Self {
+        let labels = [("upstream", upstream.to_owned()), ("server", server.to_owned())];
+        ServerMetrics {
+            requests: counter!("sealway_upstream_requests_total", &labels),
+            connects: counter!("sealway_upstream_connects_total", &labels),
+            handshakes: counter!("sealway_upstream_handshakes_total", &labels),
+            failures: counter!("sealway_upstream_connect_failures_total", &labels),
+            up: gauge!("sealway_upstream_up", &labels),
+            in_flight: gauge!("sealway_upstream_in_flight", &labels),
+            idle: gauge!("sealway_upstream_idle_connections", &labels),
+        }
+    }
+}
+
+/// What a server with TLS turned out to speak.
+const UNKNOWN: u8 = 0;
+const H1: u8 = 1;
+const H2: u8 = 2;
+
+/// A way to a server.
+pub(super) enum Link {
+    H1(Connection, Slot),
+    H2(Stream),
+}
+
+pub(super) struct Server {
+    pub(super) address: ServerAddress,
+    protocol: Protocol,
+    tls: Option<UpstreamTls>,
+    limits: UpstreamLimits,
+    pool: Arc<Pool>,
+    links: Links,
+    spoken: AtomicU8,
+    in_flight: AtomicUsize,
+    connects: AtomicU64,
+    failures: AtomicU64,
+    failures_in_row: AtomicU32,
+    /// Until when it is passed over, in milliseconds since `since`; 0 is not.
+    down_until_ms: AtomicU64,
+    since: Instant,
+    is_healthy: AtomicBool,
+    last_error: Mutex<Option<String>>,
+    metrics: ServerMetrics,
+}
+
+/// Counts as a request in flight until dropped.
+pub(super) struct InFlight(Arc<Server>);
+
+impl InFlight {
+    pub(super) fn at(server: &Arc<Server>) -> Self {
+        server.in_flight.fetch_add(1, Ordering::Relaxed);
+        server.metrics.requests.increment(1);
+        InFlight(server.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for InFlight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InFlight")
+    }
+}
+
+impl Server {
+    pub(super) fn new(
+        upstream: &str,
+        address: ServerAddress,
+        protocol: Protocol,
+        tls: Option<UpstreamTls>,
+        limits: UpstreamLimits,
+    ) -> Self {
+        let metrics = ServerMetrics::new(upstream, address.as_str());
+        let pool = Pool::new(PoolLimits {
+            connections_max: limits.connections_max,
+            queue_max: limits.queue_max,
+            idle_max: limits.idle_connections_max,
+            idle: Duration::from_millis(limits.idle_ms),
+        });
+        metrics.up.set(1.0);
+        Server {
+            address,
+            protocol,
+            tls,
+            limits,
+            pool,
+            links: Links::default(),
+            spoken: AtomicU8::new(UNKNOWN),
+            in_flight: AtomicUsize::new(0),
+            connects: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            failures_in_row: AtomicU32::new(0),
+            down_until_ms: AtomicU64::new(0),
+            since: Instant::now(),
+            is_healthy: AtomicBool::new(true),
+            last_error: Mutex::new(None),
+            metrics,
+        }
+    }
+
+    /// Requests that wait for it or are being answered.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Whether requests may be sent to it.
+    pub(super) fn is_up(&self, now: Instant) -> bool {
+        let down_until = self.down_until_ms.load(Ordering::Relaxed);
+        let is_down = down_until > 0 && self.ms_since(now) < down_until;
+        !is_down && self.is_healthy.load(Ordering::Relaxed)
+    }
+
+    fn ms_since(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.since).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// What health checks say; returns whether that is news.
+    pub(super) fn set_healthy(&self, is_healthy: bool, why: Option<String>) -> bool {
+        if why.is_some() {
+            *self.last_error.lock() = why;
+        }
+        self.is_healthy.swap(is_healthy, Ordering::Relaxed) != is_healthy
+    }
+
+    /// A connection to send one request on: an idle one, a place on a shared one, or a new one. `is_h1` asks for HTTP/1.1
+    /// whatever else it speaks, `is_fresh` for one that no request was sent on yet.
+    pub(super) async fn link(&self, is_h1: bool, is_fresh: bool) -> Result<Link, ConnectError> {
+        let may_be_h2 = match self.protocol {
+            Protocol::Http1 => false,
+            Protocol::Http2 => true,
+            Protocol::Auto => self.address.is_tls() && self.spoken.load(Ordering::Relaxed) != H1,
+        };
+        if may_be_h2 && !is_h1 { self.shared(is_fresh).await } else { self.own(is_fresh).await }
+    }
+
+    /// A connection for one request at a time.
+    async fn own(&self, is_fresh: bool) -> Result<Link, ConnectError> {
+        let Granted { slot, mut connection } = match self.pool.take(is_fresh) {
+            Taken::Now(granted) => granted,
+            Taken::Later(granted) => {
+                let waited = tokio::time::timeout(self.connect_time(), granted).await;
+                waited.ok().and_then(Result::ok).ok_or(ConnectError::Overloaded)?
+            }
+            Taken::Full => return Err(ConnectError::Overloaded),
+        };
+        let setup = self.tls_setup(false);
+        let material = setup.as_ref().map(|setup| &setup.config);
+        while let Some(mut idle) = connection {
+            if !is_fresh && is_same(idle.material.as_ref(), material) && idle.is_quiet() {
+                return Ok(Link::H1(idle, slot));
+            }
+            connection = self.pool.another();
+        }
+        let material = material.cloned();
+        let (io, _) = self.connect(setup).await?;
+        Ok(Link::H1(Connection::new(io, material), slot))
+    }
+
+    /// A place on a connection that requests share, if the server speaks HTTP/2.
+    async fn shared(&self, is_fresh: bool) -> Result<Link, ConnectError> {
+        let setup = self.tls_setup(true);
+        let material = setup.as_ref().map(|setup| setup.config.clone());
+        let pick = || self.links.pick(material.as_ref(), self.limits.connections_max);
+        match pick() {
+            Picked::Stream(stream) if !is_fresh => return Ok(Link::H2(stream)),
+            Picked::Full => return Err(ConnectError::Overloaded),
+            _ => {}
+        }
+        let Ok(making) = tokio::time::timeout(self.connect_time(), self.links.making.lock()).await else {
+            return Err(ConnectError::TimedOut);
+        };
+        if !is_fresh && let Picked::Stream(stream) = pick() {
+            return Ok(Link::H2(stream));
+        }
+        if self.protocol == Protocol::Auto && self.spoken.load(Ordering::Relaxed) == H1 {
+            drop(making);
+            return self.own(is_fresh).await;
+        }
+        let (io, is_h2) = self.connect(setup).await?;
+        if is_h2 || !self.address.is_tls() {
+            self.spoken.store(H2, Ordering::Relaxed);
+            let begun = tokio::time::timeout(self.connect_time(), self.links.begin(io, material)).await;
+            let stream = begun.map_err(|_| ConnectError::TimedOut)?;
+            return stream.map(Link::H2).map_err(|err| ConnectError::Failed(chain(&err)));
+        }
+        drop(making);
+        if self.protocol == Protocol::Http2 {
+            return Err(self.failed(ConnectError::Failed("the server does not speak HTTP/2".into())));
+        }
+        self.spoken.store(H1, Ordering::Relaxed);
+        // The first connection is as good as those that are made for HTTP/1.1 alone.
+        let material = self.tls_setup(false).map(|setup| setup.config);
+        match self.pool.take(true) {
+            Taken::Now(granted) => Ok(Link::H1(Connection::new(io, material), granted.slot)),
+            _ => self.own(is_fresh).await,
+        }
+    }
+
+    async fn connect(&self, setup: Option<TlsSetup>) -> Result<(Io, bool), ConnectError> {
+        let is_tls = setup.is_some();
+        match connect(&self.address.place, setup, self.connect_time()).await {
+            Ok(connected) => {
+                self.connects.fetch_add(1, Ordering::Relaxed);
+                self.metrics.connects.increment(1);
+                if is_tls {
+                    self.metrics.handshakes.increment(1);
+                }
+                if self.failures_in_row.swap(0, Ordering::Relaxed) > 0 {
+                    self.down_until_ms.store(0, Ordering::Relaxed);
+                    tracing::info!(server = self.address.as_str(), "an upstream server can be reached again");
+                }
+                Ok(connected)
+            }
+            Err(err) => Err(self.failed(err)),
+        }
+    }
+
+    /// Notes a connection that failed: the server is passed over for a time that grows.
+    fn failed(&self, err: ConnectError) -> ConnectError {
+        let why = err.to_string();
+        let in_row = self.failures_in_row.fetch_add(1, Ordering::Relaxed);
+        let down = DOWN_FIRST.saturating_mul(1 << in_row.min(16)).min(DOWN_MAX);
+        self.down_until_ms.store(self.ms_since(Instant::now() + down), Ordering::Relaxed);
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.metrics.failures.increment(1);
+        // It may come back speaking another protocol.
+        self.spoken.store(UNKNOWN, Ordering::Relaxed);
+        if in_row == 0 {
+            tracing::warn!(server = self.address.as_str(), why, "an upstream server cannot be reached");
+        }
+        *self.last_error.lock() = Some(why);
+        err
+    }
+
+    fn tls_setup(&self, offers_h2: bool) -> Option<TlsSetup> {
+        let name = self.address.tls_name.as_ref()?;
+        let tls = self.tls.as_ref()?;
+        let name = tls.server_name.as_ref().unwrap_or(name).clone();
+        Some(TlsSetup { config: tls.config(offers_h2), name })
+    }
+
+    fn connect_time(&self) -> Duration {
+        Duration::from_millis(self.limits.connect_ms)
+    }
+
+    /// Closes what has lain idle for too long or was made under old material, and tells the metrics.
+    pub(super) fn tidy(&self) {
+        self.pool.sweep();
+        self.links.sweep(Duration::from_millis(self.limits.idle_ms));
+        self.metrics.up.set(if self.is_up(Instant::now()) { 1.0 } else { 0.0 });
+        self.metrics.in_flight.set(self.in_flight() as f64);
+        self.metrics.idle.set(self.pool.idle() as f64);
+    }
+
+    pub(super) fn status(&self) -> ServerStatus {
+        ServerStatus {
+            address: self.address.as_str().to_owned(),
+            up: self.is_up(Instant::now()),
+            in_flight: self.in_flight(),
+            idle: self.pool.idle() + self.links.len(),
+            connects: self.connects.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+            last_error: self.last_error.lock().clone(),
+        }
+    }
+}
+
+/// The configuration that a connection is made under; the same one until the material changes.
+pub(super) type Configs = Arc<dyn Fn(bool) -> Arc<ClientConfig> + Send + Sync>;
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("address", &self.address.as_str()).finish_non_exhaustive()
+    }
+}
