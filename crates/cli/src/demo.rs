@@ -5,7 +5,7 @@ use sealway_client::{Client, Options};
 use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::telemetry;
 
-use crate::serve::Running;
+use crate::serve::{Running, never_reread};
 use crate::{args, config, summary};
 
 const PATH: &str = "/transaction/purchase";
@@ -24,8 +24,8 @@ pub(crate) async fn run(args: args::Demo) -> anyhow::Result<()> {
     let config = config::demo(args.port, folder.context("no folder")?)?;
     let _telemetry = telemetry::init(&config.telemetry, "sealway-demo").map_err(|err| anyhow!(err))?;
     let mut signals = StopSignals::install()?;
-    let running = Running::start(&config).await?;
-    let port = running.addresses.first().context("no address")?.port();
+    let running = Running::start(&config, never_reread()).await?;
+    let port = running.server.addresses().first().context("no address")?.port();
     let base = format!("http://localhost:{port}");
 
     println!("Sealway demo: a purchase, sealed from the client to the service's own door\n");
@@ -33,14 +33,14 @@ pub(crate) async fn run(args: args::Demo) -> anyhow::Result<()> {
     println!("   (embedded store, session keys wrapped at rest).");
     show(&base).await?;
     if args.once {
-        running.stop(config.gateway.drain).await;
+        running.stop().await;
         return Ok(());
     }
     println!("Serving on {base} until Ctrl-C. From another terminal:\n");
     println!("  sealway call POST {base}{PATH} --data '{PURCHASE}' -v\n");
     signals.stopped().await;
     println!("Stopping.");
-    running.stop(config.gateway.drain).await;
+    running.stop().await;
     Ok(())
 }
 

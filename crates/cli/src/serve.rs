@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use sealway_gateway::GatewayService;
-use sealway_gateway::config::Place;
+use sealway_gateway::server::{Bound, Fresh, Parts, Reread, Server};
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
@@ -16,64 +15,92 @@ use sealway_sessions::admin::Admin;
 use sealway_sessions::config::strong_secret;
 
 use crate::args;
-use crate::config::{self, ServeConfig};
+use crate::config::{self, RawServe, ServeConfig, Source};
 
 /// How often expired sessions are purged and gauges set.
 const MAINTENANCE: Duration = Duration::from_secs(10);
 
 /// Runs until a signal.
 pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
-    let (raw, mut warnings) = config::load(args.config.as_deref())?;
-    let config = config::resolve(&raw, args.config.as_deref())?;
+    let source = match args.config {
+        _ if args.litegateway => Source::LiteGateway { echo: args.standalone == Some(args::Standalone::Echo) },
+        Some(file) => Source::File(file),
+        None => Source::BuiltIn,
+    };
+    let (raw, mut warnings) = config::load(&source)?;
+    let config = config::resolve(&raw, source.file())?;
     let _telemetry = telemetry::init(&config.telemetry, "sealway").map_err(|err| anyhow!(err))?;
-    if args.config.is_none() {
+    if matches!(source, Source::BuiltIn) {
         warnings.push("no --config: serving the built-in one, with the demo service behind".into());
     }
     for warning in warnings.iter().chain(&config.warnings) {
         tracing::warn!("{warning}");
     }
     let mut signals = StopSignals::install()?;
-    let running = Running::start(&config).await?;
-    let (addresses, admin) = (&running.addresses, &running.admin_addresses);
+    let running = Running::start(&config, reread(raw, source)).await?;
+    let (addresses, admin) = (running.server.addresses(), &running.admin_addresses);
     tracing::info!(?addresses, ?admin, version = env!("CARGO_PKG_VERSION"), "serving");
-    let signal = signals.stopped().await;
-    if !config.gateway.stop_delay.is_zero() {
-        tracing::info!(signal, delay = ?config.gateway.stop_delay, "stopping: /ready says so, and all is still served");
+    let why = until_stopped(&mut signals, &running.server).await;
+    let delay = running.server.stop_delay();
+    if !delay.is_zero() {
+        tracing::info!(why, ?delay, "stopping: /ready says so, and all is still served");
         running.authority.announce_stop();
         tokio::select! {
-            () = tokio::time::sleep(config.gateway.stop_delay) => {}
+            () = tokio::time::sleep(delay) => {}
             _ = signals.stopped() => {}
         }
     }
-    tracing::info!(signal, "stopping: what is in flight is answered");
-    running.stop(config.gateway.drain).await;
+    tracing::info!(why, "stopping: what is in flight is answered");
+    running.stop().await;
     Ok(())
+}
+
+/// Serves, and reloads when told to, until something says stop; returns what.
+async fn until_stopped(signals: &mut StopSignals, server: &Server) -> &'static str {
+    loop {
+        let (stops, why) = tokio::select! {
+            signal = signals.next() => signal,
+            () = server.drain_asked() => (true, "the admin listener"),
+        };
+        if stops {
+            return why;
+        }
+        // The outcome is in the log.
+        let _ = server.reload().await;
+    }
+}
+
+/// How the configuration is read again.
+fn reread(started_with: RawServe, source: Source) -> Reread {
+    Box::new(move || {
+        let (raw, mut warnings) = config::load(&source).map_err(|err| format!("{err:#}"))?;
+        let config = config::resolve(&raw, source.file()).map_err(|err| format!("{err:#}"))?;
+        warnings.extend(config.warnings);
+        Ok(Fresh { config: config.gateway, needs_restart: config::needs_restart(&started_with, &raw), warnings })
+    })
+}
+
+/// What serves a configuration that no file holds.
+pub(crate) fn never_reread() -> Reread {
+    Box::new(|| Err("there is no configuration to read again".into()))
 }
 
 /// A server that is serving.
 pub(crate) struct Running {
-    /// Where it listens.
-    pub(crate) addresses: Vec<SocketAddr>,
+    /// Its listeners.
+    pub(crate) server: Server,
     admin_addresses: Vec<SocketAddr>,
     authority: Arc<Authority>,
-    shutdown: Shutdown,
 }
 
 impl Running {
     /// Binds everything, then serves. Nothing is left behind when a part fails.
-    pub(crate) async fn start(config: &ServeConfig) -> anyhow::Result<Self> {
+    pub(crate) async fn start(config: &ServeConfig, reread: Reread) -> anyhow::Result<Self> {
         let metrics = telemetry::metrics().map_err(|err| anyhow!(err))?;
         let provider = default_provider();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         // Addresses first: a port in use must not touch the store of the process that uses it.
-        let mut bound = Vec::new();
-        for listener in &config.gateway.listeners {
-            let Place::Tcp(addresses) = &listener.place else {
-                anyhow::bail!("{}: Unix sockets come later", listener.setting)
-            };
-            let listeners = listener::bind(addresses, &listener.setting)?;
-            bound.extend(listeners.into_iter().map(|socket| (socket, listener.name.clone())));
-        }
+        let bound = Bound::bind(&config.gateway, &clock).map_err(|err| anyhow!(err))?;
         let admin = match &config.admin {
             Some(admin) => {
                 let token = strong_secret(&admin.token_file).context("admin.token_file")?;
@@ -82,15 +109,10 @@ impl Running {
             None => None,
         };
         let authority = Arc::new(config.sessions.start(provider, clock.clone()).await?);
-        let gateway = GatewayService(Arc::new(
-            config.gateway.start(authority.clone(), provider, &clock).map_err(|err| anyhow!(err))?,
-        ));
         let shutdown = Shutdown::new();
-        let mut addresses = Vec::new();
-        for (socket, name) in bound {
-            addresses.push(socket.local_addr()?);
-            shutdown.spawn(http::serve(socket, name, gateway.clone(), config.gateway.http, shutdown.clone()));
-        }
+        let parts = Parts { authority: authority.clone(), provider, clock };
+        let server = Server::start(bound, &config.gateway, parts, reread, shutdown.clone());
+        let server = server.map_err(|err| anyhow!(err))?;
         let mut admin_addresses = Vec::new();
         if let Some((sockets, token)) = admin {
             let render = metrics.clone();
@@ -118,13 +140,13 @@ impl Running {
                 }
             }
         });
-        Ok(Running { addresses, admin_addresses, authority, shutdown })
+        Ok(Running { server, admin_addresses, authority })
     }
 
-    /// Accepts nothing new, answers what is in flight, and drops what is left after `drain`. What the store still has to
-    /// write is written before this returns.
-    pub(crate) async fn stop(self, drain: Duration) {
-        let left = self.shutdown.drain(drain).await;
+    /// Accepts nothing new, answers what is in flight, and drops what is left after `limits.drain_ms`. What the store still
+    /// has to write is written before this returns.
+    pub(crate) async fn stop(self) {
+        let left = self.server.drain().await;
         if left > 0 {
             tracing::warn!(left, "some connections were still busy and were closed");
         }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HOST, HeaderName, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -242,9 +243,26 @@ fn looks_sealed(parts: &Parts) -> bool {
     [X_KID, X_IDEMPOTENCY_KEY, X_SEAL].iter().any(|name| parts.headers.contains_key(*name))
 }
 
-/// The gateway as connections see it.
+/// The gateway as connections see it: the one in force when a request begins answers it to its end.
 #[derive(Clone, Debug)]
-pub struct GatewayService(pub Arc<Gateway>);
+pub struct GatewayService(Arc<ArcSwap<Gateway>>);
+
+impl GatewayService {
+    /// Begins with this one.
+    pub fn new(gateway: Gateway) -> Self {
+        GatewayService(Arc::new(ArcSwap::from_pointee(gateway)))
+    }
+
+    /// Puts another in force. Requests in flight keep theirs.
+    pub fn replace(&self, gateway: Gateway) {
+        self.0.store(Arc::new(gateway));
+    }
+
+    /// The one in force.
+    pub fn current(&self) -> Arc<Gateway> {
+        self.0.load_full()
+    }
+}
 
 impl hyper::service::Service<Request<RequestBody>> for GatewayService {
     type Response = Response<Body>;
@@ -252,7 +270,7 @@ impl hyper::service::Service<Request<RequestBody>> for GatewayService {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
     fn call(&self, request: Request<RequestBody>) -> Self::Future {
-        let gateway = self.0.clone();
+        let gateway = self.current();
         Box::pin(async move { Ok(gateway.handle(request).await) })
     }
 }

@@ -14,9 +14,11 @@ mod headers;
 pub mod policy;
 pub mod route;
 mod sealed;
+pub mod server;
 pub mod standalone;
 mod upgrade;
 pub mod upstream;
 
 pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayService};
+pub use server::Server;

@@ -12,12 +12,26 @@ pub struct Shutdown {
     stopping: CancellationToken,
     aborting: CancellationToken,
     tasks: TaskTracker,
+    /// Those that wait for this one's tasks too.
+    above: Vec<TaskTracker>,
 }
 
 impl Shutdown {
     /// Not stopping yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One that may stop alone, and stops with this one: its tasks are waited for by both.
+    pub fn child(&self) -> Self {
+        let mut above = self.above.clone();
+        above.push(self.tasks.clone());
+        Shutdown {
+            stopping: self.stopping.child_token(),
+            aborting: self.aborting.child_token(),
+            tasks: TaskTracker::new(),
+            above,
+        }
     }
 
     /// Resolves once stopping has begun: accept nothing new, finish what is there.
@@ -40,7 +54,17 @@ impl Shutdown {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.tasks.spawn(task);
+        match self.above.as_slice() {
+            [] => self.tasks.spawn(task),
+            [above] => self.tasks.spawn(above.track_future(task)),
+            several => {
+                let tokens: Vec<_> = several.iter().map(TaskTracker::token).collect();
+                self.tasks.spawn(async move {
+                    task.await;
+                    drop(tokens);
+                })
+            }
+        };
     }
 
     /// Begins to stop.
@@ -63,11 +87,12 @@ impl Shutdown {
     }
 }
 
-/// SIGTERM and SIGINT, listened for from the moment this is made.
+/// SIGTERM, SIGINT and SIGHUP, listened for from the moment this is made.
 #[derive(Debug)]
 pub struct StopSignals {
     term: Signal,
     int: Signal,
+    hangup: Signal,
 }
 
 impl StopSignals {
@@ -76,14 +101,46 @@ impl StopSignals {
     /// # Errors
     /// When a handler cannot be installed.
     pub fn install() -> std::io::Result<Self> {
-        Ok(StopSignals { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+        Ok(StopSignals {
+            term: signal(SignalKind::terminate())?,
+            int: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
 
-    /// Resolves when one came, with its name.
+    /// Resolves when one that stops came (`true`), or SIGHUP (`false`), with its name.
+    pub async fn next(&mut self) -> (bool, &'static str) {
+        tokio::select! {
+            _ = self.term.recv() => (true, "SIGTERM"),
+            _ = self.int.recv() => (true, "SIGINT"),
+            _ = self.hangup.recv() => (false, "SIGHUP"),
+        }
+    }
+
+    /// Resolves when one that stops came, with its name.
     pub async fn stopped(&mut self) -> &'static str {
         tokio::select! {
             _ = self.term.recv() => "SIGTERM",
             _ = self.int.recv() => "SIGINT",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_child_stops_alone_and_both_wait_for_its_tasks() {
+        let whole = Shutdown::new();
+        let (one, other) = (whole.child(), whole.child());
+        for part in [&one, &other, &one.child()] {
+            let waits = part.clone();
+            part.spawn(async move { waits.aborted().await });
+        }
+        assert_eq!(one.drain(Duration::from_millis(5)).await, 1, "a grandchild's task is its own");
+        assert!(!other.has_begun() && !whole.has_begun());
+        assert_eq!(whole.drain(Duration::from_millis(5)).await, 1, "the other's task is left");
+        assert!(other.has_begun());
     }
 }

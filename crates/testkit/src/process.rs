@@ -53,6 +53,8 @@ pub struct Server {
     /// The folder of its configuration; removed with the server unless the test owns it.
     pub folder: PathBuf,
     owned: Option<tempfile::TempDir>,
+    /// The section of its configuration that is not the test's.
+    telemetry: String,
 }
 
 /// How to start a server.
@@ -128,7 +130,7 @@ impl<'a> Launch<'a> {
         };
         let config = folder.join("serve.yaml");
         let telemetry = format!("\ntelemetry: {{ log_format: json, log_level: \"{}\" }}\n", self.log_level);
-        std::fs::write(&config, self.config + &telemetry)?;
+        std::fs::write(&config, self.config + telemetry.as_str())?;
         std::fs::write(folder.join("admin.token"), ADMIN_TOKEN)?;
         let mut command = if self.file_limit_survivable {
             // An ignored SIGXFSZ stays ignored across exec; a write over the limit then fails with EFBIG.
@@ -160,6 +162,7 @@ impl<'a> Launch<'a> {
             admin: None,
             folder,
             owned,
+            telemetry,
         };
         let line = server.wait_for_log(0, |line| line["message"] == "serving")?;
         server.addresses = addresses(&line["addresses"]);
@@ -242,6 +245,22 @@ impl Server {
     /// When it is gone.
     pub fn terminate(&self) -> anyhow::Result<()> {
         Ok(kill_process(self.pid().context("pid")?, Signal::TERM)?)
+    }
+
+    /// Asks it to read its configuration again.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn hang_up(&self) -> anyhow::Result<()> {
+        Ok(kill_process(self.pid().context("pid")?, Signal::HUP)?)
+    }
+
+    /// Writes another configuration where its own stands; it does not look before it is asked.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_config(&self, config: &str) -> anyhow::Result<()> {
+        Ok(std::fs::write(self.folder.join("serve.yaml"), config.to_owned() + self.telemetry.as_str())?)
     }
 
     /// From now on every write to a file fails, as on a full disk.

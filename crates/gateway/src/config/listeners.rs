@@ -134,6 +134,21 @@ pub struct Listener {
     pub reuse_port: bool,
 }
 
+impl Listener {
+    /// Whether `other` is the same listener to those who connect; where it is written does not matter, and whom it trusts is
+    /// the gateway's.
+    pub fn serves_as(&self, other: &Listener) -> bool {
+        let bound_alike = self.name == other.name && self.place == other.place && self.reuse_port == other.reuse_port;
+        bound_alike && self.shows_what(other)
+    }
+
+    /// Whether both have the same TLS settings.
+    pub fn shows_what(&self, other: &Listener) -> bool {
+        // As text: a secret in it is not shown, but none comes from a configuration that can be read again.
+        format!("{:?}", self.tls) == format!("{:?}", other.tls)
+    }
+}
+
 /// Checks them; `file` is the configuration's own path.
 pub(super) fn resolve(raw: &[RawListener], file: Option<&Path>, problems: &mut Problems) -> Vec<Listener> {
     if raw.is_empty() {

@@ -12,7 +12,7 @@ pub use origin::{Interim, Origin, Peer, Raw, TakeOver};
 pub use serve::serve;
 
 /// Bounds on connections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
     /// Connections at once on a listener; over that a 503 is sent and the connection closed.
     pub connections_max: usize,

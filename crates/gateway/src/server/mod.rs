@@ -1,0 +1,220 @@
+//! The supervisor of a serving process: its listeners, each of which may be stopped and started alone, the gateway in
+//! force, reloads that apply whole or not at all, and the drain at the end.
+//!
+//! It may not know where a configuration is written: who starts it hands in a closure that reads it again.
+
+mod listeners;
+mod reload;
+mod sockets;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sealway_proto::crypto::Provider;
+use sealway_runtime::clock::Clock;
+use sealway_runtime::shutdown::Shutdown;
+use sealway_sessions::Authority;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::GatewayConfig;
+use crate::gateway::{Gateway, GatewayService};
+use listeners::{Planned, Running, There};
+
+pub use listeners::ListenerStatus;
+pub use reload::{Fresh, Reloaded, Reread};
+
+/// Why an operation was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// No listener has this name.
+    #[error("no listener is named \"{0}\"")]
+    NoListener(String),
+    /// It is what it was asked to become.
+    #[error("the listener \"{name}\" is already {state}")]
+    Already {
+        /// Its name.
+        name: String,
+        /// `stopped` or `serving`.
+        state: &'static str,
+    },
+    /// The process is about to end.
+    #[error("the process is stopping")]
+    Stopping,
+    /// The address cannot be bound, or a file or the configuration is not as it must be: a sentence that names the setting.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Sockets and material for a configuration, before anything is served.
+#[derive(Debug)]
+pub struct Bound(Vec<Planned>);
+
+impl Bound {
+    /// Binds every listener; nothing is left behind when one fails.
+    ///
+    /// # Errors
+    /// A sentence that names the address or file, and its setting.
+    pub fn bind(config: &GatewayConfig, clock: &Arc<dyn Clock>) -> Result<Self, String> {
+        listeners::plan(config, &There::default(), clock).map(Bound)
+    }
+}
+
+/// What a gateway is put together from, at the start and at each reload.
+pub struct Parts {
+    /// The sessions.
+    pub authority: Arc<Authority>,
+    /// The crypto library.
+    pub provider: &'static dyn Provider,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Parts {
+    fn gateway(&self, config: &GatewayConfig) -> Result<Gateway, String> {
+        config.start(self.authority.clone(), self.provider, &self.clock)
+    }
+}
+
+/// A process that serves. Clones are the same one.
+#[derive(Clone)]
+pub struct Server(Arc<Inner>);
+
+struct Inner {
+    parts: Parts,
+    service: GatewayService,
+    shutdown: Shutdown,
+    reread: Reread,
+    /// One operation at a time, however long it takes.
+    operation: Mutex<()>,
+    /// Held for moments: whoever asks how things stand does not wait for an operation.
+    state: Mutex<State>,
+    drain_asked: CancellationToken,
+}
+
+struct State {
+    listeners: Vec<Running>,
+    drain: Duration,
+    stop_delay: Duration,
+    is_stopping: bool,
+}
+
+impl Server {
+    /// Serves on what was bound. `reread` reads the configuration again for a reload; `shutdown` is the process's.
+    ///
+    /// # Errors
+    /// A sentence that names the setting and the file at fault.
+    pub fn start(
+        bound: Bound,
+        config: &GatewayConfig,
+        parts: Parts,
+        reread: Reread,
+        shutdown: Shutdown,
+    ) -> Result<Self, String> {
+        let service = GatewayService::new(parts.gateway(config)?);
+        let mut state =
+            State { listeners: Vec::new(), drain: config.drain, stop_delay: config.stop_delay, is_stopping: false };
+        for planned in bound.0 {
+            state.listeners.push(planned.start(&service, &shutdown));
+        }
+        Ok(Server(Arc::new(Inner {
+            parts,
+            service,
+            shutdown,
+            reread,
+            operation: Mutex::new(()),
+            state: Mutex::new(state),
+            drain_asked: CancellationToken::new(),
+        })))
+    }
+
+    /// Where it listens, in the order of the configuration.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.0.state.lock().listeners.iter().flat_map(Running::addresses).collect()
+    }
+
+    /// How the listeners stand, in the order of the configuration.
+    pub fn listeners(&self) -> Vec<ListenerStatus> {
+        self.0.state.lock().listeners.iter().map(Running::status).collect()
+    }
+
+    /// The gateway in force.
+    pub fn gateway(&self) -> Arc<Gateway> {
+        self.0.service.current()
+    }
+
+    /// How long before draining everything is still served.
+    pub fn stop_delay(&self) -> Duration {
+        self.0.state.lock().stop_delay
+    }
+
+    /// Stops one listener: nothing new is accepted, its connections end as they do in a drain. The others go on.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn stop_listener(&self, name: &str) -> Result<(), Refused> {
+        let _one = self.0.operation.lock();
+        let mut state = self.0.state.lock();
+        let drain = state.drain;
+        let running = state.running(name)?;
+        running.stop(drain)?;
+        running.note_down();
+        tracing::info!(listener = name, "the listener is stopped: its connections end");
+        Ok(())
+    }
+
+    /// Starts a listener that was stopped.
+    ///
+    /// # Errors
+    /// [`Refused`]: its address may have been taken meanwhile.
+    pub fn start_listener(&self, name: &str) -> Result<(), Refused> {
+        let _one = self.0.operation.lock();
+        let stopped = self.0.state.lock().running(name)?.planned_again()?;
+        let planned = stopped.bind().map_err(Refused::Failed)?;
+        let started = planned.start(&self.0.service, &self.0.shutdown);
+        *self.0.state.lock().running(name)? = started;
+        tracing::info!(listener = name, "the listener serves again");
+        Ok(())
+    }
+
+    /// Asks whoever runs this process to drain and end it.
+    pub fn ask_to_drain(&self) {
+        self.0.drain_asked.cancel();
+    }
+
+    /// Resolves when somebody did.
+    pub async fn drain_asked(&self) {
+        self.0.drain_asked.cancelled().await;
+    }
+
+    /// Accepts nothing new, answers what is in flight, and drops what is left after `limits.drain_ms`. Returns how many
+    /// tasks were dropped.
+    pub async fn drain(&self) -> usize {
+        let drain = {
+            let mut state = self.0.state.lock();
+            state.is_stopping = true;
+            state.drain
+        };
+        // The sockets close when the last who accepts is done with what waits on them.
+        let held: Vec<_> = self.0.state.lock().listeners.iter_mut().map(Running::let_go).collect();
+        drop(held);
+        self.0.shutdown.drain(drain).await
+    }
+}
+
+impl State {
+    fn running(&mut self, name: &str) -> Result<&mut Running, Refused> {
+        if self.is_stopping {
+            return Err(Refused::Stopping);
+        }
+        let found = self.listeners.iter_mut().find(|running| running.name() == name);
+        found.ok_or_else(|| Refused::NoListener(name.to_owned()))
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses()).finish_non_exhaustive()
+    }
+}

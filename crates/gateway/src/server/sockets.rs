@@ -1,0 +1,163 @@
+//! Bound sockets, held apart from who accepts on them, so that a reload can keep them and hand them from one listener to
+//! another.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sealway_runtime::listener;
+use tokio::net::TcpListener;
+
+use crate::config::{Listener, Place};
+
+/// A place as configured: its port may be 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Wanted {
+    fn all(place: &Place) -> Vec<Self> {
+        match place {
+            Place::Tcp(addresses) => addresses.iter().copied().map(Wanted::Tcp).collect(),
+            Place::Unix(path) => vec![Wanted::Unix(path.clone())],
+        }
+    }
+
+    /// Whether it names one place, and not any that is free.
+    fn is_fixed(&self) -> bool {
+        !matches!(self, Wanted::Tcp(address) if address.port() == 0)
+    }
+}
+
+/// A socket that is bound. Clones are the same socket; it closes with the last, and the last who accepts on it.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    wanted: Wanted,
+    reuse_port: bool,
+    socket: Arc<std::net::TcpListener>,
+}
+
+impl Held {
+    /// Where it is bound.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.socket.local_addr().ok()
+    }
+
+    /// Whether it is the same socket.
+    pub(super) fn is(&self, other: &Held) -> bool {
+        Arc::ptr_eq(&self.socket, &other.socket)
+    }
+
+    /// The socket, to accept on.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub(super) fn to_accept(&self) -> std::io::Result<TcpListener> {
+        TcpListener::from_std(self.socket.try_clone()?)
+    }
+
+    /// Binds what is wanted of `listener`'s place.
+    fn bind(listener: &Listener, wanted: &[Wanted]) -> Result<Vec<Self>, String> {
+        let setting = &listener.setting;
+        let addresses: Vec<SocketAddr> = wanted
+            .iter()
+            .map(|wanted| match wanted {
+                Wanted::Tcp(address) => Ok(*address),
+                Wanted::Unix(_) => Err(format!("{setting}: Unix sockets come later")),
+            })
+            .collect::<Result<_, _>>()?;
+        let bound = listener::bind(&addresses, setting).map_err(|err| err.to_string())?;
+        let hold = |socket: TcpListener| {
+            let at = socket.local_addr()?;
+            let fits = |wanted: &&SocketAddr| wanted.ip() == at.ip() && [0, at.port()].contains(&wanted.port());
+            let wanted = Wanted::Tcp(addresses.iter().find(fits).copied().unwrap_or(at));
+            Ok(Held { wanted, reuse_port: listener.reuse_port, socket: Arc::new(socket.into_std()?) })
+        };
+        let held: std::io::Result<_> = bound.into_iter().map(hold).collect();
+        held.map_err(|err| format!("{setting}: {err}"))
+    }
+}
+
+/// The sockets that are there when listeners are planned.
+#[derive(Debug, Default)]
+pub(super) struct Pool<'a>(pub(super) Vec<(&'a Listener, &'a [Held])>);
+
+impl Pool<'_> {
+    /// The sockets for `listener`: those that are there, whoever has them now, and the rest bound.
+    ///
+    /// # Errors
+    /// A sentence that names address and setting.
+    pub(super) fn sockets(&self, listener: &Listener) -> Result<Vec<Held>, String> {
+        let own = self.0.iter().find(|(other, held)| other.name == listener.name && !held.is_empty());
+        let as_it_was = |other: &Listener| other.place == listener.place && other.reuse_port == listener.reuse_port;
+        if let Some((_, held)) = own.filter(|(other, _)| as_it_was(other)) {
+            return Ok(held.to_vec());
+        }
+        let wanted = Wanted::all(&listener.place);
+        let there = |wanted: &Wanted| {
+            let mut all = self.0.iter().flat_map(|(_, held)| *held);
+            all.find(|held| wanted.is_fixed() && held.wanted == *wanted).cloned()
+        };
+        let found: Vec<Held> = wanted.iter().filter_map(there).collect();
+        if found.iter().any(|held| held.reuse_port != listener.reuse_port) {
+            return Err(format!("{}: reuse_port of an address in use is changed by a restart alone", listener.setting));
+        }
+        if found.is_empty() {
+            return Held::bind(listener, &wanted);
+        }
+        let mut sockets = Vec::new();
+        for wanted in wanted {
+            match found.iter().find(|held| held.wanted == wanted) {
+                Some(held) => sockets.push(held.clone()),
+                None => sockets.extend(Held::bind(listener, &[wanted])?),
+            }
+        }
+        Ok(sockets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener(name: &str, addresses: &[SocketAddr]) -> Listener {
+        Listener {
+            name: name.into(),
+            setting: "listeners[0].address".into(),
+            place: Place::Tcp(addresses.to_vec()),
+            tls: None,
+            trusted: Default::default(),
+            reuse_port: false,
+        }
+    }
+
+    fn port(held: &[Held]) -> u16 {
+        held[0].address().unwrap().port()
+    }
+
+    #[tokio::test]
+    async fn a_socket_goes_to_who_wants_its_address_and_is_not_bound_twice() {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let first = listener("a", &[any]);
+        let held = Pool::default().sockets(&first).unwrap();
+        // Port 0 is kept by name alone: another listener gets another.
+        let pool = Pool(vec![(&first, &held)]);
+        assert_eq!(port(&pool.sockets(&first).unwrap()), port(&held));
+        assert_ne!(port(&pool.sockets(&listener("b", &[any])).unwrap()), port(&held));
+
+        let free = port(&Pool::default().sockets(&listener("c", &[any])).unwrap());
+        let fixed: SocketAddr = ([127, 0, 0, 1], free).into();
+        let old = listener("old", &[fixed]);
+        let held = Pool::default().sockets(&old).unwrap();
+        let pool = Pool(vec![(&old, &held)]);
+        let other: SocketAddr = "127.0.0.2:0".parse().unwrap();
+        let sockets = pool.sockets(&listener("new", &[fixed, other])).unwrap();
+        assert_eq!(sockets[0].address(), Some(fixed));
+        assert_eq!(sockets[1].address().unwrap().ip(), other.ip());
+        assert!(Pool::default().sockets(&listener("new", &[fixed])).unwrap_err().contains("listeners[0].address"));
+        let reusing = Listener { reuse_port: true, ..listener("new", &[fixed]) };
+        assert!(pool.sockets(&reusing).unwrap_err().contains("restart"));
+    }
+}
