@@ -55,7 +55,7 @@ impl Watch {
             loop {
                 let last = stopped.load(Ordering::Relaxed);
                 for usage in &mut usages {
-                    usage.look(last || round % WINDOW == 0)?;
+                    usage.look(last || round.is_multiple_of(WINDOW))?;
                 }
                 if last {
                     return Ok(usages);
