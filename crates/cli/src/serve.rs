@@ -1,7 +1,6 @@
 //! `sealway serve`: from a checked configuration to listeners that answer, and back to a clean end.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,24 +16,29 @@ use sealway_sessions::admin::Admin;
 use sealway_sessions::config::strong_secret;
 
 use crate::args;
-use crate::config::{self, RawServe, ServeConfig};
+use crate::config::{self, RawServe, ServeConfig, Source};
 
 /// How often expired sessions are purged and gauges set.
 const MAINTENANCE: Duration = Duration::from_secs(10);
 
 /// Runs until a signal.
 pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
-    let (raw, mut warnings) = config::load(args.config.as_deref())?;
-    let config = config::resolve(&raw, args.config.as_deref())?;
+    let source = match args.config {
+        _ if args.litegateway => Source::LiteGateway { echo: args.standalone == Some(args::Standalone::Echo) },
+        Some(file) => Source::File(file),
+        None => Source::BuiltIn,
+    };
+    let (raw, mut warnings) = config::load(&source)?;
+    let config = config::resolve(&raw, source.file())?;
     let _telemetry = telemetry::init(&config.telemetry, "sealway").map_err(|err| anyhow!(err))?;
-    if args.config.is_none() {
+    if matches!(source, Source::BuiltIn) {
         warnings.push("no --config: serving the built-in one, with the demo service behind".into());
     }
     for warning in warnings.iter().chain(&config.warnings) {
         tracing::warn!("{warning}");
     }
     let mut signals = StopSignals::install()?;
-    let running = Running::start(&config, reread(raw, args.config)).await?;
+    let running = Running::start(&config, reread(raw, source)).await?;
     let (addresses, admin) = (running.server.addresses(), &running.admin_addresses);
     tracing::info!(?addresses, ?admin, version = env!("CARGO_PKG_VERSION"), "serving");
     let why = until_stopped(&mut signals, &running.server).await;
@@ -68,10 +72,10 @@ async fn until_stopped(signals: &mut StopSignals, server: &Server) -> &'static s
 }
 
 /// How the configuration is read again.
-fn reread(started_with: RawServe, file: Option<PathBuf>) -> Reread {
+fn reread(started_with: RawServe, source: Source) -> Reread {
     Box::new(move || {
-        let (raw, mut warnings) = config::load(file.as_deref()).map_err(|err| format!("{err:#}"))?;
-        let config = config::resolve(&raw, file.as_deref()).map_err(|err| format!("{err:#}"))?;
+        let (raw, mut warnings) = config::load(&source).map_err(|err| format!("{err:#}"))?;
+        let config = config::resolve(&raw, source.file()).map_err(|err| format!("{err:#}"))?;
         warnings.extend(config.warnings);
         Ok(Fresh { config: config.gateway, needs_restart: config::needs_restart(&started_with, &raw), warnings })
     })

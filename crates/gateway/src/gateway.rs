@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HOST, HeaderName, HeaderValue, RETRY_AFTER};
@@ -29,6 +29,7 @@ use crate::policy::TrustedProxies;
 use crate::route::{Action, Asked, Forward, Found, Route, Sealed, find};
 use crate::sealed;
 use crate::standalone::Standalone;
+use crate::traffic::Traffic;
 use crate::upstream::Upstream;
 
 /// Longest body that is echoed, in bytes.
@@ -250,22 +251,30 @@ fn looks_sealed(parts: &Parts) -> bool {
 
 /// The gateway as connections see it: the one in force when a request begins answers it to its end.
 #[derive(Clone, Debug)]
-pub struct GatewayService(Arc<ArcSwap<Gateway>>);
+pub struct GatewayService {
+    current: Arc<ArcSwap<Gateway>>,
+    traffic: Arc<Traffic>,
+}
 
 impl GatewayService {
     /// Begins with this one.
     pub fn new(gateway: Gateway) -> Self {
-        GatewayService(Arc::new(ArcSwap::from_pointee(gateway)))
+        GatewayService { current: Arc::new(ArcSwap::from_pointee(gateway)), traffic: Arc::default() }
     }
 
     /// Puts another in force. Requests in flight keep theirs.
     pub fn replace(&self, gateway: Gateway) {
-        self.0.store(Arc::new(gateway));
+        self.current.store(Arc::new(gateway));
+    }
+
+    /// What all of them have answered.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// The one in force.
     pub fn current(&self) -> Arc<Gateway> {
-        self.0.load_full()
+        self.current.load_full()
     }
 }
 
@@ -275,7 +284,12 @@ impl hyper::service::Service<Request<RequestBody>> for GatewayService {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
     fn call(&self, request: Request<RequestBody>) -> Self::Future {
-        let gateway = self.current();
-        Box::pin(async move { Ok(gateway.handle(request).await) })
+        let (gateway, traffic) = (self.current(), self.traffic.clone());
+        Box::pin(async move {
+            let began = Instant::now();
+            let response = gateway.handle(request).await;
+            traffic.record(response.status(), began.elapsed());
+            Ok(response)
+        })
     }
 }

@@ -16,6 +16,7 @@ pub mod route;
 mod sealed;
 pub mod server;
 pub mod standalone;
+pub mod traffic;
 mod upgrade;
 pub mod upstream;
 

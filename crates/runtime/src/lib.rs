@@ -9,6 +9,8 @@ pub mod clock;
 pub mod config;
 pub mod http;
 pub mod listener;
+pub mod log_tail;
+pub mod process;
 pub mod shutdown;
 pub mod telemetry;
 pub mod timing;

@@ -18,6 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Problems;
+use crate::log_tail::Tee;
 
 /// Upper bounds of duration histograms, in seconds.
 const DURATION_BUCKETS: &[f64] =
@@ -108,7 +109,7 @@ impl Drop for TelemetryGuard {
 /// A sentence.
 pub fn init(config: &Telemetry, service: &'static str) -> Result<TelemetryGuard, String> {
     let filter = filter(&config.log_level)?;
-    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt::layer().with_writer(|| Tee);
     let log = match config.log_format {
         LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
         LogFormat::Json => log.json().flatten_event(true).boxed(),

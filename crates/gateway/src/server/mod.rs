@@ -3,6 +3,7 @@
 //!
 //! It may not know where a configuration is written: who starts it hands in a closure that reads it again.
 
+mod certificates;
 mod listeners;
 mod reload;
 mod sockets;
@@ -22,6 +23,7 @@ use crate::config::GatewayConfig;
 use crate::gateway::{Gateway, GatewayService};
 use listeners::{Planned, Running, There};
 
+pub use certificates::Certificate;
 pub use listeners::ListenerStatus;
 pub use reload::{Fresh, Reloaded, Reread};
 
@@ -118,15 +120,17 @@ impl Server {
         for planned in bound.0 {
             state.listeners.push(planned.start(&service, &shutdown));
         }
-        Ok(Server(Arc::new(Inner {
+        let server = Server(Arc::new(Inner {
             parts,
             service,
-            shutdown,
+            shutdown: shutdown.clone(),
             reread,
             operation: Mutex::new(()),
             state: Mutex::new(state),
             drain_asked: CancellationToken::new(),
-        })))
+        }));
+        shutdown.spawn(server.clone().watch_files());
+        Ok(server)
     }
 
     /// Where it listens, in the order of the configuration.

@@ -1,0 +1,53 @@
+//! What this process uses of its machine, as the kernel counts it.
+
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
+
+/// Processor time that this process has used until now, over all threads; none where the kernel does not say.
+pub fn processor_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    ticks(&stat)
+        .map(|ticks| Duration::from_millis(ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second()))
+}
+
+/// User and system time, of the fields after the name in brackets, which may hold anything.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
+/// Memory that this process holds, in bytes.
+pub fn resident_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Descriptors that this process has open. Takes the kernel a while where they are many.
+pub fn descriptors() -> Option<u64> {
+    // One is the listing itself.
+    Some((std::fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1))
+}
+
+/// How many it may have open; none for no bound.
+pub fn descriptors_max() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_counts_are_read() {
+        assert_eq!(ticks("7 (a) b) c) S 1 2 3 4 5 6 7 8 9 10 250 50 0"), Some(300));
+        assert_eq!(ticks("no fields"), None);
+        assert!(processor_time().is_some());
+        assert!(resident_bytes().unwrap() > 100_000);
+        assert!(descriptors().unwrap() >= 3);
+        assert!(descriptors_max().is_none_or(|max| max >= 3));
+    }
+}
