@@ -11,6 +11,8 @@ scan=scripts/requirements-scan.txt
 stamp=$venv/.setup-tests.sha256
 toxiproxy_version=v2.5.0
 toxiproxy_stamp=$venv/.toxiproxy
+h2spec_version=v2.2.1+incompatible
+h2spec_stamp=$venv/.h2spec
 go_min=1.21
 
 fail() {
@@ -28,6 +30,7 @@ command -v haproxy >/dev/null || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy
 command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || missing+=(nginx)
 command -v redis-server >/dev/null || missing+=(redis-server)
 command -v openssl >/dev/null || missing+=(openssl)
+command -v slowhttptest >/dev/null || missing+=(slowhttptest)
 # Scans of TLS listeners.
 command -v testssl >/dev/null || missing+=(testssl.sh)
 compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
@@ -87,6 +90,11 @@ if [[ ! -x $venv/bin/toxiproxy-server || ! -f $toxiproxy_stamp || $(<"$toxiproxy
     GOBIN=$PWD/$venv/bin go install "github.com/Shopify/toxiproxy/v2/cmd/server@$toxiproxy_version"
     mv "$venv/bin/server" "$venv/bin/toxiproxy-server"
     printf '%s %s\n' "$toxiproxy_version" "$go" >"$toxiproxy_stamp"
+fi
+if [[ ! -x $venv/bin/h2spec || ! -f $h2spec_stamp || $(<"$h2spec_stamp") != "$h2spec_version $go" ]]; then
+    echo "setup-tests: building h2spec $h2spec_version"
+    GOBIN=$PWD/$venv/bin go install "github.com/summerwind/h2spec/cmd/h2spec@$h2spec_version"
+    printf '%s %s\n' "$h2spec_version" "$go" >"$h2spec_stamp"
 fi
 # The test builds it anew from what stands there; here its modules are fetched, and a fault in it shows early.
 (cd tests/linearizability && go build -buildvcs=false -o /dev/null .) || fail "tests/linearizability does not build."

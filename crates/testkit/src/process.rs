@@ -266,6 +266,11 @@ impl Server {
         }
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn pid(&self) -> Option<Pid> {
         Pid::from_raw(i32::try_from(self.child.id()).ok()?)
     }

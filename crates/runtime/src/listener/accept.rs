@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::time::timeout;
@@ -11,6 +11,8 @@ use crate::http::{Peer, Stream};
 
 /// How long to wait when the system is out of something that we cannot make room for.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+/// How long nothing is said again about errors that come in thousands.
+const WARNING_PAUSE: Duration = Duration::from_secs(1);
 /// The errors of a process, and of a system, without descriptors.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
@@ -53,12 +55,13 @@ pub(crate) enum Accepted {
 pub(crate) struct Acceptor {
     socket: Socket,
     spare: Option<File>,
+    warned_at: Option<Instant>,
 }
 
 impl Acceptor {
     /// Accepts on `socket`.
     pub(crate) fn new(socket: Socket) -> Self {
-        Acceptor { socket, spare: spare() }
+        Acceptor { socket, spare: spare(), warned_at: None }
     }
 
     /// Accepts the next connection. An error of one connection, or of a process out of descriptors, ends nothing: it is
@@ -75,15 +78,25 @@ impl Acceptor {
             match (err.kind(), err.raw_os_error()) {
                 (io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset, _) => continue,
                 (_, Some(EMFILE | ENFILE)) if self.spare.take().is_some() => {
-                    tracing::warn!(%err, "no descriptors left: a connection is closed unserved");
+                    self.warn(&err, "no descriptors left: connections are closed unserved");
                     // Another thread may have taken the descriptor: then there is none to shed.
                     if let Ok(Ok((stream, _))) = timeout(EXHAUSTED_PAUSE, self.socket.accept()).await {
                         return Accepted::Shed(stream);
                     }
                 }
-                _ => tracing::warn!(%err, "cannot accept; trying again"),
+                _ => self.warn(&err, "cannot accept; trying again"),
             }
             tokio::time::sleep(EXHAUSTED_PAUSE).await;
+        }
+    }
+}
+
+impl Acceptor {
+    /// Not for each of the thousands of connections that this can befall.
+    fn warn(&mut self, err: &io::Error, what: &str) {
+        if self.warned_at.is_none_or(|at| at.elapsed() > WARNING_PAUSE) {
+            self.warned_at = Some(Instant::now());
+            tracing::warn!(%err, "{what}");
         }
     }
 }
