@@ -8,6 +8,8 @@ mod h2;
 mod origin;
 mod serve;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ pub use serve::{Listening, serve};
 pub use stream::Stream;
 
 /// How long an answer may lie unread at a peer whose window stays shut.
-const UNREAD_TIME: Duration = Duration::from_secs(60);
+const UNREAD_TIME: Duration = if cfg!(test) { Duration::from_millis(600) } else { Duration::from_secs(60) };
 /// How long a connection without a request stays open after stopping began.
 const IDLE_GRACE: Duration = Duration::from_millis(250);
 

@@ -145,9 +145,10 @@ impl<IO: Transport> Wire<IO> {
         poll_read(io, cx, &mut self.input)
     }
 
-    /// Ready when the client has gone away, while its answer is worked on. Not while another reads the body.
+    /// Ready when the client has gone away, while its answer is worked on. Not while another waits for the body: it will
+    /// see that.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        if self.body == BodyState::Held && !self.decoder.is_done() {
+        if self.body == BodyState::Held && !self.decoder.is_done() && self.reader.is_some() {
             self.driver.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
             return Poll::Pending;
         }
@@ -268,9 +269,9 @@ impl<IO: Transport> Source for Mutex<Wire<IO>> {
             let _ = wire.poll_flush(cx);
         }
         let frame = wire.poll_frame(cx);
-        if frame.is_pending() {
-            wire.reader = Some(cx.waker().clone());
-        } else if (wire.decoder.is_done() || wire.body == BodyState::Broken)
+        wire.reader = frame.is_pending().then(|| cx.waker().clone());
+        if frame.is_ready()
+            && (wire.decoder.is_done() || wire.body == BodyState::Broken)
             && let Some(driver) = wire.driver.take()
         {
             driver.wake();
