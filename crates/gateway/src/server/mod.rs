@@ -21,11 +21,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::GatewayConfig;
 use crate::gateway::{Gateway, GatewayService};
+use crate::traffic::Traffic;
 use listeners::{Planned, Running, There};
 
 pub use certificates::Certificate;
 pub use listeners::ListenerStatus;
-pub use reload::{Fresh, Reloaded, Reread};
+pub use reload::{Fresh, Reloaded, Reloads, Reread};
 
 /// Why an operation was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,6 +101,9 @@ struct State {
     drain: Duration,
     stop_delay: Duration,
     is_stopping: bool,
+    /// The configuration in force, as it may be shown.
+    shown: Arc<serde_json::Value>,
+    reloads: Reloads,
 }
 
 impl Server {
@@ -115,8 +119,14 @@ impl Server {
         shutdown: Shutdown,
     ) -> Result<Self, String> {
         let service = GatewayService::new(parts.gateway(config)?);
-        let mut state =
-            State { listeners: Vec::new(), drain: config.drain, stop_delay: config.stop_delay, is_stopping: false };
+        let mut state = State {
+            listeners: Vec::new(),
+            drain: config.drain,
+            stop_delay: config.stop_delay,
+            is_stopping: false,
+            shown: Arc::default(),
+            reloads: Reloads::default(),
+        };
         for planned in bound.0 {
             state.listeners.push(planned.start(&service, &shutdown));
         }
@@ -143,9 +153,49 @@ impl Server {
         self.0.state.lock().listeners.iter().map(Running::status).collect()
     }
 
+    /// Keeps the configuration in force as it may be shown: without a secret.
+    pub fn show(&self, config: serde_json::Value) {
+        self.0.state.lock().shown = Arc::new(config);
+    }
+
+    /// What was kept so last, or read by a reload since.
+    pub fn shown(&self) -> Arc<serde_json::Value> {
+        self.0.state.lock().shown.clone()
+    }
+
+    /// How reloads went.
+    pub fn reloads(&self) -> Reloads {
+        self.0.state.lock().reloads.clone()
+    }
+
+    /// What its listeners have answered.
+    pub fn traffic(&self) -> &Traffic {
+        self.0.service.traffic()
+    }
+
+    /// The sessions.
+    pub fn authority(&self) -> &Arc<Authority> {
+        &self.0.parts.authority
+    }
+
+    /// The time of day.
+    pub fn now_ms(&self) -> u64 {
+        self.0.parts.clock.now_ms()
+    }
+
+    /// Stops with the process.
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.0.shutdown
+    }
+
     /// The gateway in force.
     pub fn gateway(&self) -> Arc<Gateway> {
         self.0.service.current()
+    }
+
+    /// Whether draining has begun.
+    pub fn is_stopping(&self) -> bool {
+        self.0.state.lock().is_stopping
     }
 
     /// How long before draining everything is still served.
