@@ -68,6 +68,20 @@ pub(crate) struct Serve {
     /// The configuration; without one, everything on port 3000 with the demo service behind
     #[arg(long, short, value_name = "FILE", env = "SEALWAY_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+    /// Take the place of Lite Gateway: its environment (LITEGATEWAY_Proxy__…) is the configuration
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) litegateway: bool,
+    /// What Lite Gateway's stand-in answers when it has no upstream
+    #[arg(long, value_enum, requires = "litegateway")]
+    pub(crate) standalone: Option<Standalone>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Standalone {
+    /// 200 and a fixed body
+    Ok,
+    /// 200 and the request's body
+    Echo,
 }
 
 #[derive(Debug, clap::Args)]

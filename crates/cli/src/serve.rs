@@ -1,7 +1,6 @@
 //! `sealway serve`: from a checked configuration to listeners that answer, and back to a clean end.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use sealway_gateway::admin::Dashboard;
 use sealway_gateway::server::{Bound, Fresh, Parts, Reread, Server};
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_runtime::listener::Socket;
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
 use sealway_runtime::{http, listener, telemetry};
 use sealway_sessions::Authority;
@@ -17,17 +17,22 @@ use sealway_sessions::admin::Admin;
 use sealway_sessions::config::strong_secret;
 
 use crate::args;
-use crate::config::{self, RawServe, ServeConfig};
+use crate::config::{self, RawServe, ServeConfig, Source};
 
 /// How often expired sessions are purged and gauges set.
 const MAINTENANCE: Duration = Duration::from_secs(10);
 
 /// Runs until a signal.
 pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
-    let (raw, mut warnings) = config::load(args.config.as_deref())?;
-    let config = config::resolve(&raw, args.config.as_deref())?;
+    let source = match args.config {
+        _ if args.litegateway => Source::LiteGateway { echo: args.standalone == Some(args::Standalone::Echo) },
+        Some(file) => Source::File(file),
+        None => Source::BuiltIn,
+    };
+    let (raw, mut warnings) = config::load(&source)?;
+    let config = config::resolve(&raw, source.file())?;
     let _telemetry = telemetry::init(&config.telemetry, "sealway").map_err(|err| anyhow!(err))?;
-    if args.config.is_none() {
+    if matches!(source, Source::BuiltIn) {
         warnings.push("no --config: serving the built-in one, with the demo service behind".into());
     }
     for warning in warnings.iter().chain(&config.warnings) {
@@ -35,7 +40,7 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
     }
     let mut signals = StopSignals::install()?;
     let shown = config::redacted(&raw)?;
-    let running = Running::start(&config, reread(raw, args.config)).await?;
+    let running = Running::start(&config, reread(raw, source)).await?;
     running.server.show(shown);
     let (addresses, admin) = (running.server.addresses(), &running.admin_addresses);
     tracing::info!(?addresses, ?admin, version = env!("CARGO_PKG_VERSION"), "serving");
@@ -70,10 +75,10 @@ async fn until_stopped(signals: &mut StopSignals, server: &Server) -> &'static s
 }
 
 /// How the configuration is read again.
-fn reread(started_with: RawServe, file: Option<PathBuf>) -> Reread {
+fn reread(started_with: RawServe, source: Source) -> Reread {
     Box::new(move || {
-        let (raw, mut warnings) = config::load(file.as_deref()).map_err(|err| format!("{err:#}"))?;
-        let config = config::resolve(&raw, file.as_deref()).map_err(|err| format!("{err:#}"))?;
+        let (raw, mut warnings) = config::load(&source).map_err(|err| format!("{err:#}"))?;
+        let config = config::resolve(&raw, source.file()).map_err(|err| format!("{err:#}"))?;
         warnings.extend(config.warnings);
         let shown = config::redacted(&raw).map_err(|err| format!("{err:#}"))?;
         let needs_restart = config::needs_restart(&started_with, &raw);
@@ -123,10 +128,12 @@ impl Running {
                 let admin = admin.clone();
                 async move { Ok(admin.handle(request).await) }
             });
+            let limits = http::HttpLimits { connections_max: 64, ..config.gateway.http };
+            let listening = Arc::new(http::Listening::plain("admin", limits));
             for socket in sockets {
                 admin_addresses.push(socket.local_addr()?);
-                let limits = http::HttpLimits { connections_max: 64, ..config.gateway.http };
-                shutdown.spawn(http::serve(socket, "admin".into(), service.clone(), limits, shutdown.clone()));
+                let (listening, service) = (listening.clone(), service.clone());
+                shutdown.spawn(http::serve(Socket::Tcp(socket), listening, service, shutdown.clone()));
             }
         }
         let (upkept, stop) = (authority.clone(), shutdown.clone());

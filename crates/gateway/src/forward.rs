@@ -39,6 +39,7 @@ pub(crate) async fn pass_through(
         parts.headers.insert(CONNECTION, CLOSE);
     }
     asked.put_back(&mut parts.headers);
+    parts.uri = policy.target(&parts.uri);
     let limits = StreamLimits { len_max: policy.body_max, idle: limits.body_idle, time: Some(limits.body_time) };
     let body = bounded(body, limits);
     let answer = forward.upstream.call(Request::from_parts(parts, body)).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderValue, Uri};
 use sealway_proto::limits::SEALED_BODY_MAX_DEFAULT;
 
 use crate::policy::{CertificateField, HeaderPolicy};
@@ -92,6 +92,25 @@ pub struct ForwardPolicy {
     pub client_id: Option<CertificateField>,
     /// Whether `Connection: close` is said on when the other side has said it.
     pub pass_connection_close: bool,
+    /// What stands before the path of a request on its way to the service.
+    pub upstream_path: Option<String>,
+}
+
+impl ForwardPolicy {
+    /// The target that the service is asked for: its own path before the request's, one slash between them.
+    pub(crate) fn target(&self, uri: &Uri) -> Uri {
+        let Some(base) = &self.upstream_path else { return uri.clone() };
+        let mut target = match uri.path() {
+            "" | "/" => base.clone(),
+            path => format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/')),
+        };
+        if let Some(query) = uri.query() {
+            target.push('?');
+            target.push_str(query);
+        }
+        // Two paths that are ones make one.
+        target.parse().unwrap_or_else(|_| uri.clone())
+    }
 }
 
 impl Default for ForwardPolicy {
@@ -104,6 +123,7 @@ impl Default for ForwardPolicy {
             headers: HeaderPolicy::default(),
             client_id: None,
             pass_connection_close: false,
+            upstream_path: None,
         }
     }
 }
@@ -308,6 +328,19 @@ mod tests {
 
     fn asked(path: &str) -> Asked<'_> {
         Asked { listener: "a", host: "h", path }
+    }
+
+    #[test]
+    fn the_services_own_path_stands_before_the_requests_with_one_slash() {
+        let target = |base: &str, uri: &str| {
+            let policy = ForwardPolicy { upstream_path: Some(base.into()), ..ForwardPolicy::default() };
+            policy.target(&uri.parse().unwrap()).to_string()
+        };
+        assert_eq!(target("/base", "/a%2fb/../c?x=/y"), "/base/a%2fb/../c?x=/y");
+        assert_eq!(target("/base/", "/a"), "/base/a");
+        assert_eq!(target("/base/", "/?q"), "/base/?q");
+        assert_eq!(target("/base", "/"), "/base");
+        assert_eq!(ForwardPolicy::default().target(&"/a//b".parse().unwrap()).to_string(), "/a//b");
     }
 
     #[test]

@@ -53,6 +53,7 @@ pub(crate) async fn call(
     };
     headers::unseal_request(&mut parts.headers, &policy.content_type);
     policy.headers.to_upstream(&mut parts, is_trusted);
+    parts.uri = policy.target(&parts.uri);
     let (buffer, range) = opened.plaintext.into_parts();
     let request = Request::from_parts(parts, full(Bytes::from(buffer).slice(range)));
     let answer = async {

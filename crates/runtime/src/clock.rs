@@ -44,10 +44,9 @@ impl Clock for ManualClock {
     }
 }
 
-/// `now_ms` as ISO 8601 in UTC with milliseconds: `2026-11-21T04:03:00.000Z`. Years up to 9999.
-pub fn iso8601(now_ms: u64) -> String {
-    let (days, ms) = (now_ms / 86_400_000, now_ms % 86_400_000);
-    // Days to civil date, in eras of 400 years that begin on 1 March.
+/// Year, month and day of a day since 1970.
+fn civil(days: u64) -> (u64, u64, u64) {
+    // In eras of 400 years that begin on 1 March.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -55,14 +54,44 @@ pub fn iso8601(now_ms: u64) -> String {
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+/// `now_ms` as ISO 8601 in UTC with milliseconds: `2026-11-21T04:03:00.000Z`. Years up to 9999.
+pub fn iso8601(now_ms: u64) -> String {
+    let (days, ms) = (now_ms / 86_400_000, now_ms % 86_400_000);
+    let (year, month, day) = civil(days);
     let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
 }
 
+/// `now_ms` as the `Date` header has it (RFC 9110 section 5.6.7): `Sat, 21 Nov 2026 04:03:00 GMT`. Years up to 9999.
+pub fn http_date(now_ms: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, seconds) = (now_ms / 86_400_000, now_ms / 1000 % 86_400);
+    let (year, month, day) = civil(days);
+    let name = |names: &[&'static str], index: u64| usize::try_from(index).ok().and_then(|at| names.get(at).copied());
+    let (weekday, month) = (name(&DAYS, days % 7).unwrap_or_default(), name(&MONTHS, month - 1).unwrap_or_default());
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::iso8601;
+    use super::{http_date, iso8601};
+
+    #[test]
+    fn http_dates_agree_with_known_ones() {
+        for (ms, want) in [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (784_111_777_999, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (951_782_400_123, "Tue, 29 Feb 2000 00:00:00 GMT"),
+            (1_795_233_780_000, "Sat, 21 Nov 2026 04:03:00 GMT"),
+        ] {
+            assert_eq!(http_date(ms), want);
+        }
+    }
 
     #[test]
     fn iso8601_agrees_with_known_dates() {

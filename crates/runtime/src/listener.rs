@@ -4,8 +4,10 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use socket2::{Domain, Protocol, Type};
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::http::{Peer, Stream};
 
 const BACKLOG: i32 = 4096;
 /// How long to wait when the process is out of descriptors or buffers.
@@ -60,10 +62,11 @@ pub fn bind(addresses: &[SocketAddr], setting: &str) -> Result<Vec<TcpListener>,
 }
 
 fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(|err| {
-        // EAFNOSUPPORT: the kernel has no IPv6.
-        if err.raw_os_error() == Some(97) { io::Error::from(io::ErrorKind::AddrNotAvailable) } else { err }
-    })?;
+    let socket =
+        socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(|err| {
+            // EAFNOSUPPORT: the kernel has no IPv6.
+            if err.raw_os_error() == Some(97) { io::Error::from(io::ErrorKind::AddrNotAvailable) } else { err }
+        })?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
@@ -85,21 +88,41 @@ fn explain(err: &io::Error, address: SocketAddr, setting: &str) -> BindError {
     BindError { setting: setting.into(), address: address.to_string(), reason }
 }
 
-/// Accepts the next connection. An error of one connection, or of a process out of descriptors, ends nothing: it is
-/// logged, and accepting goes on.
-pub async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
+/// What is listened on.
+#[derive(Debug)]
+pub enum Socket {
+    /// An address and a port.
+    Tcp(TcpListener),
+    /// A path in the file system.
+    Unix(UnixListener),
+}
+
+impl Socket {
+    /// Accepts the next connection. An error of one connection, or of a process out of descriptors, ends nothing: it is
+    /// logged, and accepting goes on.
+    pub async fn accept(&self) -> (Stream, Peer) {
+        loop {
+            match self.try_accept().await {
+                Ok(accepted) => return accepted,
+                Err(err) if matches!(err.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {
+                }
+                Err(err) => {
+                    tracing::warn!(%err, "cannot accept; trying again");
+                    tokio::time::sleep(EXHAUSTED_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn try_accept(&self) -> io::Result<(Stream, Peer)> {
+        match self {
+            Socket::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
                 // A failure here shows on the first read.
                 let _ = stream.set_nodelay(true);
-                return (stream, peer);
+                Ok((Stream::Tcp(stream), Peer::Ip(peer)))
             }
-            Err(err) if matches!(err.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {}
-            Err(err) => {
-                tracing::warn!(%err, "cannot accept; trying again");
-                tokio::time::sleep(EXHAUSTED_PAUSE).await;
-            }
+            Socket::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
         }
     }
 }

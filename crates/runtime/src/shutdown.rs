@@ -34,6 +34,11 @@ impl Shutdown {
         }
     }
 
+    /// Stops with this, and can be stopped alone: for what has no tasks of its own.
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.stopping.child_token()
+    }
+
     /// Resolves once stopping has begun: accept nothing new, finish what is there.
     pub async fn begun(&self) {
         self.stopping.cancelled().await;

@@ -67,6 +67,9 @@ pub struct Launch<'a> {
     log_level: &'a str,
     log_lines_max: usize,
     file_limit_survivable: bool,
+    is_litegateway: bool,
+    arguments: Vec<String>,
+    descriptors_max: Option<u32>,
 }
 
 impl<'a> Launch<'a> {
@@ -81,7 +84,29 @@ impl<'a> Launch<'a> {
             log_level: "info",
             log_lines_max: usize::MAX,
             file_limit_survivable: false,
+            is_litegateway: false,
+            arguments: Vec::new(),
+            descriptors_max: None,
         }
+    }
+
+    /// Lets it have so many open files and connections, and no more.
+    pub fn descriptors_max(mut self, descriptors_max: u32) -> Self {
+        self.descriptors_max = Some(descriptors_max);
+        self
+    }
+
+    /// Adds an argument of `sealway serve`.
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// `sealway serve --litegateway`, configured by the variables of [`Launch::env`] alone. Its addresses are those of every
+    /// interface.
+    pub fn litegateway(binary: &'a str) -> Self {
+        let launch = Launch { is_litegateway: true, ..Launch::new(binary, "") };
+        launch.env("RUST_LOG", "info").env("SEALWAY_TELEMETRY__LOG_FORMAT", "json")
     }
 
     /// Uses a folder that outlives the server.
@@ -132,15 +157,21 @@ impl<'a> Launch<'a> {
         let telemetry = format!("\ntelemetry: {{ log_format: json, log_level: \"{}\" }}\n", self.log_level);
         std::fs::write(&config, self.config + telemetry.as_str())?;
         std::fs::write(folder.join("admin.token"), ADMIN_TOKEN)?;
-        let mut command = if self.file_limit_survivable {
+        let mut first = String::new();
+        if self.file_limit_survivable {
             // An ignored SIGXFSZ stays ignored across exec; a write over the limit then fails with EFBIG.
-            let mut shell = Command::new("sh");
-            shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(self.binary);
-            shell
-        } else {
-            Command::new(self.binary)
+            first.push_str("trap '' XFSZ; ");
+        }
+        if let Some(max) = self.descriptors_max {
+            first.push_str(&format!("ulimit -n {max}; "));
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{first}exec \"$0\" \"$@\"")]).arg(self.binary);
+        match self.is_litegateway {
+            true => command.args(["serve", "--litegateway"]),
+            false => command.arg("serve").arg("--config").arg(&config),
         };
-        command.arg("serve").arg("--config").arg(&config);
+        command.args(&self.arguments);
         command.env_clear().envs(&self.env).env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", self.binary.display()))?;

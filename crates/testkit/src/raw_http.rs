@@ -259,7 +259,8 @@ impl Connection {
     /// # Errors
     /// When the socket is gone.
     pub fn set_wait(&mut self, wait: Duration) -> anyhow::Result<()> {
-        Ok(self.stream.set_read_timeout(Some(wait))?)
+        self.stream.set_read_timeout(Some(wait))?;
+        Ok(self.stream.set_write_timeout(Some(wait))?)
     }
 
     /// Sends bytes.
@@ -309,7 +310,11 @@ impl Connection {
         }
     }
 
-    fn exactly(&mut self, len: usize) -> anyhow::Result<Vec<u8>> {
+    /// Reads so many bytes.
+    ///
+    /// # Errors
+    /// When the connection ends before.
+    pub fn read_exactly(&mut self, len: usize) -> anyhow::Result<Vec<u8>> {
         while self.buffer.len() < len {
             ensure!(self.fill()?, "closed after {} of {len} bytes", self.buffer.len());
         }
@@ -340,8 +345,8 @@ impl Connection {
     pub fn read_chunk(&mut self) -> anyhow::Result<Vec<u8>> {
         let line = self.line()?;
         let len = usize::from_str_radix(line.trim(), 16).with_context(|| format!("no chunk length: {line:?}"))?;
-        let chunk = self.exactly(len)?;
-        ensure!(self.exactly(2)? == b"\r\n", "a chunk does not end where it says");
+        let chunk = self.read_exactly(len)?;
+        ensure!(self.read_exactly(2)? == b"\r\n", "a chunk does not end where it says");
         Ok(chunk)
     }
 
@@ -361,7 +366,7 @@ impl Connection {
             }
         }
         match find(headers, "content-length") {
-            Some(len) => self.exactly(len.parse().context("Content-Length")?),
+            Some(len) => self.read_exactly(len.parse().context("Content-Length")?),
             None if until_close => self.read_to_end(),
             None => Ok(Vec::new()),
         }

@@ -1,5 +1,6 @@
 //! The configuration of `serve`: its sections put together, from file, environment and flags.
 
+mod litegateway;
 mod old_environment;
 
 use std::collections::BTreeMap;
@@ -64,11 +65,36 @@ pub(crate) struct ServeConfig {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Applies file, old servers' environment, and ours. Without a file, the one-port configuration.
-pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<(RawServe, Vec<String>)> {
-    let layers = match file {
-        Some(path) => Layers::new().file::<RawServe>(path)?,
-        None => Layers::new().text::<RawServe>("one-port.yaml (built in)", ONE_PORT)?,
+/// Where a configuration begins.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// A file.
+    File(PathBuf),
+    /// The built-in one, with the demo service behind.
+    BuiltIn,
+    /// The environment of Lite Gateway; without an upstream it echoes, or not.
+    LiteGateway {
+        /// Whether it does.
+        echo: bool,
+    },
+}
+
+impl Source {
+    /// The file, which paths in it are relative to.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Source::File(path) => Some(path),
+            _ => None,
+        }
+    }
+}
+
+/// Applies the source, old servers' environment, and ours.
+pub(crate) fn load(source: &Source) -> anyhow::Result<(RawServe, Vec<String>)> {
+    let layers = match source {
+        Source::File(path) => Layers::new().file::<RawServe>(path)?,
+        Source::BuiltIn => Layers::new().text::<RawServe>("one-port.yaml (built in)", ONE_PORT)?,
+        Source::LiteGateway { echo } => return load_litegateway(*echo),
     };
     let old = old_environment::read(|name| std::env::var(name).ok()).map_err(|err| anyhow!(err))?;
     let layers = layers.values(old.settings);
@@ -93,9 +119,23 @@ pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<(RawServe, Vec<String>
     Ok((raw, warnings))
 }
 
+/// The environment of Lite Gateway, and ours over it.
+fn load_litegateway(echo: bool) -> anyhow::Result<(RawServe, Vec<String>)> {
+    let lite = litegateway::read(&|name| std::env::var(name).ok(), echo).map_err(|err| anyhow!(err))?;
+    let layers = Layers::new().text::<RawServe>("the environment of Lite Gateway", &lite.text)?;
+    let mut raw: RawServe = layers.env(PREFIX).extract()?;
+    for listener in &mut raw.listeners {
+        listener.set_tls_password(&lite.server_password);
+    }
+    for upstream in raw.upstreams.values_mut() {
+        upstream.set_tls_password(&lite.client_password);
+    }
+    Ok((raw, lite.warnings))
+}
+
 /// A file, with the environment over it, checked; warnings go to standard error.
 pub(crate) fn load_checked(file: &Path) -> anyhow::Result<ServeConfig> {
-    let (raw, warnings) = load(Some(file))?;
+    let (raw, warnings) = load(&Source::File(file.to_owned()))?;
     let config = resolve(&raw, Some(file))?;
     for warning in warnings.iter().chain(&config.warnings) {
         eprintln!("warning: {warning}");
@@ -175,7 +215,7 @@ pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
             println!("{}: OK", file.display());
         }
         ConfigAction::Print { file } => {
-            let (raw, warnings) = load(Some(&file))?;
+            let (raw, warnings) = load(&Source::File(file.clone()))?;
             let config = resolve(&raw, Some(&file))?;
             for warning in warnings.iter().chain(&config.warnings) {
                 eprintln!("warning: {warning}");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue};
 use sealway_runtime::config::Problems;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,7 @@ pub struct RawRoute {
     client_identity: Option<BTreeMap<String, CertificateField>>,
     client_id_from: Option<CertificateField>,
     pass_connection_close: Option<bool>,
+    upstream_path: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -126,6 +128,7 @@ impl RawRoute {
             ("client_identity", self.client_identity.is_some()),
             ("client_id_from", self.client_id_from.is_some()),
             ("pass_connection_close", self.pass_connection_close.is_some()),
+            ("upstream_path", self.upstream_path.is_some()),
         ];
         given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
     }
@@ -200,6 +203,11 @@ fn resolve_forward(at: &str, raw: &RawRoute, problems: &mut Problems) -> Forward
         },
         client_id: raw.client_id_from,
         pass_connection_close: raw.pass_connection_close.unwrap_or(false),
+        upstream_path: raw.upstream_path.as_ref().and_then(|path| {
+            let expected = || format!("\"{path}\" is no path, such as /base");
+            let is_path = path.starts_with('/') && !path.contains(['?', '#']) && path.parse::<PathAndQuery>().is_ok();
+            problems.take(format!("{at}.upstream_path"), is_path.then(|| path.clone()).ok_or_else(expected))
+        }),
     }
 }
 

@@ -44,8 +44,10 @@ struct RawTls {
 
 impl RawUpstream {
     /// The password of a PKCS#12 file that was not configured by a file.
-    pub fn set_tls_password(&mut self, password: Secret) {
-        self.tls.get_or_insert_default().password = Some(password);
+    pub fn set_tls_password(&mut self, password: &Secret) {
+        if let Some(tls) = &mut self.tls {
+            tls.password = Some(password.clone());
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealway_runtime::clock::Clock;
-use sealway_runtime::http::{self, HttpLimits};
+use sealway_runtime::http::{self, Connections, HttpLimits, Listening};
+use sealway_runtime::listener::Socket;
 use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::tls;
 use serde::Serialize;
@@ -47,6 +48,7 @@ pub(super) struct Running {
     pub(super) tls: Option<Arc<tls::Server>>,
     /// None while it is stopped.
     sockets: Vec<Held>,
+    pub(super) connections: Arc<Connections>,
     /// Ends accepting at once, without a word to the connections.
     accepting: CancellationToken,
     /// Its connections.
@@ -132,7 +134,8 @@ impl Planned {
 
     /// Serves. `shutdown` is the process's; connections get one of their own below it.
     pub(super) fn start(self, service: &GatewayService, shutdown: &Shutdown) -> Running {
-        self.serve(service, shutdown.child())
+        let connections = Arc::new(Connections::new(&self.config.name));
+        self.serve(service, shutdown.child(), connections)
     }
 
     /// Takes the place of `old`. On the same sockets and under the same TLS settings its connections go on, and new ones are
@@ -146,7 +149,7 @@ impl Planned {
     ) -> Running {
         let same_sockets = old.sockets.iter().all(|held| self.sockets.iter().any(|other| held.is(other)));
         if same_sockets && old.config.shows_what(&self.config) {
-            let running = self.serve(service, old.shutdown.clone());
+            let running = self.serve(service, old.shutdown.clone(), old.connections.clone());
             old.accepting.cancel();
             return running;
         }
@@ -159,19 +162,26 @@ impl Planned {
         running
     }
 
-    fn serve(self, service: &GatewayService, shutdown: Shutdown) -> Running {
+    fn serve(self, service: &GatewayService, shutdown: Shutdown, connections: Arc<Connections>) -> Running {
         let accepting = CancellationToken::new();
         metrics::gauge!("sealway_listener_up", "listener" => self.config.name.to_string())
             .set(if self.sockets.is_empty() { 0.0 } else { 1.0 });
+        let listening = Arc::new(Listening {
+            name: self.config.name.clone(),
+            limits: self.limits,
+            tls: self.tls.clone(),
+            connections: connections.clone(),
+        });
         for socket in self.to_accept {
-            let serving = http::serve(socket, self.config.name.clone(), service.clone(), self.limits, shutdown.clone());
+            let serving = http::serve(Socket::Tcp(socket), listening.clone(), service.clone(), shutdown.clone());
             let until = accepting.clone();
             shutdown.spawn(async move {
                 // Dropped, it accepts no more; its connections are tasks of their own.
                 let _ = until.run_until_cancelled(serving).await;
             });
         }
-        Running { config: self.config, limits: self.limits, tls: self.tls, sockets: self.sockets, accepting, shutdown }
+        let Planned { config, limits, tls, sockets, .. } = self;
+        Running { config, limits, tls, sockets, connections, accepting, shutdown }
     }
 }
 

@@ -1,13 +1,17 @@
 //! Bodies: what every request and answer carries, and reading one whole within bounds.
 
+use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+
+use super::h1::Source;
 
 /// Why a body broke off.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -112,6 +116,55 @@ enum Inner {
     Empty,
     /// From hyper.
     Hyper(Incoming),
+    /// From a connection of ours.
+    Wire(WireBody),
+}
+
+/// The body of a request that a connection reads as it is asked for.
+struct WireBody {
+    source: Arc<dyn Source>,
+    number: u64,
+    /// How much is to come, where that was announced.
+    left: Option<u64>,
+}
+
+impl fmt::Debug for WireBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WireBody").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+impl Drop for WireBody {
+    fn drop(&mut self) {
+        self.source.let_go(self.number);
+    }
+}
+
+impl WireBody {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
+        if self.left == Some(0) {
+            return Poll::Ready(None);
+        }
+        let frame = ready!(self.source.poll_body(self.number, cx));
+        match &frame {
+            Some(Ok(frame)) => match (frame.data_ref(), &mut self.left) {
+                (Some(data), Some(left)) => *left = left.saturating_sub(data.len() as u64),
+                (Some(_), None) => {}
+                // Nothing comes after trailers.
+                (None, left) => *left = Some(0),
+            },
+            Some(Err(_)) => {}
+            None => self.left = Some(0),
+        }
+        Poll::Ready(frame)
+    }
+}
+
+impl RequestBody {
+    /// What `source` reads as request `number`'s body, of length `left` where that was announced.
+    pub(in crate::http) fn from_wire(source: Arc<dyn Source>, number: u64, left: Option<u64>) -> Self {
+        RequestBody(Inner::Wire(WireBody { source, number, left }))
+    }
 }
 
 impl From<Incoming> for RequestBody {
@@ -128,6 +181,7 @@ impl HttpBody for RequestBody {
         match &mut self.0 {
             Inner::Empty => Poll::Ready(None),
             // Whose body broke off must be known later: the client's is not the service's fault.
+            Inner::Wire(body) => body.poll_frame(cx),
             Inner::Hyper(body) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|_| BodyRefusal::Broken)))
             }
@@ -138,6 +192,7 @@ impl HttpBody for RequestBody {
         match &self.0 {
             Inner::Empty => true,
             Inner::Hyper(body) => body.is_end_stream(),
+            Inner::Wire(body) => body.left == Some(0),
         }
     }
 
@@ -145,6 +200,7 @@ impl HttpBody for RequestBody {
         match &self.0 {
             Inner::Empty => SizeHint::with_exact(0),
             Inner::Hyper(body) => body.size_hint(),
+            Inner::Wire(body) => body.left.map_or_else(SizeHint::default, SizeHint::with_exact),
         }
     }
 }

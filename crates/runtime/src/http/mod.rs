@@ -1,15 +1,26 @@
 //! HTTP/1.1 and HTTP/2 on listeners: connections, bounds, bodies, a graceful end.
 
 mod body;
+mod connection;
+mod connections;
 pub mod h1;
+mod h2;
 mod origin;
 mod serve;
+mod stream;
 
 use std::time::Duration;
 
 pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, read_body};
+pub use connections::{ConnectionInfo, Connections};
 pub use origin::{Interim, Origin, Peer, Raw, TakeOver};
-pub use serve::serve;
+pub use serve::{Listening, serve};
+pub use stream::Stream;
+
+/// How long an answer may lie unread at a peer whose window stays shut.
+const UNREAD_TIME: Duration = Duration::from_secs(60);
+/// How long a connection without a request stays open after stopping began.
+const IDLE_GRACE: Duration = Duration::from_millis(250);
 
 /// Bounds on connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use http::{Request, Uri};
 
 use hyper::service::service_fn;
 use sealway_runtime::clock::ManualClock;
-use sealway_runtime::http::{HttpLimits, RequestBody, serve};
+use sealway_runtime::http::{HttpLimits, Listening, RequestBody, serve};
+use sealway_runtime::listener::Socket;
 use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::peer::PeerSecret;
@@ -60,7 +61,8 @@ impl Far {
             }
         });
         let shutdown = Shutdown::new();
-        let served = serve(listener, "far".into(), service, HttpLimits::default(), shutdown.clone());
+        let listening = Arc::new(Listening::plain("far", HttpLimits::default()));
+        let served = serve(Socket::Tcp(listener), listening, service, shutdown.clone());
         Far { authority, clock, address, shutdown, task: tokio::spawn(served) }
     }
 

@@ -99,7 +99,7 @@ pub struct ResponseHead {
 /// [`Fault`]; nothing after it can be trusted, so the connection ends.
 pub fn parse_request(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option<RequestHead>, Fault> {
     skip_blank_line(buffer)?;
-    let Some(mut head) = take_head(buffer, limits)? else { return Ok(None) };
+    let Some(mut head) = take_head(buffer, limits)? else { return check_beginning(buffer) };
     let line = take_line(&mut head)?;
     let mut parts = line.split(|byte| *byte == b' ');
     let (Some(method), Some(target), Some(version), None) = (parts.next(), parts.next(), parts.next(), parts.next())
@@ -221,6 +221,13 @@ fn skip_blank_line(buffer: &mut BytesMut) -> Result<(), Fault> {
         _ => {}
     }
     Ok(())
+}
+
+/// What cannot become a request line is not waited for: most likely it is another protocol, such as TLS.
+fn check_beginning(buffer: &[u8]) -> Result<Option<RequestHead>, Fault> {
+    let line = buffer.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let is_line = line.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') && line.first() != Some(&b' ');
+    if is_line { Ok(None) } else { Err(Fault::Malformed("the request line holds what is no visible ASCII")) }
 }
 
 /// The head with its last CRLF, taken from the buffer. Lines end in CRLF alone: a bare LF is seen as soon as it is there.

@@ -1,0 +1,166 @@
+//! One connection from its first byte: its handshake, which protocol it speaks, then that protocol until it ends.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use hyper::service::Service;
+use hyper::{Request, Response};
+use tokio::time::{sleep, timeout};
+
+use super::connections::{Place, Protocol};
+use super::h1::Setup;
+use super::stream::{Stream, Transport};
+use super::{Body, BodyError, IDLE_GRACE, Listening, Origin, RequestBody, h1, h2};
+use crate::clock::{Clock, SystemClock};
+use crate::tls::{self, PeerCertificate};
+
+/// How a client begins HTTP/2 without being asked to (RFC 9113 section 3.3).
+///
+/// All of it is waited for under the header timeout: hyper itself has no bound on a preface that stops half-way.
+const H2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// How long a handshake may go on after stopping began.
+const STOP_HANDSHAKE_TIME: Duration = Duration::from_secs(2);
+/// How often the certificate of a connection's client is looked at again, however long it is good for.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// How long a client whose certificate is not good any more has to end what it does.
+const RECHECK_GRACE: Duration = Duration::from_secs(5);
+
+/// Serves one accepted connection of a listener.
+///
+/// # Errors
+/// When it ends early.
+pub(super) async fn serve<S>(stream: Stream, listening: &Listening, place: &Place, service: S) -> Result<(), BodyError>
+where
+    S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    let peer = place.entry.peer;
+    let origin = Origin { listener: listening.name.clone(), peer, client: peer.ip(), is_tls: false, certificate: None };
+    let mut setup = Setup { origin, limits: listening.limits, entry: place.entry.clone() };
+    let Some(tls) = &listening.tls else { return serve_either(stream, &setup, service).await };
+    setup.entry.set_protocol(Protocol::Handshake);
+    // Larger than what follows, and over soon.
+    let handshake = Box::pin(timeout(setup.limits.handshake_timeout, tls.accept(stream)));
+    let handshake = tokio::select! {
+        handshake = handshake => handshake,
+        () = told_to_end(&setup, STOP_HANDSHAKE_TIME) => return Ok(()),
+    };
+    let (stream, certificate) = match handshake {
+        Ok(Ok(accepted)) => accepted,
+        Ok(Err(err)) => {
+            place.list.count_failed_handshake(err.class());
+            return Err(err.into());
+        }
+        Err(late) => {
+            place.list.count_failed_handshake("timeout");
+            return Err(late.into());
+        }
+    };
+    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    setup.origin.is_tls = true;
+    setup.origin.certificate = certificate.clone();
+    setup.entry.set_protocol(if is_h2 { Protocol::Http2Tls } else { Protocol::Http1Tls });
+    let Some(certificate) = certificate else { return serve_tls(stream, is_h2, &setup, service).await };
+    setup.entry.set_subject(&certificate.subject);
+    tokio::select! {
+        served = serve_tls(stream, is_h2, &setup, service) => served,
+        () = outlived(tls, &certificate, &setup) => Ok(()),
+    }
+}
+
+async fn serve_tls<IO, S>(io: IO, is_h2: bool, setup: &Setup, service: S) -> Result<(), BodyError>
+where
+    IO: Transport,
+    S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    if is_h2 {
+        // Larger than the other by far: not to be a part of every connection.
+        Box::pin(h2::serve(io, BytesMut::new().freeze(), setup, service)).await
+    } else {
+        Ok(h1::serve(io, BytesMut::new(), setup, service).await?)
+    }
+}
+
+/// Resolves when the client's certificate is not good any more, after a while in which the connection can end well.
+async fn outlived(tls: &tls::Server, certificate: &Arc<PeerCertificate>, setup: &Setup) {
+    let mut generation = tls.generation();
+    loop {
+        let left = certificate.not_after_ms.saturating_sub(SystemClock.now_ms());
+        // Just after its last moment, not before.
+        let wait = RECHECK_INTERVAL.min(Duration::from_millis(left.saturating_add(1000)));
+        tokio::select! {
+            changed = generation.changed() => if changed.is_err() {
+                std::future::pending::<()>().await;
+            },
+            () = sleep(wait) => {}
+        }
+        if let Err(why) = tls.still_valid(certificate) {
+            tracing::info!(peer = %setup.entry.peer, why, "the certificate of a client ended: so does its connection");
+            setup.entry.stop.cancel();
+            sleep(RECHECK_GRACE).await;
+            return;
+        }
+    }
+}
+
+/// Serves a connection without TLS, that speaks one of the protocols.
+async fn serve_either<IO, S>(mut io: IO, setup: &Setup, service: S) -> Result<(), BodyError>
+where
+    IO: Transport,
+    S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    let sniffed = tokio::select! {
+        sniffed = sniff(&mut io, setup) => sniffed?,
+        // Nothing was sent yet: there is nothing to answer.
+        () = told_to_end(setup, IDLE_GRACE) => return Ok(()),
+    };
+    let Some((is_h2, read)) = sniffed else { return Ok(()) };
+    if is_h2 {
+        setup.entry.set_protocol(Protocol::Http2);
+        Box::pin(h2::serve(io, read.freeze(), setup, service)).await
+    } else {
+        setup.entry.set_protocol(Protocol::Http1);
+        Ok(h1::serve(io, read, setup, service).await?)
+    }
+}
+
+/// Resolves so long after the connection is told to end.
+async fn told_to_end(setup: &Setup, grace: Duration) {
+    setup.entry.stop.cancelled().await;
+    sleep(grace).await;
+}
+
+/// Whether the connection begins with HTTP/2's preface, and what was read. None when nothing was sent in time.
+async fn sniff<IO: Transport>(io: &mut IO, setup: &Setup) -> io::Result<Option<(bool, BytesMut)>> {
+    let mut read = BytesMut::new();
+    let first = poll_fn(|cx| h1::poll_read(io, cx, &mut read));
+    let Ok(first) = timeout(setup.limits.idle_timeout, first).await else { return Ok(None) };
+    if first? == 0 {
+        return Ok(None);
+    }
+    let rest = async {
+        loop {
+            let len = read.len().min(H2_PREFACE.len());
+            if read[..len] != H2_PREFACE[..len] {
+                return Ok(Some(false));
+            }
+            if len == H2_PREFACE.len() {
+                return Ok(Some(true));
+            }
+            if poll_fn(|cx| h1::poll_read(io, cx, &mut read)).await? == 0 {
+                return Ok(None);
+            }
+        }
+    };
+    match timeout(setup.limits.header_timeout, rest).await {
+        Ok(Ok(Some(is_h2))) => Ok(Some((is_h2, read))),
+        Ok(Ok(None)) | Err(_) => Ok(None),
+        Ok(Err(err)) => Err(err),
+    }
+}

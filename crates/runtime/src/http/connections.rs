@@ -1,0 +1,260 @@
+//! The open connections of a listener: for its bounds, for metrics and for whoever looks after it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use metrics::{Counter, Gauge};
+use parking_lot::{Mutex, RwLock};
+use tokio_util::sync::CancellationToken;
+
+use super::{HttpLimits, Peer};
+
+/// What is spoken on a connection, as far as that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Unknown,
+    Handshake,
+    Http1,
+    Http2,
+    Http1Tls,
+    Http2Tls,
+}
+
+impl Protocol {
+    const ALL: [(Protocol, &str); 6] = [
+        (Protocol::Unknown, "new"),
+        (Protocol::Handshake, "handshake"),
+        (Protocol::Http1, "h1"),
+        (Protocol::Http2, "h2"),
+        (Protocol::Http1Tls, "h1+tls"),
+        (Protocol::Http2Tls, "h2+tls"),
+    ];
+}
+
+/// An open connection, as its list has it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    id: u64,
+    pub(super) peer: Peer,
+    since: Instant,
+    protocol: AtomicU8,
+    requests: AtomicU64,
+    subject: RwLock<Option<Arc<str>>>,
+    /// Tells this connection alone to finish.
+    pub(super) stop: CancellationToken,
+}
+
+impl Entry {
+    pub(super) fn count_request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_protocol(&self, protocol: Protocol) {
+        self.protocol.store(protocol as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_subject(&self, subject: &str) {
+        *self.subject.write() = Some(subject.into());
+    }
+
+    fn info(&self) -> ConnectionInfo {
+        let protocol = Protocol::ALL.get(usize::from(self.protocol.load(Ordering::Relaxed)));
+        ConnectionInfo {
+            id: self.id,
+            peer: self.peer,
+            open_for: self.since.elapsed(),
+            protocol: protocol.map_or("", |(_, name)| name),
+            requests: self.requests.load(Ordering::Relaxed),
+            subject: self.subject.read().clone(),
+        }
+    }
+}
+
+/// An open connection.
+#[derive(Clone, Debug)]
+pub struct ConnectionInfo {
+    /// Its number on its listener, for [`Connections::close`].
+    pub id: u64,
+    /// The other end.
+    pub peer: Peer,
+    /// How long it has been open.
+    pub open_for: Duration,
+    /// `h1`, `h2`, `h1+tls` or `h2+tls`; before that is known `new` or `handshake`.
+    pub protocol: &'static str,
+    /// Requests that began on it.
+    pub requests: u64,
+    /// The subject of the certificate that the client showed.
+    pub subject: Option<Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    by_id: HashMap<u64, Arc<Entry>>,
+    /// How many come from an address.
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// The open connections of a listener, and counts of all there were.
+pub struct Connections {
+    open: Mutex<Open>,
+    last_id: AtomicU64,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    failed_handshakes: AtomicU64,
+    listener: String,
+    open_gauge: Gauge,
+    accepted_total: Counter,
+    refused_total: Counter,
+}
+
+/// A connection's place in its list; left when dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) entry: Arc<Entry>,
+    pub(super) list: Arc<Connections>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let open = &mut *self.list.open.lock();
+        open.by_id.remove(&self.entry.id);
+        if let Some(address) = self.entry.peer.ip()
+            && let Some(count) = open.by_address.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                open.by_address.remove(&address);
+            }
+        }
+        self.list.open_gauge.decrement(1.0);
+    }
+}
+
+impl Connections {
+    /// None yet, on a listener of this name.
+    pub fn new(listener: &str) -> Self {
+        let label = listener.to_owned();
+        Connections {
+            open: Mutex::default(),
+            last_id: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            failed_handshakes: AtomicU64::new(0),
+            open_gauge: metrics::gauge!("sealway_connections", "listener" => label.clone()),
+            accepted_total: metrics::counter!("sealway_connections_total", "listener" => label.clone()),
+            refused_total: metrics::counter!("sealway_connections_refused_total", "listener" => label.clone()),
+            listener: label,
+        }
+    }
+
+    /// How many are open.
+    pub fn open(&self) -> usize {
+        self.open.lock().by_id.len()
+    }
+
+    /// How many were accepted, and not refused for a bound.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// How many were refused for a bound.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// How many did not get through their TLS handshake.
+    pub fn failed_handshakes(&self) -> u64 {
+        self.failed_handshakes.load(Ordering::Relaxed)
+    }
+
+    /// The oldest `max` of the open ones, the oldest first.
+    pub fn list(&self, max: usize) -> Vec<ConnectionInfo> {
+        let mut entries: Vec<_> = self.open.lock().by_id.values().cloned().collect();
+        entries.sort_by_key(|entry| entry.id);
+        entries.truncate(max);
+        entries.iter().map(|entry| entry.info()).collect()
+    }
+
+    /// Has one finish what it does and close. False when there is none of that number.
+    pub fn close(&self, id: u64) -> bool {
+        let entry = self.open.lock().by_id.get(&id).cloned();
+        entry.inspect(|entry| entry.stop.cancel()).is_some()
+    }
+
+    /// Takes a connection in; none when a bound is reached.
+    pub(super) fn enter(self: &Arc<Self>, peer: Peer, limits: &HttpLimits, stop: CancellationToken) -> Option<Place> {
+        let entry = {
+            let open = &mut *self.open.lock();
+            if open.by_id.len() >= limits.connections_max {
+                return None;
+            }
+            if let Some(address) = peer.ip() {
+                let count = open.by_address.entry(address).or_default();
+                if limits.connections_per_address_max != 0 && *count >= limits.connections_per_address_max {
+                    return None;
+                }
+                *count += 1;
+            }
+            let entry = Arc::new(Entry {
+                id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
+                peer,
+                since: Instant::now(),
+                protocol: AtomicU8::new(Protocol::Unknown as u8),
+                requests: AtomicU64::new(0),
+                subject: RwLock::new(None),
+                stop,
+            });
+            open.by_id.insert(entry.id, entry.clone());
+            entry
+        };
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        self.accepted_total.increment(1);
+        self.open_gauge.increment(1.0);
+        Some(Place { entry, list: self.clone() })
+    }
+
+    /// Counts one that was refused for a bound.
+    pub(super) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.refused_total.increment(1);
+    }
+
+    /// Counts one that did not get through its handshake, for a reason of a few words from a short list.
+    pub(super) fn count_failed_handshake(&self, reason: &str) {
+        self.failed_handshakes.fetch_add(1, Ordering::Relaxed);
+        let listener = self.listener.clone();
+        metrics::counter!("sealway_handshake_failures_total", "listener" => listener, "reason" => reason.to_owned())
+            .increment(1);
+    }
+}
+
+impl std::fmt::Debug for Connections {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connections").field("open", &self.open()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_bounded_in_all_and_by_address_and_free_again() {
+        let list = Arc::new(Connections::new("test"));
+        let limits = HttpLimits { connections_max: 3, connections_per_address_max: 2, ..HttpLimits::default() };
+        let peer = |text: &str| Peer::Ip(text.parse().unwrap());
+        let enter = |text| list.enter(peer(text), &limits, CancellationToken::new());
+        let held = [enter("10.0.0.1:1"), enter("[::ffff:10.0.0.1]:2")];
+        assert!(held.iter().all(Option::is_some) && enter("10.0.0.1:3").is_none());
+        let other = enter("10.0.0.2:1");
+        assert!(other.is_some() && enter("10.0.0.3:1").is_none());
+        assert_eq!((list.open(), list.accepted(), list.list(2).len()), (3, 3, 2));
+        assert!(list.close(3) && !list.close(4) && other.unwrap().entry.stop.is_cancelled());
+        drop(held);
+        assert!(enter("10.0.0.1:3").is_some() && list.open() == 0);
+        assert!(list.open.lock().by_address.is_empty());
+    }
+}

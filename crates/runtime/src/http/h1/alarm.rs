@@ -1,0 +1,76 @@
+//! A deadline that is cheap to move: one timer for a connection, looked at again when it fires.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// A deadline that may be set, moved and taken away. The timer behind is made when one is first waited for, and is reset
+/// only when it fires too early, or would fire too late.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    sleep: Option<Pin<Box<Sleep>>>,
+    at: Option<Instant>,
+}
+
+impl Alarm {
+    /// Sets or moves it.
+    pub(crate) fn set(&mut self, at: Instant) {
+        self.at = Some(at);
+    }
+
+    /// Sets it, unless it is set already to an earlier time.
+    pub(crate) fn set_earlier(&mut self, at: Instant) {
+        self.at = Some(self.at.map_or(at, |known| known.min(at)));
+    }
+
+    /// Whether it is set.
+    pub(crate) fn is_set(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// Takes it away.
+    pub(crate) fn clear(&mut self) {
+        self.at = None;
+    }
+
+    /// Ready once it is over.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(at) = self.at else { return Poll::Pending };
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if sleep.deadline() > at {
+            sleep.as_mut().reset(at);
+        }
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            if sleep.deadline() >= at {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_deadline_that_moves_is_kept_to_in_both_directions() {
+        let start = Instant::now();
+        let mut alarm = Alarm::default();
+        alarm.set(start + Duration::from_millis(20));
+        let first = poll_fn(|cx| Poll::Ready(alarm.poll(cx).is_ready())).await;
+        alarm.set(start + Duration::from_millis(60));
+        poll_fn(|cx| alarm.poll(cx)).await;
+        assert!(!first && start.elapsed() >= Duration::from_millis(60));
+        alarm.set(start + Duration::from_secs(600));
+        let late = poll_fn(|cx| Poll::Ready(alarm.poll(cx).is_ready())).await;
+        alarm.set_earlier(start + Duration::from_millis(80));
+        poll_fn(|cx| alarm.poll(cx)).await;
+        assert!(!late && start.elapsed() < Duration::from_secs(300));
+    }
+}

@@ -1,0 +1,316 @@
+//! Drives one HTTP/1 connection of a listener: reads a request, has it answered, writes the answer, and so on. One task,
+//! and nothing shared but the body that is being read.
+//!
+//! It may not know what a request means. A request it cannot take is answered with a status alone: no service sees it, and
+//! what the service adds to every answer is not there.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::{HeaderMap, Request, Response, StatusCode, Version};
+use hyper::service::Service;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::WaitForCancellationFuture;
+
+use super::alarm::Alarm;
+use super::wire::Wire;
+use super::writer::{self, Broken};
+use super::{Fault, Framing, HeadLimits, RequestHead, answer, parse_request};
+use crate::http::connections::Entry;
+use crate::http::stream::{Prefixed, Transport};
+use crate::http::{Body, HttpLimits, IDLE_GRACE, Interim, Origin, RequestBody, TakeOver};
+
+/// How much of a request that was answered already is read and thrown away, and for how long, so that the client, still
+/// sending, gets to read its answer.
+pub(super) const DISCARD_MAX: u64 = 16 * 1024 * 1024;
+const DISCARD_TIME: Duration = Duration::from_secs(5);
+/// How long a client has to close when we have.
+const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// What a connection needs to know.
+#[derive(Debug)]
+pub(in crate::http) struct Setup {
+    pub(in crate::http) origin: Origin,
+    pub(in crate::http) limits: HttpLimits,
+    /// The connection in its listener's list; it is told to end by it.
+    pub(in crate::http) entry: Arc<Entry>,
+}
+
+/// What follows an answer.
+enum After {
+    /// The next request.
+    Next,
+    /// Nothing; the client may still send.
+    Close,
+    /// Nothing, and the client knows it.
+    CloseQuietly,
+    /// Something else than HTTP.
+    TakeOver(TakeOver),
+}
+
+enum Next {
+    Request(Box<RequestHead>),
+    Refused(StatusCode),
+    Over,
+}
+
+/// Closes the connection when the driver ends, or is dropped, whoever still holds a body.
+struct Guard<IO: Transport>(Arc<Mutex<Wire<IO>>>);
+
+impl<IO: Transport> Drop for Guard<IO> {
+    fn drop(&mut self) {
+        self.0.lock().close();
+    }
+}
+
+/// Serves until the connection ends. `input` was read from it already.
+///
+/// # Errors
+/// When it ends early: the client went away, or an answer broke off.
+pub(in crate::http) async fn serve<IO, S>(io: IO, input: BytesMut, setup: &Setup, service: S) -> Result<(), Broken>
+where
+    IO: Transport,
+    S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible>,
+{
+    let guard = Guard(Arc::new(Mutex::new(Wire::new(io, input))));
+    let wire = &guard.0;
+    let mut alarm = Alarm::default();
+    let mut stop = pin!(setup.entry.stop.cancelled());
+    loop {
+        let head = match next(wire, setup, &mut alarm, stop.as_mut()).await? {
+            Next::Request(head) => head,
+            Next::Refused(status) => {
+                answer::encode_refusal(wire.lock().output.gathered(), status);
+                return close(wire, &mut alarm, LINGER_TIME).await;
+            }
+            Next::Over => return close(wire, &mut alarm, Duration::ZERO).await,
+        };
+        setup.entry.count_request();
+        match exchange(wire, setup, &mut alarm, *head, &service).await? {
+            After::Next => {}
+            After::Close => return close(wire, &mut alarm, LINGER_TIME).await,
+            After::CloseQuietly => return close(wire, &mut alarm, Duration::ZERO).await,
+            After::TakeOver(taker) => {
+                let taken = wire.lock().take();
+                if let Some((io, input)) = taken {
+                    taker.run(Box::new(Prefixed::new(input, io))).await;
+                }
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Waits for the next request.
+async fn next<IO: Transport>(
+    wire: &Mutex<Wire<IO>>,
+    setup: &Setup,
+    alarm: &mut Alarm,
+    mut stop: Pin<&mut WaitForCancellationFuture<'_>>,
+) -> io::Result<Next> {
+    let limits = HeadLimits { bytes_max: setup.limits.header_bytes_max, fields_max: setup.limits.fields_max };
+    // How much of a head was there when the deadline was set: none is another deadline.
+    let mut waits_for = None;
+    poll_fn(|cx| {
+        let wire = &mut *wire.lock();
+        loop {
+            match parse_request(&mut wire.input, limits) {
+                Ok(Some(head)) => return Poll::Ready(Ok(Next::Request(Box::new(head)))),
+                Ok(None) => {}
+                Err(fault) => return Poll::Ready(Ok(Next::Refused(refused(fault)))),
+            }
+            let is_idle = wire.input.is_empty();
+            if is_idle {
+                wire.rest();
+            }
+            match wire.poll_fill(cx)? {
+                Poll::Ready(0) => return Poll::Ready(Ok(Next::Over)),
+                Poll::Ready(_) => {}
+                Poll::Pending => {
+                    if waits_for != Some(is_idle) {
+                        waits_for = Some(is_idle);
+                        let time = if is_idle { setup.limits.idle_timeout } else { setup.limits.header_timeout };
+                        alarm.set(Instant::now() + time);
+                    }
+                    // A request may be on its way down a connection that looks idle from here: the next answer says
+                    // close, and only who stays silent is closed on.
+                    if is_idle && stop.as_mut().poll(cx).is_ready() {
+                        alarm.set_earlier(Instant::now() + IDLE_GRACE);
+                    }
+                    let is_late = alarm.poll(cx).is_ready();
+                    return match (is_late, is_idle) {
+                        (false, _) => Poll::Pending,
+                        (true, true) => Poll::Ready(Ok(Next::Over)),
+                        (true, false) => Poll::Ready(Ok(Next::Refused(StatusCode::REQUEST_TIMEOUT))),
+                    };
+                }
+            }
+        }
+    })
+    .await
+}
+
+fn refused(fault: Fault) -> StatusCode {
+    tracing::debug!(%fault, "refused a request's head");
+    fault.status()
+}
+
+/// Has one request answered.
+async fn exchange<IO, S>(
+    wire: &Arc<Mutex<Wire<IO>>>,
+    setup: &Setup,
+    alarm: &mut Alarm,
+    head: RequestHead,
+    service: &S,
+) -> Result<After, Broken>
+where
+    IO: Transport,
+    S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible>,
+{
+    alarm.clear();
+    let RequestHead { method, uri, version, headers, framing, keep_alive, expects_continue } = head;
+    let number = wire.lock().begin(framing, expects_continue);
+    let body = match framing {
+        Framing::Length(len) if len > 0 => RequestBody::from_wire(wire.clone(), number, Some(len)),
+        Framing::Chunked => RequestBody::from_wire(wire.clone(), number, None),
+        _ => RequestBody::default(),
+    };
+    let mut request = Request::new(body);
+    *request.method_mut() = method.clone();
+    *request.uri_mut() = uri;
+    *request.version_mut() = version;
+    *request.headers_mut() = headers;
+    request.extensions_mut().insert(setup.origin.clone());
+    let interim = (version == Version::HTTP_11).then(Interim::default);
+    if let Some(interim) = &interim {
+        request.extensions_mut().insert(interim.clone());
+    }
+    let mut answering = pin!(service.call(request));
+    let answered = poll_fn(|cx| {
+        let answered = answering.as_mut().poll(cx);
+        let wire = &mut *wire.lock();
+        while let Some((status, headers)) = interim.as_ref().and_then(Interim::next) {
+            wire.push_interim(status, &headers);
+        }
+        match answered {
+            Poll::Ready(Ok(answer)) => Poll::Ready(Ok(answer)),
+            Poll::Pending => poll_interrupted(wire, cx).map(Err),
+        }
+    });
+    let (mut parts, body) = answered.await?.into_parts();
+    if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+        let taker = parts.extensions.remove::<TakeOver>().filter(|_| version == Version::HTTP_11);
+        return switch(wire, alarm, taker, &parts.headers).await;
+    }
+    let keep_alive = keep_alive && !(method == http::Method::CONNECT && parts.status.is_success());
+    let mut asked = writer::Asked { method, version, keep_alive };
+    asked.keep_alive &= !answer::says_close(&parts.headers);
+    let client_knows = !keep_alive;
+    let keeps = writer::write(wire, &setup.entry.stop, alarm, &asked, parts, body).await?;
+    let is_read = {
+        let wire = &mut *wire.lock();
+        wire.finish();
+        wire.is_read()
+    };
+    match (keeps, is_read) {
+        (true, true) => Ok(After::Next),
+        (true, false) if discard(wire, alarm).await => Ok(After::Next),
+        (false, true) if client_knows => Ok(After::CloseQuietly),
+        _ => Ok(After::Close),
+    }
+}
+
+/// Ready when the exchange cannot go on: what was to be said meanwhile could not be written, or the client is gone.
+fn poll_interrupted<IO: Transport>(wire: &mut Wire<IO>, cx: &mut Context<'_>) -> Poll<io::Error> {
+    if !wire.output.is_empty()
+        && let Poll::Ready(Err(err)) = wire.poll_flush(cx)
+    {
+        return Poll::Ready(err);
+    }
+    wire.poll_gone(cx)
+}
+
+/// Writes a 101, after which the connection is another's. Without one to take it that answer has no meaning.
+async fn switch<IO: Transport>(
+    wire: &Mutex<Wire<IO>>,
+    alarm: &mut Alarm,
+    taker: Option<TakeOver>,
+    headers: &HeaderMap,
+) -> Result<After, Broken> {
+    {
+        let wire = &mut *wire.lock();
+        match (&taker, wire.is_read()) {
+            (Some(_), true) => {
+                super::encode_response(wire.output.gathered(), StatusCode::SWITCHING_PROTOCOLS, headers, Framing::None)
+            }
+            _ => answer::encode_refusal(wire.output.gathered(), StatusCode::INTERNAL_SERVER_ERROR),
+        }
+    }
+    writer::flush(wire, alarm).await?;
+    match taker.filter(|_| wire.lock().is_read()) {
+        Some(taker) => Ok(After::TakeOver(taker)),
+        None => Ok(After::Close),
+    }
+}
+
+/// Reads and throws away what is left of an answered request, within bounds. Whether its end was reached.
+async fn discard<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm) -> bool {
+    alarm.set(Instant::now() + DISCARD_TIME);
+    let mut left = DISCARD_MAX;
+    poll_fn(|cx| {
+        let wire = &mut *wire.lock();
+        if wire.left() > left {
+            return Poll::Ready(false);
+        }
+        loop {
+            match wire.poll_discard(cx) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(true),
+                Poll::Ready(Ok(len)) => match left.checked_sub(len as u64) {
+                    Some(rest) => left = rest,
+                    None => return Poll::Ready(false),
+                },
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending => return alarm.poll(cx).map(|()| false),
+            }
+        }
+    })
+    .await
+}
+
+/// Says that nothing more comes, then reads for a while what the client still sends: a connection that is closed with
+/// bytes unread is reset, and the client may lose an answer that is on its way.
+async fn close<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm, linger: Duration) -> Result<(), Broken> {
+    writer::flush(wire, alarm).await?;
+    alarm.set(Instant::now() + LINGER_TIME);
+    let mut left = DISCARD_MAX;
+    let mut is_shut = false;
+    poll_fn(|cx| {
+        let wire = &mut *wire.lock();
+        if !is_shut {
+            match wire.poll_shutdown(cx) {
+                Poll::Ready(Ok(())) => is_shut = true,
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Pending => return alarm.poll(cx),
+            }
+            alarm.set(Instant::now() + linger);
+        }
+        while !linger.is_zero() {
+            wire.input.clear();
+            match wire.poll_fill(cx) {
+                Poll::Ready(Ok(len)) if len > 0 && left > len as u64 => left -= len as u64,
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return alarm.poll(cx),
+            }
+        }
+        Poll::Ready(())
+    })
+    .await;
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! A connection's two directions: what was read and not yet taken, and what waits to be written. Shared by the driver and
+//! the body of the request in progress, which may be read in another task.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+use hyper::body::Frame;
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, ReadBuf};
+
+use super::output::Output;
+use super::{Decoded, Decoder, Framing, encode_response};
+use crate::http::body::BodyRefusal;
+use crate::http::stream::Transport;
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+/// How much is read at once while nobody knows what comes.
+const SCRATCH_LEN: usize = 16 * 1024;
+/// How much of what a client sends ahead of its turn is read; the rest waits in the kernel.
+const PIPELINED_MAX: usize = 16 * 1024;
+/// Bounds of what is read of a body at once; it doubles when that much was there.
+const BODY_READ_MIN: usize = 8 * 1024;
+const BODY_READ_MAX: usize = 128 * 1024;
+
+thread_local! {
+    /// Where heads are read to first: a connection that waits holds no buffer of its own.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_LEN].into());
+}
+
+/// Reads what is there and puts it behind `input`, which holds no memory while it waits; 0 at the end.
+pub(in crate::http) fn poll_read<IO: Transport>(
+    io: &mut IO,
+    cx: &mut Context<'_>,
+    input: &mut BytesMut,
+) -> Poll<io::Result<usize>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut read = ReadBuf::new(scratch);
+        ready!(Pin::new(io).poll_read(cx, &mut read))?;
+        input.extend_from_slice(read.filled());
+        Poll::Ready(Ok(read.filled().len()))
+    })
+}
+
+/// Where the body of the request in progress stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodyState {
+    /// Somebody may still read it.
+    Held,
+    /// Nobody reads it any more.
+    LetGo,
+    /// It cannot be read on.
+    Broken,
+}
+
+/// A connection and its buffers.
+#[derive(Debug)]
+pub(super) struct Wire<IO> {
+    /// None once the connection is over.
+    io: Option<IO>,
+    pub(super) input: BytesMut,
+    pub(super) output: Output,
+    /// Bytes written in all.
+    pub(super) written: u64,
+    decoder: Decoder,
+    /// Which request of the connection the body belongs to: a body that outlives its request reads nothing.
+    number: u64,
+    body: BodyState,
+    body_read_len: usize,
+    /// The client waits for a 100 before it sends the body, and has not got one.
+    wants_continue: bool,
+    /// Who waits for the body.
+    reader: Option<Waker>,
+    /// The driver, where it waits while another reads the body.
+    driver: Option<Waker>,
+}
+
+impl<IO: Transport> Wire<IO> {
+    pub(super) fn new(io: IO, input: BytesMut) -> Self {
+        Wire {
+            io: Some(io),
+            input,
+            output: Output::default(),
+            written: 0,
+            decoder: Decoder::new(Framing::None),
+            number: 0,
+            body: BodyState::LetGo,
+            body_read_len: BODY_READ_MIN,
+            wants_continue: false,
+            reader: None,
+            driver: None,
+        }
+    }
+
+    /// A request begins, with this body. Returns its number.
+    pub(super) fn begin(&mut self, framing: Framing, wants_continue: bool) -> u64 {
+        self.number += 1;
+        self.decoder = Decoder::new(framing);
+        self.body = if self.decoder.is_done() { BodyState::LetGo } else { BodyState::Held };
+        self.wants_continue = wants_continue && !self.decoder.is_done();
+        self.number
+    }
+
+    /// The answer to the request is written: what is left of its body is nobody's.
+    pub(super) fn finish(&mut self) {
+        self.number += 1;
+        if self.body == BodyState::Held {
+            self.body = BodyState::LetGo;
+        }
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+
+    /// Whether the whole of the request was read.
+    pub(super) fn is_read(&self) -> bool {
+        self.decoder.is_done()
+    }
+
+    /// How much of the body is left, at least.
+    pub(super) fn left(&self) -> u64 {
+        self.decoder.left().unwrap_or(0)
+    }
+
+    /// Whether another request can be read after this one. From here on no 100 is sent: the answer begins.
+    pub(super) fn answer_begins(&mut self) -> bool {
+        let was_never_sent = std::mem::take(&mut self.wants_continue);
+        !was_never_sent && self.body != BodyState::Broken
+    }
+
+    /// Puts an interim answer behind what waits to be written.
+    pub(super) fn push_interim(&mut self, status: StatusCode, headers: &HeaderMap) {
+        if status == StatusCode::CONTINUE && !std::mem::take(&mut self.wants_continue) {
+            return;
+        }
+        encode_response(self.output.gathered(), status, headers, Framing::None);
+    }
+
+    /// Reads more of what nobody has asked for yet; 0 at the end.
+    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let Some(io) = &mut self.io else { return Poll::Ready(Ok(0)) };
+        poll_read(io, cx, &mut self.input)
+    }
+
+    /// Ready when the client has gone away, while its answer is worked on. Not while another reads the body.
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if self.body == BodyState::Held && !self.decoder.is_done() {
+            self.driver.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
+            return Poll::Pending;
+        }
+        while self.input.len() < PIPELINED_MAX {
+            match ready!(self.poll_fill(cx)) {
+                Ok(0) => return Poll::Ready(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(err) => return Poll::Ready(err),
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Writes what waits.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(io) = &mut self.io else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
+        ready!(self.output.poll_write(io, cx, &mut self.written))?;
+        Pin::new(io).poll_flush(cx)
+    }
+
+    /// Tells the client that nothing more comes.
+    pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_flush(cx))?;
+        let Some(io) = &mut self.io else { return Poll::Ready(Ok(())) };
+        Pin::new(io).poll_shutdown(cx)
+    }
+
+    /// Reads the body on and throws it away; how much was thrown away now, 0 at its end.
+    pub(super) fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, BodyRefusal>> {
+        loop {
+            match ready!(self.poll_frame(cx)) {
+                None => return Poll::Ready(Ok(0)),
+                Some(Ok(frame)) => match frame.data_ref() {
+                    Some(data) => return Poll::Ready(Ok(data.len())),
+                    None => {}
+                },
+                Some(Err(err)) => return Poll::Ready(Err(err)),
+            }
+        }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
+        loop {
+            match self.decoder.decode(&mut self.input) {
+                Ok(Decoded::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(Decoded::End(trailers)) => return Poll::Ready(trailers.map(|fields| Ok(Frame::trailers(fields)))),
+                Ok(Decoded::More) => match ready!(self.poll_read_body(cx)) {
+                    Ok(len) if len > 0 => continue,
+                    _ => {}
+                },
+                Err(_) => {}
+            }
+            self.body = BodyState::Broken;
+            return Poll::Ready(Some(Err(BodyRefusal::Broken)));
+        }
+    }
+
+    /// Reads more of a body, straight to where it is taken from; 0 at the end.
+    fn poll_read_body(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let Some(io) = &mut self.io else { return Poll::Ready(Ok(0)) };
+        let left = self.decoder.left().and_then(|left| usize::try_from(left).ok()).unwrap_or(usize::MAX);
+        let want = self.body_read_len.min(left.max(BODY_READ_MIN));
+        self.input.reserve(want);
+        let len = ready!(pin!(io.read_buf(&mut self.input)).poll(cx))?;
+        if len >= self.body_read_len {
+            self.body_read_len = (self.body_read_len * 2).min(BODY_READ_MAX);
+        }
+        Poll::Ready(Ok(len))
+    }
+
+    /// Lets go of memory that an idle connection does not need.
+    pub(super) fn rest(&mut self) {
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+        }
+        self.body_read_len = BODY_READ_MIN;
+        self.output.rest();
+    }
+
+    /// Has the connection reset when it is closed.
+    pub(super) fn reset(&self) {
+        if let Some(io) = &self.io {
+            io.reset();
+        }
+    }
+
+    /// Takes the connection itself, with what was read of it and not taken.
+    pub(super) fn take(&mut self) -> Option<(IO, Bytes)> {
+        Some((self.io.take()?, self.input.split().freeze()))
+    }
+
+    /// Closes the connection, if nobody took it. Who still waits for a body is told.
+    pub(super) fn close(&mut self) {
+        self.io = None;
+        self.finish();
+    }
+}
+
+/// Where the body of a request comes from.
+pub(in crate::http) trait Source: Send + Sync {
+    /// The next frame of request `number`'s body.
+    fn poll_body(&self, number: u64, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>>;
+    /// Request `number`'s body is not read any more.
+    fn let_go(&self, number: u64);
+}
+
+impl<IO: Transport> Source for Mutex<Wire<IO>> {
+    fn poll_body(&self, number: u64, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
+        let wire = &mut *self.lock();
+        if wire.number != number || wire.body == BodyState::Broken {
+            return Poll::Ready(Some(Err(BodyRefusal::Broken)));
+        }
+        if std::mem::take(&mut wire.wants_continue) {
+            wire.output.gathered().extend_from_slice(CONTINUE);
+        }
+        if !wire.output.is_empty() {
+            // A failure shows in what is read.
+            let _ = wire.poll_flush(cx);
+        }
+        let frame = wire.poll_frame(cx);
+        if frame.is_pending() {
+            wire.reader = Some(cx.waker().clone());
+        } else if (wire.decoder.is_done() || wire.body == BodyState::Broken)
+            && let Some(driver) = wire.driver.take()
+        {
+            driver.wake();
+        }
+        frame
+    }
+
+    fn let_go(&self, number: u64) {
+        let wire = &mut *self.lock();
+        if wire.number == number {
+            if wire.body == BodyState::Held {
+                wire.body = BodyState::LetGo;
+            }
+            wire.reader = None;
+            if let Some(driver) = wire.driver.take() {
+                driver.wake();
+            }
+        }
+    }
+}

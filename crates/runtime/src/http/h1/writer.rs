@@ -1,0 +1,177 @@
+//! Writes an answer: its head with the first of its body, then the body as it comes, no faster than the client reads.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::response::Parts;
+use http::{Method, Version};
+use hyper::body::{Body as HttpBody, Frame};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::alarm::Alarm;
+use super::answer::{self, Plan};
+use super::server::DISCARD_MAX;
+use super::wire::Wire;
+use super::{Framing, encode_chunk_head, encode_last_chunk};
+use crate::http::stream::Transport;
+use crate::http::{Body, BodyError, UNREAD_TIME};
+
+/// Why a connection ended early.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::http) enum Broken {
+    /// It broke, or the client went away.
+    #[error("connection: {0}")]
+    Io(#[from] io::Error),
+    /// An answer's body broke off: the client sees a broken answer.
+    #[error("answer: {0}")]
+    Body(BodyError),
+    /// An answer's body is not as long as announced.
+    #[error("an answer's body is not as long as announced")]
+    Length,
+    /// The client does not read its answer.
+    #[error("the client does not read")]
+    Unread,
+}
+
+/// What the request asks of the form of its answer.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) method: Method,
+    pub(super) version: Version,
+    pub(super) keep_alive: bool,
+}
+
+/// The body of an answer on its way out.
+struct Writing<'a, IO> {
+    wire: &'a Mutex<Wire<IO>>,
+    body: Body,
+    framing: Framing,
+    /// How much is to come, where that was announced.
+    left: Option<u64>,
+    is_over: bool,
+}
+
+/// Writes an answer. Whether the connection can be used again.
+pub(super) async fn write<IO: Transport>(
+    wire: &Mutex<Wire<IO>>,
+    stop: &CancellationToken,
+    alarm: &mut Alarm,
+    asked: &Asked,
+    mut parts: Parts,
+    body: Body,
+) -> Result<bool, Broken> {
+    let plan = Plan::new(&asked.method, asked.version, parts.status, &mut parts.headers, body.size_hint().exact());
+    let left = if let Framing::Length(len) = plan.framing { Some(len) } else { None };
+    let mut writing = Writing { wire, body, framing: plan.framing, left, is_over: !plan.has_body };
+    // The first of the body goes with the head. Asked for before: it may be made of the request's, whose client waits to
+    // be told to go on.
+    let first = if plan.has_body { poll_fn(|cx| Poll::Ready(writing.poll_body(cx))).await } else { Poll::Pending };
+    let keeps = {
+        let wire = &mut *wire.lock();
+        let can_be_read_on = wire.answer_begins() && wire.left() <= DISCARD_MAX;
+        let keeps = asked.keep_alive && can_be_read_on && plan.framing != Framing::Close && !stop.is_cancelled();
+        let out = wire.output.gathered();
+        answer::encode(out, parts.status, &mut parts.headers, plan.framing, asked.version, keeps);
+        keeps
+    };
+    if let Poll::Ready(frame) = first {
+        writing.take(frame)?;
+    }
+    let written = poll_fn(|cx| writing.poll(cx, alarm)).await;
+    alarm.clear();
+    if written.is_err() && plan.framing == Framing::Close {
+        wire.lock().reset();
+    }
+    written.map(|()| keeps)
+}
+
+type NextFrame = Option<Result<Frame<bytes::Bytes>, BodyError>>;
+
+impl<IO: Transport> Writing<'_, IO> {
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<NextFrame> {
+        // Not under the lock: it may be the request's own body.
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    /// Puts what the body gave behind what waits to be written.
+    fn take(&mut self, frame: NextFrame) -> Result<(), Broken> {
+        let wire = &mut *self.wire.lock();
+        let trailers = match frame.transpose().map_err(Broken::Body)?.map(Frame::into_data) {
+            Some(Ok(data)) if data.is_empty() => return Ok(()),
+            Some(Ok(data)) => {
+                if let Some(left) = &mut self.left {
+                    *left = left.checked_sub(data.len() as u64).ok_or(Broken::Length)?;
+                    self.is_over = *left == 0 && self.body.is_end_stream();
+                }
+                let is_chunked = self.framing == Framing::Chunked;
+                if is_chunked {
+                    encode_chunk_head(wire.output.gathered(), data.len());
+                }
+                wire.output.push(data, if is_chunked { b"\r\n" } else { b"" });
+                return Ok(());
+            }
+            Some(Err(frame)) => frame.into_trailers().ok(),
+            None => None,
+        };
+        if self.left.is_some_and(|left| left > 0) {
+            return Err(Broken::Length);
+        }
+        if self.framing == Framing::Chunked {
+            encode_last_chunk(wire.output.gathered(), trailers.as_ref());
+        }
+        self.is_over = true;
+        Ok(())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<Result<(), Broken>> {
+        loop {
+            let mut waits = false;
+            while !self.is_over && !waits && self.wire.lock().output.takes_more() {
+                match self.poll_body(cx) {
+                    Poll::Ready(frame) => {
+                        if let Err(err) = self.take(frame) {
+                            // What is whole of it may still reach the client.
+                            let _ = self.wire.lock().poll_flush(cx);
+                            return Poll::Ready(Err(err));
+                        }
+                    }
+                    Poll::Pending => waits = true,
+                }
+            }
+            let wire = &mut *self.wire.lock();
+            match poll_flush(wire, cx, alarm)? {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) if self.is_over => return Poll::Ready(Ok(())),
+                Poll::Ready(()) if waits => return wire.poll_gone(cx).map(|err| Err(err.into())),
+                Poll::Ready(()) => {}
+            }
+        }
+    }
+}
+
+/// Writes what waits, for as long as the client takes some of it now and then.
+fn poll_flush<IO: Transport>(wire: &mut Wire<IO>, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<Result<(), Broken>> {
+    let before = wire.written;
+    match wire.poll_flush(cx) {
+        Poll::Ready(flushed) => {
+            alarm.clear();
+            Poll::Ready(flushed.map_err(Broken::Io))
+        }
+        Poll::Pending => {
+            if wire.written != before || !alarm.is_set() {
+                alarm.set(Instant::now() + UNREAD_TIME);
+            }
+            alarm.poll(cx).map(|()| Err(Broken::Unread))
+        }
+    }
+}
+
+/// Writes what waits to its end.
+pub(super) async fn flush<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm) -> Result<(), Broken> {
+    alarm.clear();
+    poll_fn(|cx| poll_flush(&mut wire.lock(), cx, alarm)).await
+}
