@@ -11,13 +11,13 @@ use crate::server::Refused;
 
 /// Whether something may be done under this first part of a path.
 pub(super) fn is_one(first: &str) -> bool {
-    matches!(first, "reload" | "drain" | "listeners" | "certificates")
+    matches!(first, "reload" | "drain" | "listeners" | "certificates" | "connections")
 }
 
 /// How it is asked for.
 pub(super) fn methods(first: &str) -> &'static str {
     match first {
-        "certificates" => "GET, POST",
+        "connections" => "DELETE",
         _ => "POST",
     }
 }
@@ -36,11 +36,13 @@ impl Dashboard {
                 accepted(json!({"draining": true}))
             }
             (&Method::POST, ["listeners", name, verb @ ("stop" | "start")]) => self.switch(name, verb).await,
+            (&Method::DELETE, ["connections", id]) => self.close(id, query),
             (&Method::POST, ["certificates", "rotate"]) => self.rotate(query).await,
+            (_, ["connections", _]) => not_allowed("DELETE"),
             (_, ["reload" | "drain"] | ["listeners", _, "stop" | "start"] | ["certificates", "rotate"]) => {
                 not_allowed("POST")
             }
-            (_, ["status" | "events" | "config" | "certificates" | "upstreams" | "sessions" | "logs"]) => {
+            (_, ["status" | "events" | "config" | "certificates" | "connections" | "upstreams" | "sessions" | "logs"]) => {
                 not_allowed("GET")
             }
             _ => nothing_here(),
@@ -58,6 +60,18 @@ impl Dashboard {
             Ok(Ok(())) => answer(&json!({"listener": name, "is_serving": !stops})),
             Ok(Err(refused)) => refuse(&refused),
             Err(err) => v1_error(StatusCode::INTERNAL_SERVER_ERROR, &err.to_string()),
+        }
+    }
+
+    fn close(&self, id: &str, query: &str) -> Response<Body> {
+        let listener = parameter(query, "listener").unwrap_or_default();
+        let Ok(id) = id.parse() else {
+            return v1_error(StatusCode::BAD_REQUEST, "A connection is named by its number on a listener");
+        };
+        match self.0.server.close_connection(&listener, id) {
+            Ok(true) => answer(&json!({"listener": listener, "closing": id})),
+            Ok(false) => v1_error(StatusCode::NOT_FOUND, "No open connection of this listener has this number"),
+            Err(refused) => refuse(&refused),
         }
     }
 
@@ -94,7 +108,8 @@ fn accepted(value: serde_json::Value) -> Response<Body> {
     response
 }
 
-fn refuse(refused: &Refused) -> Response<Body> {
+/// Says why something was not done.
+pub(super) fn refuse(refused: &Refused) -> Response<Body> {
     let status = match refused {
         Refused::NoListener(_) => StatusCode::NOT_FOUND,
         Refused::Already { .. } | Refused::Stopping => StatusCode::CONFLICT,

@@ -28,6 +28,9 @@ use snapshot::Samples;
 /// Who may watch the events at once.
 const WATCHERS_MAX: usize = 16;
 
+/// Connections listed at once.
+const CONNECTIONS_MAX: usize = 1000;
+
 /// The admin listener's service. Clones are the same one.
 #[derive(Clone)]
 pub struct Dashboard(Arc<Inner>);
@@ -83,6 +86,7 @@ impl Dashboard {
                 ["config"] => answer(&*self.0.server.shown()),
                 ["certificates"] => answer(&self.0.server.certificates()),
                 ["upstreams"] => answer(&snapshot::upstreams(&self.0.server)),
+                ["connections"] => self.connections(query),
                 ["sessions"] => answer(&snapshot::sessions(&self.0.server)),
                 ["logs"] => logs(query),
                 [first, ..] if actions::is_one(first) => not_allowed(actions::methods(first)),
@@ -97,6 +101,18 @@ impl Dashboard {
         let peer = parts.extensions.get::<Origin>().map(|origin| origin.peer.to_string());
         tracing::info!(%method, path, status = response.status().as_u16(), peer, "asked for by the admin listener");
         response
+    }
+}
+
+impl Dashboard {
+    /// The oldest of a listener's connections, `max` of them, at most [`CONNECTIONS_MAX`].
+    fn connections(&self, query: &str) -> Response<Body> {
+        let listener = parameter(query, "listener").unwrap_or_default();
+        let max = parameter(query, "max").and_then(|max| max.parse().ok()).unwrap_or(CONNECTIONS_MAX);
+        match self.0.server.connections(&listener, max.min(CONNECTIONS_MAX)) {
+            Ok(connections) => answer(&connections.iter().map(snapshot::connection).collect::<Vec<_>>()),
+            Err(refused) => actions::refuse(&refused),
+        }
     }
 }
 

@@ -118,7 +118,7 @@ function show(status) {
 
 function tables(status) {
   fill("listeners", status.listeners.map((one) => [
-    [one.name, "tight"], [one.addresses.join(", "), "tight"], one.tls ?? "no", number(one.connections), number(one.accepted),
+    [one.name, "tight"], [one.addresses.join(", "), "tight"], [{ none: "yes", optional: "clients may", required: "clients must" }[one.tls] ?? "no", "tight"], number(one.connections), number(one.accepted),
     number(one.refused), one.is_serving ? ["serving", "good"] : ["stopped", "bad"],
     one.is_serving
       ? button("Stop", `Stop the listener ${one.name}`, () => stopListener(one.name))
@@ -251,7 +251,6 @@ function take(event) {
   const value = JSON.parse(data);
   if (name === "history") {
     state.samples = value;
-    // The numbers of another process's lines are of no use.
   } else if (name === "log") {
     log(value);
   } else if (name === "status") {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use sealway_runtime::http::ConnectionInfo;
 use sealway_runtime::process;
 use sealway_sessions::answer::replays_refused;
 use serde::Serialize;
@@ -56,7 +57,7 @@ impl Samples {
 impl Dashboard {
     /// Samples until stopping begins.
     pub(super) async fn sample(self) {
-        let mut tick = tokio::time::interval(EVERY);
+        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + EVERY, EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let server = &self.0.server;
         let mut counts: VecDeque<Arc<Counts>> = VecDeque::with_capacity(WINDOW + 1);
@@ -134,6 +135,18 @@ fn health(server: &Server) -> Value {
         (false, true) => None,
     };
     json!({"is_ready": why.is_none(), "why": why})
+}
+
+/// An open connection.
+pub(super) fn connection(info: &ConnectionInfo) -> Value {
+    json!({
+        "id": info.id,
+        "peer": info.peer.to_string(),
+        "open_for_s": info.open_for.as_secs(),
+        "protocol": info.protocol,
+        "requests": info.requests,
+        "subject": info.subject.as_deref(),
+    })
 }
 
 /// Upstreams and their servers.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sealway_proto::crypto::Provider;
 use sealway_runtime::clock::Clock;
+use sealway_runtime::http::ConnectionInfo;
 use sealway_runtime::shutdown::Shutdown;
 use sealway_sessions::Authority;
 use tokio_util::sync::CancellationToken;
@@ -230,6 +231,23 @@ impl Server {
         *self.0.state.lock().running(name)? = started;
         tracing::info!(listener = name, "the listener serves again");
         Ok(())
+    }
+
+    /// The oldest `max` connections that are open on a listener.
+    ///
+    /// # Errors
+    /// [`Refused::NoListener`].
+    pub fn connections(&self, listener: &str, max: usize) -> Result<Vec<ConnectionInfo>, Refused> {
+        let connections = self.0.state.lock().running(listener)?.connections.clone();
+        Ok(connections.list(max))
+    }
+
+    /// Has a connection end after what is in flight. False when there is none of that number.
+    ///
+    /// # Errors
+    /// [`Refused::NoListener`].
+    pub fn close_connection(&self, listener: &str, id: u64) -> Result<bool, Refused> {
+        Ok(self.0.state.lock().running(listener)?.connections.close(id))
     }
 
     /// Asks whoever runs this process to drain and end it.
