@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=.venv
 requirements=vectors/reference/requirements.txt
 tools=scripts/requirements-tools.txt
+scan=scripts/requirements-scan.txt
 stamp=$venv/.setup-tests.sha256
 toxiproxy_version=v2.5.0
 toxiproxy_stamp=$venv/.toxiproxy
@@ -29,6 +30,8 @@ command -v redis-server >/dev/null || missing+=(redis-server)
 command -v openssl >/dev/null || missing+=(openssl)
 # The admin page is tried in a real browser.
 command -v chromium >/dev/null || missing+=(chromium)
+# Scans of TLS listeners.
+command -v testssl >/dev/null || missing+=(testssl.sh)
 compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || missing+=(libfaketime)
 # The module `venv` imports without the package python3-venv; `ensurepip` does not.
@@ -65,13 +68,18 @@ go=$(go env GOVERSION)
 
 # --- the Python environment ---
 [[ -f $requirements ]] || fail "$requirements is missing: the vectors' reference and the wire flows need its packages."
-want=$({ python3 -c 'import sys; print(sys.version)'; cat "$requirements" "$tools"; } | sha256sum | cut -d' ' -f1)
+want=$({ python3 -c 'import sys; print(sys.version)'; cat "$requirements" "$tools" "$scan"; } | sha256sum | cut -d' ' -f1)
 if [[ ! -x $venv/bin/python || ! -f $stamp || $(<"$stamp") != "$want" ]]; then
     echo "setup-tests: making $venv"
     rm -rf "$venv"
     python3 -m venv "$venv"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$tools"
+    python3 -m venv "$venv/scan"
+    scan_pip=("$venv/scan/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes)
+    # pip takes hashes from a file alone.
+    "${scan_pip[@]}" -r <(sed -n '/^setuptools==/,/[^\\]$/p' "$scan")
+    "${scan_pip[@]}" --no-build-isolation -r "$scan"
     printf '%s\n' "$want" >"$stamp"
 fi
 
@@ -109,9 +117,12 @@ redis=$(redis-server --version | cut -d' ' -f3) || fail "redis-server does not r
 haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | head -n 1 | cut -d' ' -f3) || fail "haproxy does not run."
 openssl version >/dev/null || fail "openssl does not run."
 chromium --version >/dev/null 2>&1 || fail "chromium does not run."
+sslyze=$("$venv/scan/bin/python" -m pip show sslyze | sed -n 's/^Version: //p') && "$venv/scan/bin/sslyze" --help >/dev/null || fail "sslyze does not run from $venv/scan."
+# Its exit code says nothing here, and it writes a picture with colours.
+testssl=$({ TERM=dumb testssl --version 2>/dev/null || true; } | grep -om1 'testssl[^ ]* *[0-9][0-9.]*[0-9]' | tr -s ' ') || fail "testssl does not run."
 faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | head -n 1)
 # A library that does not load is said on standard error and ignored: the year tells.
 [[ $(env LD_PRELOAD="${faketime:?libfaketime is not there}" FAKETIME='@2001-02-03 04:05:06' date +%Y) == 2001 ]] || fail "libfaketime does not work."
 go version -m "$venv/bin/toxiproxy-server" | grep -q "toxiproxy/v2[[:space:]]$toxiproxy_version" || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
-echo "setup-tests: ready: $postgres, redis ${redis#v=}, haproxy $haproxy, toxiproxy $toxiproxy_version, $go, node $node"
+echo "setup-tests: ready: $postgres, redis ${redis#v=}, haproxy $haproxy, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, $go, node $node"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny"

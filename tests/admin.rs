@@ -309,7 +309,7 @@ fn the_log_is_shown_and_downloaded_and_holds_no_secret() {
 fn a_session_is_revoked_by_its_id() {
     let server = start();
     let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
-    let path = format!("/admin/sessions/{}", agreed.session_id());
+    let path = format!("/admin/sessions/{}", agreed.id());
     assert_eq!(ask(&server, "DELETE", &path).status, 200);
     assert_eq!(ask(&server, "DELETE", &path).status, 404);
     assert_eq!(get(&server, "/admin/sessions")["count"], 0);

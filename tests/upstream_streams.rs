@@ -83,7 +83,7 @@ fn trailers_pass_both_ways() {
         assert_eq!(received.header("te"), Some("trailers"));
         assert_eq!(received.header("trailer"), Some("X-Sum"));
         let body = b"4\r\nbody\r\n0\r\nx-sum: 1\r\n\r\n";
-        assert_eq!(connection.exactly(body.len())?, body);
+        assert_eq!(connection.read_exactly(body.len())?, body);
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\nConnection: close\r\n\r\n";
         connection.write(head.as_bytes())?;
         connection.write(b"4\r\nback\r\n0\r\nX-Sum: 2\r\n\r\n")?;
@@ -99,7 +99,7 @@ fn trailers_pass_both_ways() {
     assert!(line.starts_with("HTTP/1.1 200"), "{line}");
     assert_eq!(find(&headers, "trailer"), Some("X-Sum"));
     let body = b"4\r\nback\r\n0\r\nx-sum: 2\r\n\r\n";
-    assert_eq!(connection.exactly(body.len()).unwrap(), body);
+    assert_eq!(connection.read_exactly(body.len()).unwrap(), body);
 }
 
 /// A service that speaks WebSocket (RFC 6455): it echoes text frames of at most 125 bytes.
@@ -116,9 +116,9 @@ fn echo() -> (Upstream, mpsc::Receiver<&'static str>) {
         let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: chat\r\n\r\n";
         connection.write(&[head.as_bytes(), b"\x81\x05first"].concat())?;
-        while let Ok(start) = connection.exactly(6) {
+        while let Ok(start) = connection.read_exactly(6) {
             assert!(start[0] == 0x81 && start[1] & 0x80 != 0, "a client masks its frames: {start:?}");
-            let mut text = connection.exactly(usize::from(start[1] & 0x7f))?;
+            let mut text = connection.read_exactly(usize::from(start[1] & 0x7f))?;
             text.iter_mut().enumerate().for_each(|(index, byte)| *byte ^= start[2 + index % 4]);
             connection.write(&[&[0x81, text.len() as u8], text.as_slice()].concat())?;
         }
@@ -143,8 +143,8 @@ fn ask_for_websocket(server: &Server) -> Connection {
     assert!(find(&headers, "connection").unwrap().eq_ignore_ascii_case("upgrade"));
     assert_eq!(find(&headers, "sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     assert_eq!(find(&headers, "sec-websocket-protocol"), Some("chat"));
-    assert_eq!(connection.exactly(7).unwrap(), b"\x81\x05first");
-    assert_eq!(connection.exactly(7).unwrap(), b"\x81\x05early");
+    assert_eq!(connection.read_exactly(7).unwrap(), b"\x81\x05first");
+    assert_eq!(connection.read_exactly(7).unwrap(), b"\x81\x05early");
     connection
 }
 
@@ -170,7 +170,7 @@ fn a_websocket_reaches_the_service_and_its_end_too() {
     for text in ["one", "and another"] {
         connection.write(&frame(text)).unwrap();
         let echoed = [&[0x81, text.len() as u8], text.as_bytes()].concat();
-        assert_eq!(connection.exactly(echoed.len()).unwrap(), echoed);
+        assert_eq!(connection.read_exactly(echoed.len()).unwrap(), echoed);
     }
     assert_eq!(metric(&server, "sealway_tunnels"), Some(1.0));
     drop(connection);

@@ -5,6 +5,7 @@
 //! panics when a property of the code under it does not hold; README.md says which those are.
 
 pub mod answer;
+pub mod certificate;
 pub mod config;
 pub mod init;
 mod input;
@@ -20,6 +21,7 @@ pub type Target = fn(&[u8]);
 /// Every target by name: that of its file in `src/bin` and of its folder in `corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("answer-open", answer::answer_open),
+    ("certificate", certificate::certificate),
     ("config", config::config),
     ("init-json", init::init_json),
     ("kek-file", kek::kek_file),

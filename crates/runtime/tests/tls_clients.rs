@@ -1,5 +1,7 @@
 //! Whom a listener lets in, by real handshakes.
 
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
 mod pki;
 
 use pki::{Authority, DAY, Ground, NOW, client, meet};

@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod faults;
 mod fuzz;
+mod scan;
 mod shell;
 mod steps;
 mod test;
@@ -30,6 +31,8 @@ enum Job {
     Test,
     /// The fault tests in their long form
     E2eFaults,
+    /// Scanners of TLS at a real listener
+    ScanTls,
     /// The fast subset: format, clippy, tidy
     Check,
     /// The repository's rules: import table, banned crates, names, sizes, notes, anchors
@@ -48,6 +51,18 @@ enum Job {
         #[arg(default_values_t = ["all".to_owned()], trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Compare the gateway with nginx, HAProxy and Envoy
+    BenchGateway {
+        /// Arguments for the comparison: --rows, --servers, --seconds, --rounds
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// The published acceptance test: 4 times 3,000 new mTLS connections through the gateway
+    AcceptGateway {
+        /// Arguments for the test: --bursts, --size
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -64,10 +79,13 @@ fn run(job: Job) -> anyhow::Result<()> {
     match job {
         Job::Test => test::run(),
         Job::E2eFaults => faults::run(),
+        Job::ScanTls => scan::run(),
         Job::Check => check::run(),
         Job::Tidy => tidy::run(),
         Job::Vectors { check } => vectors::run(check),
         Job::Fuzz(arguments) => fuzz::run(&arguments),
         Job::Bench { arguments } => bench::run(&arguments),
+        Job::BenchGateway { arguments } => bench::gateway(&arguments),
+        Job::AcceptGateway { arguments } => bench::accept(&arguments),
     }
 }

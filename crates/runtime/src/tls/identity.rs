@@ -57,6 +57,10 @@ fn from_pem(cert: &Content, key: &Content, provider: &CryptoProvider) -> Result<
     let signer =
         provider.key_provider.load_private_key(der).map_err(|_| key.fault("holds a private key of no known kind"))?;
     let certified = CertifiedKey::new(without_roots(chain), signer);
+    if certified.cert.windows(2).any(|pair| issuer(&pair[0]) != subject(&pair[1])) {
+        let file = cert.path.display();
+        tracing::warn!(%file, "each certificate should be followed by its issuer's; some clients will not trust this chain");
+    }
     match certified.keys_match() {
         Ok(()) => Ok(certified),
         Err(_) => {
