@@ -60,7 +60,7 @@ impl Dashboard {
         let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + EVERY, EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let server = &self.0.server;
-        let mut counts: VecDeque<Arc<Counts>> = VecDeque::with_capacity(WINDOW + 1);
+        let mut counts = VecDeque::from([Arc::new(Counts::default())]);
         let mut before = (Instant::now(), process::processor_time(), 0);
         loop {
             tokio::select! {
