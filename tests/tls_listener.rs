@@ -45,8 +45,37 @@ fn openssl_agrees_on_the_versions_that_are_served() {
     }
     for (to, version) in [(serving.https, "-tls1_1"), (serving.strict, "-tls1_2")] {
         let said = s_client(to, &[version, "-cipher", "ALL:@SECLEVEL=0"]);
-        assert!(said.contains("protocol version") && !said.contains(BODY), "{version}: {said}");
+        assert!(said.contains("SSL alert number") && !said.contains(BODY), "{version}: {said}");
     }
+}
+
+#[test]
+fn an_ocsp_answer_is_sent_along() {
+    let ground = Ground::new();
+    let (ca, key, out) = (ground.cert("ca.cert.pem"), ground.cert("ca.key.pem"), ground.text("ocsp.der"));
+    let server = ground.cert("server.cert.pem");
+    let run = |arguments: &[&str]| {
+        let done = std::process::Command::new("openssl").args(arguments).output().expect("install the package openssl");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let serial = run(&["x509", "-in", &server, "-noout", "-serial"]);
+    let serial = serial.trim().trim_start_matches("serial=");
+    std::fs::write(ground.path("index"), format!("V\t391231235959Z\t\t{serial}\tunknown\t/CN=localhost\n")).unwrap();
+    let (index, responder) = (ground.text("index"), ["-rsigner", &ca, "-rkey", &key, "-CA", &ca, "-issuer", &ca]);
+    let answer = ["-index", &index, "-cert", &server, "-respout", &out, "-ndays", "2", "-noverify"];
+    run(&[&["ocsp"], &responder[..], &answer[..]].concat());
+    let listener = format!("tls: {{ cert: '{server}', key: '{}', ocsp: '{out}' }}", ground.cert("server.key.pem"));
+    let config = format!(
+        "listeners: [{{ address: '127.0.0.1:0', {listener} }}]
+routes: [{{ match: {{}}, standalone: ok }}]
+sessions: {{ store: 'memory:' }}
+"
+    );
+    let serving = sealway_testkit::process::Launch::new(tls_ground::BINARY, &config).start().unwrap();
+    let said = s_client(serving.address(), &["-status", "-CAfile", &ca]);
+    assert!(said.contains("OCSP Response Status: successful") && said.contains("Cert Status: good"), "{said}");
+    assert!(said.contains(BODY), "{said}");
 }
 
 #[test]
