@@ -1,5 +1,5 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test e2e-faults check scan-tls bench fuzz vectors fmt tidy clean help
+.PHONY: run test e2e-faults scan-tls check bench bench-gateway accept-gateway fuzz vectors fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
@@ -16,6 +16,10 @@ tidy: ## the repository's own rules: import table, names, sizes, anchors
 	cargo xtask tidy
 bench: ## ours beside the floor, in CPU time per operation
 	cargo xtask bench
+bench-gateway: ## the gateway beside nginx, HAProxy and Envoy; ARGS="--rows mtls" narrows it
+	cargo xtask bench-gateway $(ARGS)
+accept-gateway: ## the published acceptance test: 4 x 3,000 new mTLS connections through the gateway
+	cargo xtask accept-gateway $(ARGS)
 fuzz: ## fuzz every target for a minute, or TARGET=name
 	cargo xtask fuzz $(TARGET)
 vectors: ## write vectors/ anew from the reference
@@ -25,4 +29,4 @@ fmt: ## format
 clean: ## remove what builds and tests leave behind
 	rm -rf target .venv fuzz/artifacts fuzz/grown fuzz/kept
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile

@@ -1,5 +1,5 @@
 //! `cargo bench`: see the library of this crate.
 
-fn main() -> anyhow::Result<()> {
-    sealway_bench::run()
+fn main() -> std::process::ExitCode {
+    sealway_bench::main()
 }

@@ -2,17 +2,32 @@
 //!
 //! `crypto` measures the server's side of init and of a sealed call in this process. `http` measures a real
 //! `sealway serve` on one core, driven from the other, beside a bare hyper that answers 200. `stores` measures it on
-//! PostgreSQL and Redis, and PostgreSQL itself beside pgbench.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that prints, and stops at what it cannot do")]
+//! PostgreSQL and Redis, and PostgreSQL itself beside pgbench. `gateway` compares proxies, ours among them.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a program that prints, and stops at what it cannot do"
+)]
 
+mod accept;
+mod big;
+mod client;
 mod crypto;
+mod gateway;
 mod http;
+mod idle;
 mod load;
+mod ours;
+mod procfs;
+mod proxies;
 mod servers;
 mod stores;
 mod table;
+mod upstream;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -86,18 +101,42 @@ enum Command {
         #[arg(long, default_value_t = 10.0)]
         seconds: f64,
     },
-    /// All of them
+    /// Proxies beside each other: ours, nginx, HAProxy, Envoy
+    Gateway(gateway::Options),
+    /// The published acceptance test; the exit code is the verdict
+    Accept(accept::Options),
+    /// Memory of an idle connection: plain, TLS, mTLS
+    Idle(idle::Options),
+    /// Memory and processor time of 10 GB up and 10 GB down: plain, TLS
+    Big(big::Options),
+    /// Crypto, stores and HTTP
     All,
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
     #[command(hide = true)]
     Bare { port: u16 },
+    /// The service behind the proxies on this port: 200 with 128 bytes
+    #[command(hide = true)]
+    Upstream { port: u16 },
+    /// The service of the acceptance test
+    #[command(hide = true)]
+    DelayedService(accept::Service),
+    /// The service of `big` on this port: swallows what is posted, sends as many bytes as asked
+    #[command(hide = true)]
+    BodyService { port: u16 },
 }
 
-/// Runs what the command line asks for; all without a word.
-///
-/// # Errors
-/// Whatever stops a measurement.
-pub fn run() -> anyhow::Result<()> {
+/// Runs what the command line asks for; all without a word. The exit code is 0 if it was done and every bar was met.
+pub fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sealway-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
     let http = |Measure { sealway, seconds, rounds }| http::run(sealway, seconds, rounds);
     let stores = |Measure { sealway, seconds, rounds }, rows_only| stores::run(sealway, seconds, rounds, rows_only);
     match Args::parse().command {
@@ -113,6 +152,13 @@ pub fn run() -> anyhow::Result<()> {
             http::drive_one(port, kind, seconds)
         }
         Some(Command::Bare { port }) => servers::bare(port),
+        Some(Command::Upstream { port }) => upstream::run(port),
+        Some(Command::Gateway(options)) => gateway::run(&options),
+        Some(Command::Accept(options)) => accept::run(&options),
+        Some(Command::DelayedService(service)) => accept::serve(&service),
+        Some(Command::Idle(options)) => idle::run(&options),
+        Some(Command::Big(options)) => big::run(&options),
+        Some(Command::BodyService { port }) => big::serve(port),
         Some(Command::All) | None => {
             crypto::run()?;
             // Before the HTTP part, which pins this process to a core: rows are written with both.

@@ -259,7 +259,8 @@ impl Connection {
     /// # Errors
     /// When the socket is gone.
     pub fn set_wait(&mut self, wait: Duration) -> anyhow::Result<()> {
-        Ok(self.stream.set_read_timeout(Some(wait))?)
+        self.stream.set_read_timeout(Some(wait))?;
+        Ok(self.stream.set_write_timeout(Some(wait))?)
     }
 
     /// Sends bytes.

@@ -7,3 +7,18 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     shell::run(&mut shell::cargo(&["build", "--release", "--locked", "-p", "sealway-cli", "-p", "sealway-bench"]))?;
     shell::run(shell::command(shell::target_dir().join("release/sealway-bench")).args(arguments))
 }
+
+/// The comparison of proxies: first what it compares with is installed.
+pub(crate) fn gateway(arguments: &[String]) -> anyhow::Result<()> {
+    shell::run(&mut shell::command("scripts/setup-bench.sh"))?;
+    run(&with("gateway", arguments))
+}
+
+/// The published acceptance test; its verdict is the exit code.
+pub(crate) fn accept(arguments: &[String]) -> anyhow::Result<()> {
+    run(&with("accept", arguments))
+}
+
+fn with(program: &str, arguments: &[String]) -> Vec<String> {
+    [program.to_owned()].into_iter().chain(arguments.iter().cloned()).collect()
+}

@@ -51,6 +51,18 @@ enum Job {
         #[arg(default_values_t = ["all".to_owned()], trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Compare the gateway with nginx, HAProxy and Envoy
+    BenchGateway {
+        /// Arguments for the comparison: --rows, --servers, --seconds, --rounds
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// The published acceptance test: 4 times 3,000 new mTLS connections through the gateway
+    AcceptGateway {
+        /// Arguments for the test: --bursts, --size
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -73,5 +85,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Vectors { check } => vectors::run(check),
         Job::Fuzz(arguments) => fuzz::run(&arguments),
         Job::Bench { arguments } => bench::run(&arguments),
+        Job::BenchGateway { arguments } => bench::gateway(&arguments),
+        Job::AcceptGateway { arguments } => bench::accept(&arguments),
     }
 }

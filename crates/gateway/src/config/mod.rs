@@ -29,7 +29,7 @@ use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::route::{Action, Forward, Route};
-use crate::upstream::{Target, Upstream, UpstreamTls};
+use crate::upstream::{Target, Upstream};
 
 /// One text, or several.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -133,9 +133,7 @@ impl GatewayConfig {
                 let client = tls::Client::load(files.clone(), clock.clone())
                     .map_err(|err| format!("upstreams.{name}.tls.{err}"))?;
                 let client = Arc::new(client);
-                let server_name = client.server_name();
-                let configs = client.clone();
-                settings.tls = Some(UpstreamTls::new(move |offers_h2| configs.config(offers_h2), server_name));
+                settings.tls = Some(client.clone());
                 clients.push(client);
             }
             let target = match &upstream.target {

@@ -21,6 +21,7 @@ use super::sending::Sending;
 use super::server::{InFlight, Link, Server};
 use super::tunnel::UpstreamIo;
 use super::{UpstreamError, UpstreamLimits};
+use crate::headers;
 
 /// Servers that one request tries to connect to.
 const TRIES_MAX: usize = 3;
@@ -178,6 +179,7 @@ impl Group {
                 return Err(failed);
             }
         };
+        head.keep_alive &= !headers::says_close(&request.headers);
         let headers = std::mem::take(&mut head.headers);
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             let mut response = response_of(head.status, headers, full(bytes::Bytes::new()));

@@ -24,17 +24,16 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use sealway_runtime::http::h1::Fault;
 use sealway_runtime::http::{Body, BodyRefusal};
+use sealway_runtime::tls::Client;
 use tokio::task::AbortHandle;
-use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 pub use self::address::ServerAddress;
 pub use self::balance::{Balance, SERVERS_MAX};
 use self::connect::ConnectError;
 use self::group::Group;
 pub use self::health::HealthSettings;
+use self::server::Server;
 pub use self::server::ServerStatus;
-use self::server::{Configs, Server};
 pub use self::tunnel::{Tunnel, UpstreamIo};
 use crate::demo::DemoService;
 
@@ -81,34 +80,6 @@ pub enum Protocol {
     Http2,
 }
 
-/// TLS towards the servers of an upstream.
-#[derive(Clone)]
-pub struct UpstreamTls {
-    configs: Configs,
-    server_name: Option<ServerName<'static>>,
-}
-
-impl UpstreamTls {
-    /// `configs` gives the configuration in force, with HTTP/2 among its protocols or not: the same one until the material
-    /// changes, for connections made under another one are not used again. `server_name` stands in for the servers' own.
-    pub fn new(
-        configs: impl Fn(bool) -> Arc<ClientConfig> + Send + Sync + 'static,
-        server_name: Option<ServerName<'static>>,
-    ) -> Self {
-        UpstreamTls { configs: Arc::new(configs), server_name }
-    }
-
-    fn config(&self, offers_h2: bool) -> Arc<ClientConfig> {
-        (self.configs)(offers_h2)
-    }
-}
-
-impl fmt::Debug for UpstreamTls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpstreamTls").field("server_name", &self.server_name).finish_non_exhaustive()
-    }
-}
-
 /// What an upstream is made of.
 #[derive(Clone, Debug, Default)]
 pub struct UpstreamSettings {
@@ -119,7 +90,7 @@ pub struct UpstreamSettings {
     /// Which HTTP is spoken.
     pub protocol: Protocol,
     /// For servers that are reached over TLS.
-    pub tls: Option<UpstreamTls>,
+    pub tls: Option<Arc<Client>>,
     /// Whether and how servers are checked.
     pub health: Option<HealthSettings>,
     /// Deadlines and bounds.
@@ -178,6 +149,7 @@ pub struct Upstream {
     kind: Kind,
     name: String,
     limits: UpstreamLimits,
+    tls: Option<Arc<Client>>,
     /// Ended with it.
     tasks: Vec<AbortHandle>,
 }
@@ -200,14 +172,14 @@ impl Upstream {
                 let servers = addresses.into_iter().take(SERVERS_MAX).map(server).collect();
                 let group = Arc::new(Group::new(servers, balance, limits));
                 if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                    tasks.push(runtime.spawn(health::tidy(group.clone())).abort_handle());
+                    tasks.push(runtime.spawn(health::tidy(group.clone(), tls.clone())).abort_handle());
                     let check = health.map(|health| runtime.spawn(health::check(group.clone(), health)));
                     tasks.extend(check.map(|task| task.abort_handle()));
                 }
                 Kind::Servers(group)
             }
         };
-        Upstream { kind, name, limits, tasks }
+        Upstream { kind, name, limits, tls, tasks }
     }
 
     /// Its name in the configuration.
@@ -231,6 +203,12 @@ impl Upstream {
             Kind::Demo(_) => Vec::new(),
             Kind::Servers(group) => group.servers.iter().map(|server| server.status()).collect(),
         }
+    }
+
+    /// What is shown to its servers over TLS, and whom is trusted there. Files that change are read again without being
+    /// asked, within seconds.
+    pub fn tls(&self) -> Option<&Arc<Client>> {
+        self.tls.as_ref()
     }
 
     /// Sends a request, whose URI is the client's, and returns the answer with its body still streaming. A `Host` of the

@@ -128,12 +128,11 @@ impl Pool {
         }
     }
 
-    /// Closes what has lain idle for too long.
-    pub(super) fn sweep(&self) {
+    /// Closes what has lain idle for too long, or is not fit.
+    pub(super) fn sweep(&self, is_fit: impl Fn(&Connection) -> bool) {
         let mut state = self.state.lock();
-        let is_old = |idle: &Idle| idle.since.elapsed() >= self.limits.idle;
-        let old = state.idle.iter().take_while(|idle| is_old(idle)).count();
-        let closed: Vec<Idle> = state.idle.drain(..old).collect();
+        let is_over = |idle: &mut Idle| idle.since.elapsed() >= self.limits.idle || !is_fit(&idle.connection);
+        let closed: Vec<Idle> = state.idle.extract_if(.., is_over).collect();
         drop(state);
         drop(closed);
     }

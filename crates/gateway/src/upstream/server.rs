@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metrics::{Counter, Gauge, counter, gauge};
 use parking_lot::Mutex;
-use tokio_rustls::rustls::ClientConfig;
+use sealway_runtime::tls::Client;
 
 use super::address::ServerAddress;
 use super::connect::{ConnectError, TlsSetup, connect};
@@ -14,7 +14,7 @@ use super::h1::Connection;
 use super::h2::{Links, Picked, Stream, chain, is_same};
 use super::io::Io;
 use super::pool::{Granted, Pool, PoolLimits, Slot, Taken};
-use super::{Protocol, UpstreamLimits, UpstreamTls};
+use super::{Protocol, UpstreamLimits};
 
 /// How long a server is passed over after a connection to it failed: at first, and at most. It doubles in between.
 const DOWN_FIRST: Duration = Duration::from_millis(250);
@@ -78,7 +78,7 @@ pub(super) enum Link {
 pub(super) struct Server {
     pub(super) address: ServerAddress,
     protocol: Protocol,
-    tls: Option<UpstreamTls>,
+    tls: Option<Arc<Client>>,
     limits: UpstreamLimits,
     pool: Arc<Pool>,
     links: Links,
@@ -123,7 +123,7 @@ impl Server {
         upstream: &str,
         address: ServerAddress,
         protocol: Protocol,
-        tls: Option<UpstreamTls>,
+        tls: Option<Arc<Client>>,
         limits: UpstreamLimits,
     ) -> Self {
         let metrics = ServerMetrics::new(upstream, address.as_str());
@@ -291,7 +291,7 @@ impl Server {
     fn tls_setup(&self, offers_h2: bool) -> Option<TlsSetup> {
         let name = self.address.tls_name.as_ref()?;
         let tls = self.tls.as_ref()?;
-        let name = tls.server_name.as_ref().unwrap_or(name).clone();
+        let name = tls.server_name().unwrap_or_else(|| name.clone());
         Some(TlsSetup { config: tls.config(offers_h2), name })
     }
 
@@ -301,7 +301,8 @@ impl Server {
 
     /// Closes what has lain idle for too long or was made under old material, and tells the metrics.
     pub(super) fn tidy(&self) {
-        self.pool.sweep();
+        let material = self.tls_setup(false).map(|setup| setup.config);
+        self.pool.sweep(|connection| is_same(connection.material.as_ref(), material.as_ref()));
         self.links.sweep(Duration::from_millis(self.limits.idle_ms));
         self.metrics.up.set(if self.is_up(Instant::now()) { 1.0 } else { 0.0 });
         self.metrics.in_flight.set(self.in_flight() as f64);
@@ -320,9 +321,6 @@ impl Server {
         }
     }
 }
-
-/// The configuration that a connection is made under; the same one until the material changes.
-pub(super) type Configs = Arc<dyn Fn(bool) -> Arc<ClientConfig> + Send + Sync>;
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

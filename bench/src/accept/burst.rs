@@ -1,0 +1,86 @@
+//! The client's part: so many connections at once, each new, each for one request.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::spawn_local;
+
+use super::service::COUNTS_PATH;
+use crate::client::{Fault, H1, Tally, Target};
+
+/// How much longer than the service's delay an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const REQUEST: &[u8] =
+    b"GET /accept HTTP/1.1\r\nHost: localhost\r\nUser-Agent: sealway-bench\r\nAccept: */*\r\nConnection: close\r\n\r\n";
+
+/// What came of a burst.
+pub(super) struct Burst {
+    pub(super) tally: Tally,
+    /// When the last handshake was done, in milliseconds from the start of the burst.
+    pub(super) connected_ms: f64,
+}
+
+/// Sends `bursts` of `size`, one `every` so often, and waits for all answers.
+pub(super) async fn run(target: &Target, bursts: usize, size: usize, every: Duration, delay: Duration) -> Vec<Burst> {
+    let begin = tokio::time::Instant::now();
+    let mut tasks = Vec::new();
+    for index in 0..bursts {
+        tokio::time::sleep_until(begin + every * index as u32).await;
+        tasks.push(spawn_local(one(target.clone(), size, delay + PATIENCE)));
+    }
+    let mut done = Vec::new();
+    for task in tasks {
+        done.push(task.await.expect("a burst does not panic"));
+    }
+    done
+}
+
+async fn one(target: Target, size: usize, patience: Duration) -> Burst {
+    let burst = Rc::new(RefCell::new(Burst { tally: Tally::new(), connected_ms: 0.0 }));
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..size)
+        .map(|_| {
+            let (target, burst) = (target.clone(), burst.clone());
+            spawn_local(async move {
+                let done = tokio::time::timeout(patience, request(&target, &burst, start)).await;
+                let done = done.unwrap_or_else(|_| Err(Fault::of("timeout", &"no answer in time")));
+                if let Err(fault) = done {
+                    burst.borrow_mut().tally.failed(fault);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        let _ = task.await;
+    }
+    burst.replace(Burst { tally: Tally::new(), connected_ms: 0.0 })
+}
+
+async fn request(target: &Target, burst: &RefCell<Burst>, start: Instant) -> Result<(), Fault> {
+    let (stream, kind) = target.open().await?;
+    {
+        let mut burst = burst.borrow_mut();
+        burst.tally.connected(kind);
+        burst.connected_ms = start.elapsed().as_secs_f64() * 1000.0;
+    }
+    let mut connection = H1::new(stream);
+    connection.exchange(REQUEST).await?;
+    burst.borrow_mut().tally.answered(start.elapsed());
+    connection.finish().await;
+    Ok(())
+}
+
+/// Asks the service what it counted.
+pub(super) async fn counts(target: &Target) -> anyhow::Result<String> {
+    let (mut stream, _) = target.open().await.map_err(|fault| anyhow::anyhow!("{fault}"))?;
+    let request = format!("GET {COUNTS_PATH} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await?;
+    let (_, body) = text.split_once("\r\n\r\n").context("the service's counts have no body")?;
+    Ok(body.to_owned())
+}

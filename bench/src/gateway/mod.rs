@@ -1,0 +1,194 @@
+//! Proxies beside each other: what a request costs each of them in processor time, by row (scheme, protocol, what becomes
+//! of connections). The proxy has core 0 to itself; the client and the service behind have core 1. In every round each
+//! row asks each proxy in turn, so that what disturbs the machine disturbs all.
+
+mod report;
+mod row;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use sealway_testkit::certificates::Certificates;
+use sealway_testkit::daemon::free_port;
+use tokio::task::LocalSet;
+
+use self::row::Row;
+use crate::client::{Identity, Load, Reuse, Tally, Target};
+use crate::http::pin_to_load_core;
+use crate::procfs;
+use crate::proxies::{Kind, Proxy, Setting};
+use crate::servers::{LOAD_CORE, SERVER_CORE, Server, sealway_beside};
+
+/// How long a proxy may need to use up what a round left behind, before its processor time is read.
+const SETTLE: Duration = Duration::from_millis(30);
+
+/// What is compared, and for how long.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The binary of ours; beside this one unless said
+    #[arg(long)]
+    sealway: Option<PathBuf>,
+    /// Rows whose name has one of these words, such as `mtls`, `new`, `h2`; all without
+    #[arg(long, value_delimiter = ',')]
+    rows: Vec<String>,
+    /// Which proxies; all without
+    #[arg(long, value_enum, value_delimiter = ',')]
+    servers: Vec<Kind>,
+    /// Seconds a row, proxy and round
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Rounds; the median counts
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+}
+
+/// One proxy in one row.
+struct Cell {
+    server: Kind,
+    cpu_ns: Vec<f64>,
+    rate: Vec<f64>,
+    p50_ms: Vec<f64>,
+    p99_ms: Vec<f64>,
+    busy: Vec<f64>,
+    full: u64,
+    resumed: u64,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// When a proxy is missing, a request fails, or handshakes are not of the kind that a row is about.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let rows = row::select(&options.rows);
+    ensure!(!rows.is_empty(), "no row is called that; the rows are: {}", row::names());
+    ensure!(options.rounds > 0 && options.seconds > 0.0, "nothing is measured in no time");
+    let kinds = if options.servers.is_empty() { Kind::ALL.to_vec() } else { options.servers.clone() };
+    let ours = kinds.contains(&Kind::Sealway);
+    let sealway = if ours { sealway_beside(options.sealway.clone())? } else { PathBuf::new() };
+    pin_to_load_core()?;
+
+    let folder = tempfile::Builder::new().prefix("sealway-bench-").tempdir()?;
+    let certificates = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "sealway bench")?;
+    let identity = Identity::read(&certificates)?;
+    let port = free_port()?;
+    let _upstream = Server::start(&std::env::current_exe()?, &["upstream", &port.to_string()], port, LOAD_CORE)?;
+    let proxies = start(&kinds, folder.path(), &certificates, port, &sealway)?;
+
+    let mut table: Vec<(Row, Vec<Cell>)> = rows
+        .into_iter()
+        .map(|row| (row, proxies.iter().filter(|p| row.is_for(p.kind)).map(Cell::of).collect()))
+        .collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    for round in 0..=options.rounds {
+        eprintln!("round {round} of {}", options.rounds);
+        // The first one warms up.
+        let time = Duration::from_secs_f64(if round == 0 { options.seconds.min(0.3) } else { options.seconds });
+        for (row, cells) in &mut table {
+            for cell in cells {
+                let proxy = proxies.iter().find(|proxy| proxy.kind == cell.server).context("no such proxy")?;
+                let what = || format!("{}, {}", proxy.kind.name(), row.name());
+                let sample = LocalSet::new().block_on(&runtime, measure(proxy, *row, &identity, time));
+                let sample = sample.with_context(what)?;
+                if round > 0 {
+                    cell.add(&sample);
+                }
+            }
+        }
+    }
+    report::print(&mut table, &proxies, options.seconds, options.rounds);
+    Ok(())
+}
+
+fn start(
+    kinds: &[Kind],
+    folder: &Path,
+    certificates: &Certificates,
+    upstream: u16,
+    sealway: &Path,
+) -> anyhow::Result<Vec<Proxy>> {
+    let mut proxies = Vec::new();
+    for kind in kinds {
+        let setting = Setting::new(*kind, folder, certificates, upstream, SERVER_CORE, sealway)?;
+        proxies.push(Proxy::start(*kind, &setting)?);
+    }
+    Ok(proxies)
+}
+
+/// One round of one proxy in one row.
+struct Sample {
+    cpu_ns: f64,
+    elapsed: Duration,
+    tally: Tally,
+    full: u64,
+    resumed: u64,
+}
+
+async fn measure(proxy: &Proxy, row: Row, identity: &Identity, time: Duration) -> anyhow::Result<Sample> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, row.port(proxy.ports)));
+    let load = Load {
+        target: Target { address, tls: None, source: None },
+        tls: row.has_tls().then_some((identity, row.group)),
+        with_certificate: row.shows_certificate(),
+        protocol: row.protocol,
+        reuse: row.reuse,
+        connections: row.connections(),
+        streams: row.streams(),
+    };
+    let ready = load.prepare().await?;
+    let opened = (ready.prepared.full, ready.prepared.resumed);
+    tokio::time::sleep(SETTLE).await;
+    let before = procfs::cpu_ns(proxy.pid())?;
+    let (tally, elapsed) = ready.run(time).await;
+    tokio::time::sleep(SETTLE).await;
+    let cpu_ns = (procfs::cpu_ns(proxy.pid())? - before) as f64;
+    if tally.failures() > 0 || tally.requests == 0 {
+        bail!("{} requests were answered, and: {}", tally.requests, tally.faults_in_words());
+    }
+    check_handshakes(row, &load, opened, &tally)?;
+    // Of connections that are kept, those of the preparation are what there was.
+    let kept = row.reuse == Reuse::Keep;
+    let (full, resumed) = if kept { opened } else { (tally.full, tally.resumed) };
+    Ok(Sample { cpu_ns, elapsed, tally, full, resumed })
+}
+
+/// A row stands for one kind of handshake: any other means that its figure is of something else.
+fn check_handshakes(row: Row, load: &Load<'_>, opened: (u64, u64), tally: &Tally) -> anyhow::Result<()> {
+    let seen = (tally.connections, tally.full, tally.resumed);
+    let tls = u64::from(row.has_tls());
+    let wanted = match row.reuse {
+        Reuse::Keep => (0, 0, 0),
+        Reuse::New => (tally.requests, tally.requests * tls, 0),
+        Reuse::Resumed => (tally.requests, 0, tally.requests * tls),
+    };
+    ensure!(
+        seen == wanted,
+        "(connections, full handshakes, resumed) are {seen:?} and not {wanted:?} in {} requests",
+        tally.requests
+    );
+    let prepared = match row.reuse {
+        Reuse::New => 0,
+        Reuse::Keep | Reuse::Resumed => load.connections as u64 * tls,
+    };
+    ensure!(opened == (prepared, 0), "the preparation made {opened:?} handshakes and not ({prepared}, 0)");
+    Ok(())
+}
+
+impl Cell {
+    fn of(proxy: &Proxy) -> Self {
+        let (cpu_ns, rate, p50_ms, p99_ms, busy) = Default::default();
+        Cell { server: proxy.kind, cpu_ns, rate, p50_ms, p99_ms, busy, full: 0, resumed: 0 }
+    }
+
+    fn add(&mut self, sample: &Sample) {
+        let seconds = sample.elapsed.as_secs_f64();
+        self.cpu_ns.push(sample.cpu_ns / sample.tally.requests as f64);
+        self.rate.push(sample.tally.requests as f64 / seconds);
+        self.p50_ms.push(sample.tally.quantile_ms(0.5));
+        self.p99_ms.push(sample.tally.quantile_ms(0.99));
+        self.busy.push(sample.cpu_ns / 1e7 / seconds);
+        self.full += sample.full;
+        self.resumed += sample.resumed;
+    }
+}

@@ -1,0 +1,142 @@
+//! The proxies that are compared, each started as its operators would for speed: one worker, no access log, kept
+//! connections to the service behind, and the same work on every request: forward it, say for whom.
+
+mod envoy;
+mod haproxy;
+mod nginx;
+mod sealway;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use sealway_testkit::certificates::Certificates;
+use sealway_testkit::daemon::{Daemon, free_port};
+
+/// Which proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    Sealway,
+    Nginx,
+    Haproxy,
+    Envoy,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 4] = [Kind::Sealway, Kind::Nginx, Kind::Haproxy, Kind::Envoy];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Sealway => "sealway",
+            Kind::Nginx => "nginx",
+            Kind::Haproxy => "haproxy",
+            Kind::Envoy => "envoy",
+        }
+    }
+}
+
+/// What a proxy is told.
+pub(crate) struct Setting<'a> {
+    /// Its folder, for configuration and output.
+    pub(crate) folder: PathBuf,
+    pub(crate) certificates: &'a Certificates,
+    /// The service behind it, on 127.0.0.1.
+    pub(crate) upstream: u16,
+    /// The core that it gets, alone.
+    pub(crate) core: usize,
+    /// The binary of ours.
+    pub(crate) sealway: &'a Path,
+    ports: Ports,
+}
+
+/// Where it listens on 127.0.0.1. Plain HTTP/2 has a port of its own: not all tell it from HTTP/1.1 on one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports {
+    pub(crate) http: u16,
+    pub(crate) h2c: u16,
+    pub(crate) https: u16,
+    pub(crate) mtls: u16,
+}
+
+/// A running proxy.
+pub(crate) struct Proxy {
+    pub(crate) kind: Kind,
+    pub(crate) version: String,
+    pub(crate) ports: Ports,
+    daemon: Daemon,
+}
+
+impl<'a> Setting<'a> {
+    /// With ports of its own and a fresh folder under `root`.
+    pub(crate) fn new(
+        kind: Kind,
+        root: &Path,
+        certificates: &'a Certificates,
+        upstream: u16,
+        core: usize,
+        sealway: &'a Path,
+    ) -> anyhow::Result<Self> {
+        let folder = root.join(kind.name());
+        std::fs::create_dir(&folder)?;
+        let ports = Ports { http: free_port()?, h2c: free_port()?, https: free_port()?, mtls: free_port()? };
+        Ok(Setting { folder, certificates, upstream, core, sealway, ports })
+    }
+
+    /// Writes a file into its folder.
+    fn file(&self, name: &str, text: &str) -> anyhow::Result<PathBuf> {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    /// The program on its core.
+    fn pinned(&self, program: &Path) -> Command {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &self.core.to_string()]).arg(program);
+        command
+    }
+}
+
+impl Proxy {
+    /// Starts it and waits until it listens everywhere.
+    pub(crate) fn start(kind: Kind, setting: &Setting<'_>) -> anyhow::Result<Self> {
+        let (command, version) = match kind {
+            Kind::Sealway => sealway::command(setting),
+            Kind::Nginx => nginx::command(setting),
+            Kind::Haproxy => haproxy::command(setting),
+            Kind::Envoy => envoy::command(setting),
+        }
+        .with_context(|| format!("cannot prepare {}", kind.name()))?;
+        let mut daemon = Daemon::start(command, &setting.folder.join("output"))?;
+        let Ports { http, h2c, https, mtls } = setting.ports;
+        for port in [http, h2c, https, mtls] {
+            daemon
+                .wait_for(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+                .with_context(|| format!("{} does not start", kind.name()))?;
+        }
+        Ok(Proxy { kind, version, ports: setting.ports, daemon })
+    }
+
+    /// Its process, which is its worker too.
+    pub(crate) fn pid(&self) -> u32 {
+        self.daemon.id()
+    }
+}
+
+/// A program of setup-bench.sh.
+fn program(name: &str) -> anyhow::Result<PathBuf> {
+    sealway_testkit::daemon::program(name)
+        .ok()
+        .with_context(|| format!("{name} is missing and this comparison needs it: run scripts/setup-bench.sh"))
+}
+
+/// What the program says of itself, on either output: the first line that has the word, from the word on.
+fn version(program: &Path, argument: &str, word: &str) -> anyhow::Result<String> {
+    let said = Command::new(program).arg(argument).output()?;
+    let text = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    match text.lines().find_map(|line| line.split_once(word)) {
+        Some((_, after)) => Ok(after.split_whitespace().next().unwrap_or_default().to_owned()),
+        None => bail!("{} {argument} names no version:\n{text}", program.display()),
+    }
+}
