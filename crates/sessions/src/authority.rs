@@ -140,6 +140,11 @@ impl PendingCall<'_> {
     pub fn body_max(&self, route_max: usize) -> usize {
         if self.session.id().is_anonymous() { route_max.min(ANON_BODY_MAX) } else { route_max }
     }
+
+    /// The client id that the session was agreed under; wire 1 has none.
+    pub fn client_id(&self) -> Option<&str> {
+        self.session.record().client_id.as_deref()
+    }
 }
 
 impl Authority {

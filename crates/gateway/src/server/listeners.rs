@@ -10,7 +10,6 @@ use sealway_runtime::listener::Socket;
 use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::tls;
 use serde::Serialize;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::Refused;
@@ -25,7 +24,7 @@ pub(super) struct Planned {
     pub(super) limits: HttpLimits,
     tls: Option<Arc<tls::Server>>,
     sockets: Vec<Held>,
-    to_accept: Vec<TcpListener>,
+    to_accept: Vec<Socket>,
 }
 
 /// How a listener stands.
@@ -173,7 +172,7 @@ impl Planned {
             connections: connections.clone(),
         });
         for socket in self.to_accept {
-            let serving = http::serve(Socket::Tcp(socket), listening.clone(), service.clone(), shutdown.clone());
+            let serving = http::serve(socket, listening.clone(), service.clone(), shutdown.clone());
             let until = accepting.clone();
             shutdown.spawn(async move {
                 // Dropped, it accepts no more; its connections are tasks of their own.
@@ -200,7 +199,7 @@ impl Running {
 
     pub(super) fn status(&self) -> ListenerStatus {
         let addresses = if self.is_serving() {
-            self.addresses().map(|address| address.to_string()).collect()
+            self.sockets.iter().map(Held::place).collect()
         } else {
             match &self.config.place {
                 Place::Tcp(addresses) => addresses.iter().map(ToString::to_string).collect(),
