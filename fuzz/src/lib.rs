@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod certificate;
 pub mod config;
+pub mod http1;
 pub mod init;
 mod input;
 pub mod kek;
@@ -23,6 +24,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("answer-open", answer::answer_open),
     ("certificate", certificate::certificate),
     ("config", config::config),
+    ("http1", http1::http1),
     ("init-json", init::init_json),
     ("kek-file", kek::kek_file),
     ("routes", route::routes),

@@ -105,6 +105,9 @@ pub struct ResponseHead {
 /// [`Fault`]; nothing after it can be trusted, so the connection ends.
 pub fn parse_request(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option<RequestHead>, Fault> {
     skip_blank_line(buffer)?;
+    if buffer.as_ref() == b"\r\n" {
+        return Ok(None);
+    }
     let Some(mut head) = take_head(buffer, limits)? else { return check_beginning(buffer) };
     let line = take_line(&mut head)?;
     let (method, uri, version) = parse_request_line(&line)?;
@@ -215,7 +218,9 @@ pub(super) fn encode_field(out: &mut BytesMut, name: &HeaderName, value: &[u8]) 
 /// One blank line before a request line is passed over (RFC 9112 section 2.2).
 fn skip_blank_line(buffer: &mut BytesMut) -> Result<(), Fault> {
     match buffer.as_ref() {
-        [b'\r', b'\n', ..] => {
+        // Alone it stays, or the next one would be a first one again.
+        [b'\r', b'\n', b'\r' | b'\n', ..] => return Err(Fault::Malformed("a second blank line")),
+        [b'\r', b'\n', _, ..] => {
             let _ = buffer.split_to(2);
         }
         [b'\r', other, ..] if *other != b'\n' => return Err(Fault::Malformed("a bare CR")),

@@ -126,7 +126,8 @@ async fn next<IO: Transport>(
                 Ok(None) => {}
                 Err(fault) => return Poll::Ready(Ok(Next::Refused(refused(fault)))),
             }
-            let is_idle = wire.input.is_empty();
+            // Some send a blank line after a body.
+            let is_idle = wire.input.is_empty() || wire.input.as_ref() == b"\r\n";
             if is_idle {
                 wire.rest();
             }
