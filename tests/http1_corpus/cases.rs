@@ -307,7 +307,7 @@ pub(crate) const FIELDS: &[Case] = &[
     ("smuggling: Connection names the length", "9110 7.6.1", b"POST /x HTTP/1.1\r\nHost: h\r\nConnection: Content-Length\r\nContent-Length: 3\r\n\r\nabc", Passed("POST /x HTTP/1.1", &[], "abc")),
     ("smuggling: Connection names what the gateway sets", "9110 7.6.1", b"GET /x HTTP/1.1\r\nHost: h\r\nConnection: X-Forwarded-For, Host\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n", Passed("GET /x HTTP/1.1", &[("x-forwarded-for", "127.0.0.1")], "")),
     ("another expectation", "9110 10.1.1", b"POST /x HTTP/1.1\r\nHost: h\r\nExpect: a miracle\r\nContent-Length: 3\r\n\r\nabc", Refused(417)),
-    ("an expectation of HTTP/1.0", "9110 10.1.1", b"POST /x HTTP/1.0\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc", Passed("POST /x HTTP/1.1", &[], "abc")),
+    ("an expectation of HTTP/1.0", "9110 10.1.1", b"POST /x HTTP/1.0\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc", Passed("POST /x HTTP/1.1", &[("expect", "!")], "abc")),
     ("fields of one name keep their order", "9110 5.3", b"GET /x HTTP/1.1\r\nHost: h\r\nCookie: a=1\r\nX-A: 1\r\nX-B: 2\r\nX-A: 3\r\nCookie: b=2\r\n\r\n", Passed("GET /x HTTP/1.1", &[("x-a", "1|3"), ("cookie", "a=1|b=2")], "")),
     ("TRACE", "9110 9.3.8", b"TRACE /x HTTP/1.1\r\nHost: h\r\n\r\n", Answered(405)),
 ];

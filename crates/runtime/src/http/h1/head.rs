@@ -126,7 +126,11 @@ pub fn parse_request(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option
         fields.headers.insert(header::HOST, host);
     }
     let keep_alive = fields.keep_alive(version);
-    let expects_continue = expects_continue(&fields.headers, version)?;
+    if version == Version::HTTP_10 {
+        // It has no meaning there (RFC 9110 section 10.1.1), and would get one where the request goes on as HTTP/1.1.
+        fields.headers.remove(header::EXPECT);
+    }
+    let expects_continue = expects_continue(&fields.headers)?;
     Ok(Some(RequestHead { method, uri, version, headers: fields.headers, framing, keep_alive, expects_continue }))
 }
 
@@ -255,12 +259,10 @@ fn parse_request_line(line: &Bytes) -> Result<(Method, Uri, Version), Fault> {
     Ok((method, uri, version))
 }
 
-/// Whether the client waits for a 100. Other expectations are refused (RFC 9110 section 10.1.1), those of HTTP/1.0 not
-/// looked at.
-fn expects_continue(headers: &HeaderMap, version: Version) -> Result<bool, Fault> {
+/// Whether the client waits for a 100. Other expectations are refused (RFC 9110 section 10.1.1).
+fn expects_continue(headers: &HeaderMap) -> Result<bool, Fault> {
     let mut expected = headers.get_all(header::EXPECT).iter().filter(|value| !value.is_empty());
     match (expected.next(), expected.next()) {
-        _ if version == Version::HTTP_10 => Ok(false),
         (None, _) => Ok(false),
         (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(true),
         _ => Err(Fault::Expectation),
@@ -358,7 +360,8 @@ fn parse_fields(mut head: Bytes, fields_max: usize) -> Result<Fields, Fault> {
         let (name, value) = parse_field(&line)?;
         match name {
             header::CONTENT_LENGTH => {
-                if fields.content_length.replace(parse_length(value.as_bytes())?).is_some() {
+                let earlier = fields.content_length.replace(parse_length(value.as_bytes())?);
+                if earlier.is_some() {
                     return Err(Fault::Malformed("Content-Length stands twice"));
                 }
             }

@@ -181,10 +181,11 @@ impl<IO: Transport> Wire<IO> {
         loop {
             match ready!(self.poll_frame(cx)) {
                 None => return Poll::Ready(Ok(0)),
-                Some(Ok(frame)) => match frame.data_ref() {
-                    Some(data) => return Poll::Ready(Ok(data.len())),
-                    None => {}
-                },
+                Some(Ok(frame)) => {
+                    if let Some(data) = frame.data_ref() {
+                        return Poll::Ready(Ok(data.len()));
+                    }
+                }
                 Some(Err(err)) => return Poll::Ready(Err(err)),
             }
         }
