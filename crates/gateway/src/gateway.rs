@@ -120,7 +120,12 @@ impl Gateway {
             Found::None | Found::Disguised if preflight => (self.cors.preflight(origin.is_some()), &self.unrouted),
             Found::None => {
                 discard(body).await;
-                (plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"), &self.unrouted)
+                // That of a CONNECT is no path: no route could have been meant.
+                let answer = match parts.method {
+                    Method::CONNECT => plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
+                    _ => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
+                };
+                (answer, &self.unrouted)
             }
             Found::Disguised => {
                 tracing::warn!("refused: the path is another spelling of a sealed one");

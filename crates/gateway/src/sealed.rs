@@ -7,7 +7,6 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
 use sealway_proto::session::{Reply, SealBuffer};
-use sealway_proto::wire::header::X_CLIENT_ID;
 use sealway_runtime::http::{Body, Origin, RequestBody, discard, full, read_body};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::Authority;
@@ -32,10 +31,6 @@ pub(crate) async fn call(
     timing: &mut ServerTiming,
 ) -> Response<Body> {
     let policy = &forward.policy;
-    if let Some(refused) = is_another_client(forward, &parts) {
-        discard(body).await;
-        return refused;
-    }
     if parts.method != Method::POST {
         discard(body).await;
         let mut response = plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
@@ -72,16 +67,11 @@ pub(crate) async fn call(
     }
 }
 
-/// The refusal of a client whose certificate names another client id than its request does.
-fn is_another_client(forward: &Forward, parts: &Parts) -> Option<Response<Body>> {
-    let field = forward.policy.client_id?;
-    let certificate = parts.extensions.get::<Origin>()?.certificate.as_ref()?;
-    let client_id = parts.headers.get(X_CLIENT_ID).and_then(|id| id.to_str().ok());
-    if client_id.is_some_and(|id| field.texts(certificate).contains(&id)) {
-        return None;
-    }
-    tracing::warn!(subject = certificate.subject, "refused: the client id is not the certificate's");
-    Some(plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"))
+/// Whether the connection's certificate names another client than the session does. Wire 1 has no client id to name.
+fn is_another_client(forward: &Forward, parts: &Parts, client_id: Option<&str>) -> bool {
+    let certificate = parts.extensions.get::<Origin>().and_then(|origin| origin.certificate.as_ref());
+    let (Some(field), Some(certificate)) = (forward.policy.client_id, certificate) else { return false };
+    !client_id.is_some_and(|id| field.texts(certificate).contains(&id))
 }
 
 async fn open(
@@ -100,6 +90,10 @@ async fn open(
             return Err(refusal);
         }
     };
+    if is_another_client(forward, parts, pending.client_id()) {
+        discard(body).await;
+        return Err(Refusal::AnotherClient);
+    }
     let body = read_body(body, pending.body_max(forward.policy.sealed_body_max), authority.body_deadline()).await?;
     authority.open(pending, body, timing).await
 }

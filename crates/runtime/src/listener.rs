@@ -1,17 +1,20 @@
-//! Binding addresses, with errors that name the address and the setting at fault, and accepting without dying.
+//! Binding addresses and Unix sockets, with errors that name the address and the setting at fault, and accepting without
+//! dying.
+
+mod accept;
+mod unix;
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
 
 use socket2::{Domain, Protocol, Type};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 
-use crate::http::{Peer, Stream};
+pub use accept::Socket;
+pub(crate) use accept::{Accepted, Acceptor};
+pub use unix::{BoundUnix, bind_unix};
 
 const BACKLOG: i32 = 4096;
-/// How long to wait when the process is out of descriptors or buffers.
-const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 /// An address could not be bound.
 #[derive(Debug, thiserror::Error)]
@@ -42,13 +45,22 @@ pub fn parse_address(text: &str) -> Result<Vec<SocketAddr>, String> {
 /// # Errors
 /// [`BindError`], naming `setting` (a flag or a path in the configuration).
 pub fn bind(addresses: &[SocketAddr], setting: &str) -> Result<Vec<TcpListener>, BindError> {
+    bind_shared(addresses, setting, false)
+}
+
+/// As [`bind`]; with `reuse_port`, other processes of the same user may bind the same port and share its connections, so
+/// that a new one can take over from an old one.
+///
+/// # Errors
+/// As [`bind`].
+pub fn bind_shared(addresses: &[SocketAddr], setting: &str, reuse_port: bool) -> Result<Vec<TcpListener>, BindError> {
     let mut bound: Vec<TcpListener> = Vec::with_capacity(addresses.len());
     for (index, address) in addresses.iter().enumerate() {
         let mut address = *address;
         if let (0, Some(first)) = (address.port(), bound.first()) {
             address.set_port(first.local_addr().map(|addr| addr.port()).unwrap_or_default());
         }
-        match bind_one(address) {
+        match bind_one(address, reuse_port) {
             Ok(listener) => bound.push(listener),
             Err(err)
                 if index > 0 && matches!(err.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported) =>
@@ -61,7 +73,7 @@ pub fn bind(addresses: &[SocketAddr], setting: &str) -> Result<Vec<TcpListener>,
     Ok(bound)
 }
 
-fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind_one(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     let socket =
         socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(|err| {
             // EAFNOSUPPORT: the kernel has no IPv6.
@@ -71,6 +83,7 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_address(true)?;
+    socket.set_reuse_port(reuse_port)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -86,45 +99,6 @@ fn explain(err: &io::Error, address: SocketAddr, setting: &str) -> BindError {
         _ => err.to_string(),
     };
     BindError { setting: setting.into(), address: address.to_string(), reason }
-}
-
-/// What is listened on.
-#[derive(Debug)]
-pub enum Socket {
-    /// An address and a port.
-    Tcp(TcpListener),
-    /// A path in the file system.
-    Unix(UnixListener),
-}
-
-impl Socket {
-    /// Accepts the next connection. An error of one connection, or of a process out of descriptors, ends nothing: it is
-    /// logged, and accepting goes on.
-    pub async fn accept(&self) -> (Stream, Peer) {
-        loop {
-            match self.try_accept().await {
-                Ok(accepted) => return accepted,
-                Err(err) if matches!(err.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {
-                }
-                Err(err) => {
-                    tracing::warn!(%err, "cannot accept; trying again");
-                    tokio::time::sleep(EXHAUSTED_PAUSE).await;
-                }
-            }
-        }
-    }
-
-    async fn try_accept(&self) -> io::Result<(Stream, Peer)> {
-        match self {
-            Socket::Tcp(listener) => {
-                let (stream, peer) = listener.accept().await?;
-                // A failure here shows on the first read.
-                let _ = stream.set_nodelay(true);
-                Ok((Stream::Tcp(stream), Peer::Ip(peer)))
-            }
-            Socket::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -143,7 +143,7 @@ mod tests {
             let waits = part.clone();
             part.spawn(async move { waits.aborted().await });
         }
-        assert_eq!(one.drain(Duration::from_millis(5)).await, 1, "a grandchild's task is its own");
+        assert_eq!(one.drain(Duration::from_millis(5)).await, 2, "its own task and a grandchild's");
         assert!(!other.has_begun() && !whole.has_begun());
         assert_eq!(whole.drain(Duration::from_millis(5)).await, 1, "the other's task is left");
         assert!(other.has_begun());

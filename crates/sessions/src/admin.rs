@@ -32,7 +32,7 @@ impl Admin {
     /// Answers a request.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
     where
-        B: HttpBody + Unpin,
+        B: HttpBody + Unpin + 'static,
     {
         let (parts, body) = request.into_parts();
         discard(body).await;

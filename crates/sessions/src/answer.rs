@@ -1,11 +1,20 @@
 //! The one place that says what a refusal looks like over HTTP: coarse to the peer, precise to the log and metrics.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use sealway_proto::Error;
 use sealway_runtime::http::{Body, BodyRefusal, full};
 
 use crate::store::{ReserveError, StoreError};
+
+static REPLAYS: AtomicU64 = AtomicU64::new(0);
+
+/// How many replays this process has refused.
+pub fn replays_refused() -> u64 {
+    REPLAYS.load(Ordering::Relaxed)
+}
 
 /// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +34,9 @@ pub enum Refusal {
     /// An anonymous session outside its allow-list.
     #[error("anonymous sessions may not use this path")]
     Forbidden,
+    /// A session of another client than the connection's certificate names.
+    #[error("the client's certificate names another client id")]
+    AnotherClient,
     /// Too many inits; try again after so many seconds.
     #[error("too many requests")]
     RateLimited(u64),
@@ -58,6 +70,7 @@ impl Refusal {
             Refusal::Body(BodyRefusal::TooSlow) => "body_too_slow",
             Refusal::Body(BodyRefusal::Broken) => "body_broken",
             Refusal::Forbidden => "anonymous_path",
+            Refusal::AnotherClient => "another_client",
             Refusal::RateLimited(_) => "rate_limited",
             Refusal::Token(_) => "token",
             Refusal::ContentType => "content_type",
@@ -67,6 +80,9 @@ impl Refusal {
     /// Counts the refusal and logs its class. `what` is `init`, `call` or `seal`.
     pub fn report(&self, what: &'static str) {
         metrics::counter!("sealway_refusals_total", "on" => what, "class" => self.class()).increment(1);
+        if matches!(self, Refusal::Wire(Error::Replayed)) {
+            REPLAYS.fetch_add(1, Ordering::Relaxed);
+        }
         tracing::info!(on = what, class = self.class(), "refused: {self}");
     }
 
@@ -80,7 +96,7 @@ impl Refusal {
                 plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE")
             }
             Refusal::Wire(Error::Provider) | Refusal::Store(_) => retry_soon(unavailable()),
-            Refusal::Forbidden => plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"),
+            Refusal::Forbidden | Refusal::AnotherClient => plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"),
             Refusal::RateLimited(sec) => retry_after(plain_error(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED"), *sec),
             Refusal::Wire(_) | Refusal::NoncesFull | Refusal::Body(_) | Refusal::Token(_) | Refusal::ContentType => {
                 plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR")
@@ -125,7 +141,7 @@ impl Refusal {
                 v1_error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json")
             }
             Refusal::Token(_) => v1_error(StatusCode::UNAUTHORIZED, "Invalid or expired token"),
-            Refusal::Forbidden => v1_error(StatusCode::FORBIDDEN, "Not authorized"),
+            Refusal::Forbidden | Refusal::AnotherClient => v1_error(StatusCode::FORBIDDEN, "Not authorized"),
             Refusal::RateLimited(sec) => {
                 retry_after(v1_error(StatusCode::TOO_MANY_REQUESTS, "Too many requests"), *sec)
             }

@@ -140,6 +140,11 @@ impl PendingCall<'_> {
     pub fn body_max(&self, route_max: usize) -> usize {
         if self.session.id().is_anonymous() { route_max.min(ANON_BODY_MAX) } else { route_max }
     }
+
+    /// The client id that the session was agreed under; wire 1 has none.
+    pub fn client_id(&self) -> Option<&str> {
+        self.session.record().client_id.as_deref()
+    }
 }
 
 impl Authority {
@@ -180,7 +185,8 @@ impl Authority {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
+    /// Whether it was announced.
+    pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 

@@ -25,7 +25,7 @@ const KEY_PREFIX: &str = "/v1/session/";
 /// Answers a request to one of the authority's paths; any other is 404.
 pub async fn handle<B>(authority: &Authority, request: Request<B>, timing: &mut ServerTiming) -> Response<Body>
 where
-    B: HttpBody + Unpin,
+    B: HttpBody + Unpin + 'static,
 {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
@@ -81,7 +81,7 @@ async fn init<B>(
     timing: &mut ServerTiming,
 ) -> Response<Body>
 where
-    B: HttpBody + Unpin,
+    B: HttpBody + Unpin + 'static,
 {
     let len_max = match family {
         Family::Session => INIT_BODY_MAX,
@@ -128,7 +128,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Whether the `Authorization` header is `Bearer` and this secret; compared in constant time.
-pub(crate) fn bearer_is(headers: &HeaderMap, secret: &str) -> bool {
+pub fn bearer_is(headers: &HeaderMap, secret: &str) -> bool {
     let headers = HttpHeaders(headers);
     match headers.field("authorization") {
         Field::Value(value) => match value.split_once(' ') {

@@ -47,7 +47,7 @@ impl std::fmt::Debug for PeerSecret {
 // SPEC session.md#authority-endpoints
 pub(crate) async fn handle<B>(authority: &Authority, parts: &Parts, body: B) -> Response<Body>
 where
-    B: HttpBody + Unpin,
+    B: HttpBody + Unpin + 'static,
 {
     let Some(secret) = &authority.policy.peer_secret else {
         discard(body).await;
@@ -68,7 +68,7 @@ where
 
 async fn dispatch<B>(authority: &Authority, parts: &Parts, body: B) -> Response<Body>
 where
-    B: HttpBody + Unpin,
+    B: HttpBody + Unpin + 'static,
 {
     let (method, path) = (&parts.method, parts.uri.path());
     let body = match read_body(body, MESSAGE_LEN_MAX, authority.policy.body_deadline).await {

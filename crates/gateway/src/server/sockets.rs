@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sealway_runtime::listener;
+use sealway_runtime::listener::{self, BoundUnix, Socket};
 use tokio::net::TcpListener;
 
 use crate::config::{Listener, Place};
@@ -36,13 +36,30 @@ impl Wanted {
 pub(super) struct Held {
     wanted: Wanted,
     reuse_port: bool,
-    socket: Arc<std::net::TcpListener>,
+    socket: Arc<Bound>,
+}
+
+#[derive(Debug)]
+enum Bound {
+    Tcp(std::net::TcpListener),
+    Unix(BoundUnix),
 }
 
 impl Held {
-    /// Where it is bound.
+    /// Where it is bound; none for a Unix socket.
     pub(super) fn address(&self) -> Option<SocketAddr> {
-        self.socket.local_addr().ok()
+        match &*self.socket {
+            Bound::Tcp(socket) => socket.local_addr().ok(),
+            Bound::Unix(_) => None,
+        }
+    }
+
+    /// Where it is bound, as a configuration would say it.
+    pub(super) fn place(&self) -> String {
+        match &*self.socket {
+            Bound::Tcp(socket) => socket.local_addr().map(|address| address.to_string()).unwrap_or_default(),
+            Bound::Unix(socket) => format!("unix:{}", socket.path().display()),
+        }
     }
 
     /// Whether it is the same socket.
@@ -54,28 +71,36 @@ impl Held {
     ///
     /// # Errors
     /// When the process is out of descriptors.
-    pub(super) fn to_accept(&self) -> std::io::Result<TcpListener> {
-        TcpListener::from_std(self.socket.try_clone()?)
+    pub(super) fn to_accept(&self) -> std::io::Result<Socket> {
+        match &*self.socket {
+            Bound::Tcp(socket) => TcpListener::from_std(socket.try_clone()?).map(Socket::Tcp),
+            Bound::Unix(socket) => socket.to_accept().map(Socket::Unix),
+        }
     }
 
     /// Binds what is wanted of `listener`'s place.
     fn bind(listener: &Listener, wanted: &[Wanted]) -> Result<Vec<Self>, String> {
         let setting = &listener.setting;
-        let addresses: Vec<SocketAddr> = wanted
-            .iter()
-            .map(|wanted| match wanted {
-                Wanted::Tcp(address) => Ok(*address),
-                Wanted::Unix(_) => Err(format!("{setting}: Unix sockets come later")),
-            })
-            .collect::<Result<_, _>>()?;
-        let bound = listener::bind(&addresses, setting).map_err(|err| err.to_string())?;
+        let mut addresses = Vec::new();
+        let mut unix = Vec::new();
+        for wanted in wanted {
+            match wanted {
+                Wanted::Tcp(address) => addresses.push(*address),
+                Wanted::Unix(path) => {
+                    let socket = listener::bind_unix(path, setting).map_err(|err| err.to_string())?;
+                    let (wanted, socket) = (wanted.clone(), Arc::new(Bound::Unix(socket)));
+                    unix.push(Held { wanted, reuse_port: listener.reuse_port, socket });
+                }
+            }
+        }
+        let bound = listener::bind_shared(&addresses, setting, listener.reuse_port).map_err(|err| err.to_string())?;
         let hold = |socket: TcpListener| {
             let at = socket.local_addr()?;
             let fits = |wanted: &&SocketAddr| wanted.ip() == at.ip() && [0, at.port()].contains(&wanted.port());
             let wanted = Wanted::Tcp(addresses.iter().find(fits).copied().unwrap_or(at));
-            Ok(Held { wanted, reuse_port: listener.reuse_port, socket: Arc::new(socket.into_std()?) })
+            Ok(Held { wanted, reuse_port: listener.reuse_port, socket: Arc::new(Bound::Tcp(socket.into_std()?)) })
         };
-        let held: std::io::Result<_> = bound.into_iter().map(hold).collect();
+        let held: std::io::Result<_> = bound.into_iter().map(hold).chain(unix.into_iter().map(Ok)).collect();
         held.map_err(|err| format!("{setting}: {err}"))
     }
 }

@@ -1,20 +1,42 @@
-//! HTTP/2 on a listener: hyper's, with our bounds.
+//! HTTP/2 on a listener: hyper's, with our bounds, and an end for connections that are idle or do not read.
 //!
-//! Interim answers cannot be sent: hyper has no way to, so no [`Interim`](super::Interim) goes with these requests.
+//! Interim answers cannot be sent: hyper has no way to, so no [`Interim`](super::Interim) goes with these requests. Nor can
+//! a connection be taken: extended CONNECT (RFC 8441) stays off.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::Incoming;
+use http::header::{CONTENT_LENGTH, HOST};
+use http::{Method, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::server::conn::http2::Builder;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::time::{Instant, MissedTickBehavior};
 
-use super::h1::Setup;
+use super::h1::{Setup, is_host};
 use super::stream::{Prefixed, Transport};
-use super::{Body, BodyError, RequestBody};
+use super::{Body, BodyError, HttpLimits, RequestBody, UNREAD_TIME, full};
+
+/// What may lie unread of all request bodies of a connection, and of one.
+const WINDOW: u32 = 1024 * 1024;
+/// What is gathered of one answer before the client takes it.
+const SEND_BUFFER_MAX: usize = 64 * 1024;
+/// Streams that a client reset before they were looked at, and that we reset for its faults: over that it is a flood, and
+/// the connection ends.
+const RESETS_PENDING_MAX: usize = 20;
+const RESETS_FOR_FAULTS_MAX: usize = 256;
+/// The shortest pause between two looks at a connection.
+const LOOK_MIN: Duration = Duration::from_millis(50);
 
 /// Serves until the connection ends. `prefix` was read from it already.
 ///
@@ -26,28 +48,190 @@ where
     S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
-    let limits = &setup.limits;
-    let (origin, entry) = (setup.origin.clone(), setup.entry.clone());
+    let streams = Arc::new(Streams::default());
+    let (origin, entry, limits) = (setup.origin.clone(), setup.entry.clone(), setup.limits);
+    let opened = streams.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         entry.count_request();
-        let mut request = request.map(RequestBody::from);
-        request.extensions_mut().insert(origin.clone());
-        service.call(request)
+        let stream = opened.open();
+        let is_head = *request.method() == Method::HEAD;
+        let answer = check(&request, &limits).map(|()| {
+            let mut request = request.map(RequestBody::from);
+            request.extensions_mut().insert(origin.clone());
+            service.call(request)
+        });
+        async move {
+            let response = match answer {
+                Ok(answer) => answer.await?,
+                Err(status) => refusal(status),
+            };
+            let response = if is_head { without_body(response) } else { response };
+            Ok::<_, Infallible>(response.map(|body| stream.watch(body)))
+        }
     });
+    let connection = builder(&limits).serve_connection(TokioIo::new(Prefixed::new(prefix, io)), service);
+    let mut connection = pin!(connection);
+    let period = (limits.idle_timeout.min(UNREAD_TIME) / 4).max(LOOK_MIN);
+    let mut looks = tokio::time::interval(period);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut idle_since = None;
+    let mut told_at = None;
+    loop {
+        let tell = tokio::select! {
+            served = connection.as_mut() => return Ok(served?),
+            () = setup.entry.stop.cancelled(), if told_at.is_none() => true,
+            _ = looks.tick() => {
+                if streams.has_unread(period) {
+                    return Err("the client does not read its answers".into());
+                }
+                let is_idle = streams.is_idle();
+                let now = Instant::now();
+                idle_since = is_idle.then(|| idle_since.unwrap_or(now));
+                // What hyper still has to write lies unread; or the client does not even answer a ping.
+                if is_idle && told_at.is_some_and(|told| now - told > UNREAD_TIME) {
+                    return Err("the client does not let go".into());
+                }
+                told_at.is_none() && idle_since.is_some_and(|since| now - since >= limits.idle_timeout)
+            }
+        };
+        if tell {
+            connection.as_mut().graceful_shutdown();
+            told_at = Some(Instant::now());
+        }
+    }
+}
+
+fn builder(limits: &HttpLimits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
         .keep_alive_interval(Some(limits.header_timeout))
         .keep_alive_timeout(limits.header_timeout)
         .max_concurrent_streams(limits.streams_max)
-        .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX));
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(Prefixed::new(prefix, io)), service));
-    tokio::select! {
-        served = connection.as_mut() => served?,
-        () = setup.entry.stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await?;
-        }
+        .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
+        .initial_connection_window_size(WINDOW)
+        .initial_stream_window_size(WINDOW)
+        .max_send_buf_size(SEND_BUFFER_MAX)
+        .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
+        .max_local_error_reset_streams(RESETS_FOR_FAULTS_MAX);
+    builder
+}
+
+/// What HTTP/1 refuses and hyper does not look at: too many fields, and a `Host` that says another thing than
+/// `:authority` (RFC 9113 section 8.3.1). The rest of that section is refused by hyper.
+fn check(request: &Request<Incoming>, limits: &HttpLimits) -> Result<(), StatusCode> {
+    if request.headers().len() > limits.fields_max {
+        return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
     }
-    Ok(())
+    let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+    let mut hosts = request.headers().get_all(HOST).iter().map(http::HeaderValue::as_bytes);
+    let (host, other) = (hosts.next(), hosts.next());
+    let is_right = match (authority, host) {
+        (Some(authority), Some(host)) => is_host(authority) && authority.eq_ignore_ascii_case(host),
+        (Some(one), None) | (None, Some(one)) => is_host(one),
+        (None, None) => false,
+    };
+    if is_right && other.is_none() { Ok(()) } else { Err(StatusCode::BAD_REQUEST) }
+}
+
+fn refusal(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(full(Bytes::new()));
+    *response.status_mut() = status;
+    response
+}
+
+/// The answer to a HEAD: hyper would send the body.
+fn without_body(response: Response<Body>) -> Response<Body> {
+    let (mut parts, body) = response.into_parts();
+    if let Some(len) = body.size_hint().exact().filter(|len| *len > 0) {
+        parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
+    }
+    Response::from_parts(parts, full(Bytes::new()))
+}
+
+/// The streams of a connection whose requests are worked on or whose answers are sent.
+#[derive(Debug, Default)]
+struct Streams {
+    /// For each when it was last given something to send that it has not come back for, in looks; 0 when it has.
+    open: Mutex<HashMap<u64, Arc<AtomicU32>>>,
+    last_id: AtomicU64,
+    looks: AtomicU32,
+}
+
+impl Streams {
+    fn open(self: &Arc<Self>) -> OpenStream {
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed);
+        let handed_at = Arc::new(AtomicU32::new(0));
+        self.open.lock().insert(id, handed_at.clone());
+        OpenStream { streams: self.clone(), id, handed_at }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.open.lock().is_empty()
+    }
+
+    /// Whether one has lain unread for too long. To be asked every `period`.
+    fn has_unread(&self, period: Duration) -> bool {
+        let now = self.looks.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let open = self.open.lock();
+        open.values().any(|handed_at| match handed_at.load(Ordering::Relaxed) {
+            0 => false,
+            at => period * now.saturating_sub(at) > UNREAD_TIME,
+        })
+    }
+}
+
+/// One of them; it is closed when this is dropped.
+#[derive(Debug)]
+struct OpenStream {
+    streams: Arc<Streams>,
+    id: u64,
+    handed_at: Arc<AtomicU32>,
+}
+
+impl OpenStream {
+    fn watch(self, body: Body) -> Body {
+        if body.is_end_stream() {
+            return body;
+        }
+        // Until it is asked for the first time, the client lets nothing in.
+        self.note(true);
+        WatchedBody { body, stream: self }.boxed_unsync()
+    }
+
+    fn note(&self, is_handed: bool) {
+        let at = if is_handed { self.streams.looks.load(Ordering::Relaxed).max(1) } else { 0 };
+        self.handed_at.store(at, Ordering::Relaxed);
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.streams.open.lock().remove(&self.id);
+    }
+}
+
+/// An answer's body that notes whether it waits for its service or for its client.
+struct WatchedBody {
+    body: Body,
+    stream: OpenStream,
+}
+
+impl HttpBody for WatchedBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        self.stream.note(polled.is_ready());
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

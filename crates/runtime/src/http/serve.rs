@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use super::connections::Connections;
 use super::stream::Stream;
 use super::{Body, HttpLimits, IDLE_GRACE, RequestBody, UNREAD_TIME, connection};
-use crate::listener::Socket;
+use crate::listener::{Accepted, Acceptor, Socket};
 use crate::shutdown::Shutdown;
 use crate::tls;
 
@@ -45,17 +45,28 @@ where
     S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
+    let mut acceptor = Acceptor::new(socket);
     let mut backlog_until = None;
     loop {
         // Whoever has connected before stopping began is still served: what waits in the backlog would be reset.
-        let (stream, peer) = tokio::select! {
+        let accepted = tokio::select! {
             biased;
-            accepted = socket.accept() => accepted,
+            accepted = acceptor.accept() => accepted,
             () = shutdown.begun() => return,
         };
         if shutdown.has_begun() && Instant::now() > *backlog_until.get_or_insert_with(|| Instant::now() + IDLE_GRACE) {
             return;
         }
+        let (stream, peer) = match accepted {
+            Accepted::Served(stream, peer) => (stream, peer),
+            Accepted::Shed(stream) => {
+                listening.connections.count_refused();
+                if listening.tls.is_none() {
+                    stream.try_write(OVERLOADED);
+                }
+                continue;
+            }
+        };
         if let Stream::Tcp(stream) = &stream {
             // Who does not read what was sent to it is cut off by the kernel.
             let _ = SockRef::from(stream).set_tcp_user_timeout(Some(UNREAD_TIME));

@@ -26,6 +26,16 @@ pub enum Stream {
     Unix(UnixStream),
 }
 
+impl Stream {
+    /// Writes what is taken at once, if anything.
+    pub(crate) fn try_write(&self, bytes: &[u8]) {
+        let _ = match self {
+            Stream::Tcp(stream) => stream.try_write(bytes),
+            Stream::Unix(stream) => stream.try_write(bytes),
+        };
+    }
+}
+
 impl Transport for Stream {
     fn reset(&self) {
         if let Stream::Tcp(stream) = self {

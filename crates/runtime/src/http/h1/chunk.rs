@@ -1,13 +1,14 @@
 //! Bodies: so many bytes, chunks with trailers (RFC 9112 section 7.1), or all until the end.
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
-use http::header;
+use http::header::{self, HeaderMap, HeaderName};
 
 use super::head::{Fault, Framing, encode_field, parse_field};
 
 /// Longest line of a chunk's size with its extensions, which are read over.
 const SIZE_LINE_MAX: usize = 256;
+/// Longest chunk extensions of a body together: they cost their reader time and say nothing.
+const EXTENSIONS_MAX: usize = 16 * 1024;
 /// Longest trailer section.
 pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
 /// Most trailer fields.
@@ -43,6 +44,8 @@ enum State {
 #[derive(Debug)]
 pub struct Decoder {
     state: State,
+    /// Bytes of chunk extensions so far.
+    extensions: usize,
 }
 
 impl Decoder {
@@ -54,7 +57,7 @@ impl Decoder {
             Framing::Chunked => State::Size,
             Framing::Close => State::UntilClose,
         };
-        Decoder { state }
+        Decoder { state, extensions: 0 }
     }
 
     /// Whether the body is over.
@@ -102,7 +105,11 @@ impl Decoder {
                 State::Size => match take_line(buffer, SIZE_LINE_MAX)? {
                     None => return Ok(Decoded::More),
                     Some(line) => {
-                        let len = parse_size(&line)?;
+                        let (len, extension) = parse_size(&line)?;
+                        self.extensions += extension;
+                        if self.extensions > EXTENSIONS_MAX {
+                            return Err(Fault::TooLarge);
+                        }
                         self.state = if len == 0 { State::Trailers } else { State::Chunk(len) };
                     }
                 },
@@ -141,8 +148,8 @@ fn take_line(buffer: &mut BytesMut, len_max: usize) -> Result<Option<Bytes>, Fau
     }
 }
 
-/// `1*HEXDIG [ chunk-ext ]`. Extensions are read over; what is neither is refused.
-fn parse_size(line: &[u8]) -> Result<u64, Fault> {
+/// `1*HEXDIG [ chunk-ext ]`, and the length of the extension. Extensions are read over; what is neither is refused.
+fn parse_size(line: &[u8]) -> Result<(u64, usize), Fault> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let (size, extension) = line.split_at(digits);
     let is_extension = matches!(extension.trim_ascii_start().first(), None | Some(b';'));
@@ -153,11 +160,45 @@ fn parse_size(line: &[u8]) -> Result<u64, Fault> {
         return Err(Fault::Malformed("a chunk's size is no hexadecimal number"));
     }
     let size = std::str::from_utf8(size).ok().and_then(|size| u64::from_str_radix(size, 16).ok());
-    size.ok_or(Fault::Malformed("a chunk's size is no hexadecimal number"))
+    let size = size.ok_or(Fault::Malformed("a chunk's size is no hexadecimal number"))?;
+    Ok((size, extension.len()))
 }
 
-/// The trailer section with the blank line after it, if all of it is there. Fields that frame or route a message have no
-/// place in it (RFC 9110 section 6.5.1) and are left out.
+/// Fields that have no place in trailers (RFC 9110 section 6.5.1): those that frame, route, authenticate or describe a
+/// message. Who merges trailers into headers would take them for checked ones.
+static BARRED: [HeaderName; 24] = [
+    header::AUTHORIZATION,
+    header::CACHE_CONTROL,
+    header::CONNECTION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_RANGE,
+    header::CONTENT_TYPE,
+    header::COOKIE,
+    header::EXPECT,
+    header::FORWARDED,
+    header::HOST,
+    HeaderName::from_static("keep-alive"),
+    header::LOCATION,
+    header::MAX_FORWARDS,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    header::RANGE,
+    header::SET_COOKIE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::WWW_AUTHENTICATE,
+];
+
+/// The same for those that gateways set.
+fn is_barred(name: &HeaderName) -> bool {
+    BARRED.contains(name) || name.as_str().starts_with("x-forwarded-") || name.as_str().starts_with("x-client-")
+}
+
+/// The trailer section with the blank line after it, if all of it is there. What has no place in it is left out.
 fn take_trailers(buffer: &mut BytesMut) -> Result<Option<Option<HeaderMap>>, Fault> {
     let mut end = 0;
     loop {
@@ -184,10 +225,7 @@ fn take_trailers(buffer: &mut BytesMut) -> Result<Option<Option<HeaderMap>>, Fau
             return Err(Fault::TooLarge);
         }
         let (name, value) = parse_field(&line)?;
-        let is_barred =
-            [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::HOST, header::CONNECTION, header::TE]
-                .contains(&name);
-        if !is_barred {
+        if !is_barred(&name) {
             trailers.try_append(name, value).map_err(|_| Fault::TooLarge)?;
         }
     }

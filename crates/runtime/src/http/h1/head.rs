@@ -4,6 +4,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri, Version};
 
+use super::target;
+
 /// Bounds on a head.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
@@ -44,6 +46,9 @@ pub enum Fault {
     /// Not HTTP/1.
     #[error("unsupported version")]
     Version,
+    /// An `Expect` that is not `100-continue`.
+    #[error("unknown expectation")]
+    Expectation,
 }
 
 impl Fault {
@@ -55,6 +60,7 @@ impl Fault {
             Fault::TargetTooLong => StatusCode::URI_TOO_LONG,
             Fault::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
             Fault::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            Fault::Expectation => StatusCode::EXPECTATION_FAILED,
         }
     }
 }
@@ -101,27 +107,23 @@ pub fn parse_request(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option
     skip_blank_line(buffer)?;
     let Some(mut head) = take_head(buffer, limits)? else { return check_beginning(buffer) };
     let line = take_line(&mut head)?;
-    let mut parts = line.split(|byte| *byte == b' ');
-    let (Some(method), Some(target), Some(version), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return Err(Fault::Malformed("the request line is no method, target and version"));
-    };
-    let version = parse_version(version)?;
-    let method = Method::from_bytes(method).map_err(|_| Fault::Malformed("the method is no token"))?;
-    let uri = parse_target(&method, line.slice_ref(target))?;
-    let fields = parse_fields(head, limits.fields_max)?;
+    let (method, uri, version) = parse_request_line(&line)?;
+    let mut fields = parse_fields(head, limits.fields_max)?;
     let framing = match fields.framing(version)? {
         // A request without either field has no body.
         Framing::Close => Framing::None,
         framing => framing,
     };
-    check_host(&fields.headers, version)?;
+    target::check_host(&fields.headers, version)?;
+    if method != Method::CONNECT
+        && let Some(authority) = uri.authority()
+    {
+        // The target says whom it is for, whatever Host says (RFC 9112 section 3.2.2).
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Fault::Malformed("Host is no host"))?;
+        fields.headers.insert(header::HOST, host);
+    }
     let keep_alive = fields.keep_alive(version);
-    let expects_continue = version == Version::HTTP_11
-        && fields
-            .headers
-            .get(header::EXPECT)
-            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    let expects_continue = expects_continue(&fields.headers, version)?;
     Ok(Some(RequestHead { method, uri, version, headers: fields.headers, framing, keep_alive, expects_continue }))
 }
 
@@ -223,11 +225,41 @@ fn skip_blank_line(buffer: &mut BytesMut) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What cannot become a request line is not waited for: most likely it is another protocol, such as TLS.
+/// What cannot become a request is not waited for: most likely it is another protocol, such as TLS.
 fn check_beginning(buffer: &[u8]) -> Result<Option<RequestHead>, Fault> {
-    let line = buffer.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let is_line = line.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') && line.first() != Some(&b' ');
-    if is_line { Ok(None) } else { Err(Fault::Malformed("the request line holds what is no visible ASCII")) }
+    let end = memchr::memchr(b'\r', buffer);
+    let line = &buffer[..end.unwrap_or(buffer.len())];
+    if !line.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') || line.first() == Some(&b' ') {
+        return Err(Fault::Malformed("the request line holds what is no visible ASCII"));
+    }
+    if end.is_some_and(|end| end > 0) {
+        parse_request_line(&Bytes::copy_from_slice(line))?;
+    }
+    Ok(None)
+}
+
+fn parse_request_line(line: &Bytes) -> Result<(Method, Uri, Version), Fault> {
+    let mut parts = line.split(|byte| *byte == b' ');
+    let (Some(method), Some(target), Some(version), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(Fault::Malformed("the request line is no method, target and version"));
+    };
+    let version = parse_version(version)?;
+    let method = Method::from_bytes(method).map_err(|_| Fault::Malformed("the method is no token"))?;
+    let uri = target::parse_target(&method, line.slice_ref(target))?;
+    Ok((method, uri, version))
+}
+
+/// Whether the client waits for a 100. Other expectations are refused (RFC 9110 section 10.1.1), those of HTTP/1.0 not
+/// looked at.
+fn expects_continue(headers: &HeaderMap, version: Version) -> Result<bool, Fault> {
+    let mut expected = headers.get_all(header::EXPECT).iter().filter(|value| !value.is_empty());
+    match (expected.next(), expected.next()) {
+        _ if version == Version::HTTP_10 => Ok(false),
+        (None, _) => Ok(false),
+        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(true),
+        _ => Err(Fault::Expectation),
+    }
 }
 
 /// The head with its last CRLF, taken from the buffer. Lines end in CRLF alone: a bare LF is seen as soon as it is there.
@@ -275,31 +307,6 @@ fn parse_version(text: &[u8]) -> Result<Version, Fault> {
         }
         _ => Err(Fault::Malformed("no HTTP version")),
     }
-}
-
-/// The four forms of RFC 9112 section 3.2.
-fn parse_target(method: &Method, target: Bytes) -> Result<Uri, Fault> {
-    let refused = Fault::Malformed("the request target is none");
-    // A fragment is never sent; what is no visible ASCII has to be percent-encoded.
-    if target.is_empty() || target.iter().any(|byte| !byte.is_ascii_graphic() || *byte == b'#') {
-        return Err(refused);
-    }
-    let is_origin = target.starts_with(b"/");
-    let is_asterisk = target.as_ref() == b"*";
-    let is_absolute = !is_origin && target.windows(3).any(|three| three == b"://");
-    let is_right = match *method {
-        Method::CONNECT => !is_origin && !is_asterisk && !is_absolute,
-        Method::OPTIONS => is_origin || is_absolute || is_asterisk,
-        _ => is_origin || is_absolute,
-    };
-    if !is_right {
-        return Err(refused);
-    }
-    let uri = Uri::from_maybe_shared(target).map_err(|_| refused)?;
-    let is_http =
-        uri.scheme().is_none_or(|scheme| *scheme == http::uri::Scheme::HTTP || *scheme == http::uri::Scheme::HTTPS);
-    let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
-    if is_http && !has_user { Ok(uri) } else { Err(refused) }
 }
 
 struct Fields {
@@ -375,9 +382,17 @@ pub(super) fn parse_field(line: &Bytes) -> Result<(HeaderName, HeaderValue), Fau
     let colon = memchr::memchr(b':', line).ok_or(Fault::Malformed("a field line without a colon"))?;
     // A blank before the colon, or at the front of the line, is no token.
     let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Fault::Malformed("a field name is no token"))?;
-    let value = line[colon + 1..].trim_ascii();
+    let value = trim(&line[colon + 1..]);
     let value = HeaderValue::from_maybe_shared(line.slice_ref(value));
     Ok((name, value.map_err(|_| Fault::Malformed("a field value holds a control character"))?))
+}
+
+/// Without the blanks around it: space and tab, and no other that a language calls white space.
+fn trim(value: &[u8]) -> &[u8] {
+    let is_blank = |byte: &u8| *byte == b' ' || *byte == b'\t';
+    let start = value.iter().position(|byte| !is_blank(byte)).unwrap_or(value.len());
+    let end = value.iter().rposition(|byte| !is_blank(byte)).map_or(start, |last| last + 1);
+    &value[start..end]
 }
 
 /// Digits alone (RFC 9110 section 8.6); a list of equal ones is two lengths.
@@ -403,22 +418,6 @@ fn check_coding(value: &[u8]) -> Result<(), Fault> {
             Err(Fault::Malformed("chunked stands twice"))
         }
         Some(_) => Err(Fault::UnknownCoding),
-    }
-}
-
-/// One `Host` in HTTP/1.1, none or one before, and a host in it (RFC 9112 section 3.2).
-fn check_host(headers: &HeaderMap, version: Version) -> Result<(), Fault> {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (_, Some(_)) => Err(Fault::Malformed("Host stands twice")),
-        (None, None) if version == Version::HTTP_10 => Ok(()),
-        (None, None) => Err(Fault::Malformed("no Host")),
-        (Some(host), None) => {
-            let host = host.as_bytes();
-            // Empty is for targets without an authority.
-            let is_host = host.is_empty() || (!host.contains(&b'@') && http::uri::Authority::try_from(host).is_ok());
-            if is_host { Ok(()) } else { Err(Fault::Malformed("Host is no host")) }
-        }
     }
 }
 

@@ -11,6 +11,7 @@ mod chunk;
 mod head;
 mod output;
 mod server;
+mod target;
 mod wire;
 mod writer;
 
@@ -20,4 +21,5 @@ pub use head::{
     parse_response, response_has_no_body,
 };
 pub(super) use server::{Setup, serve};
+pub(super) use target::is_host;
 pub(super) use wire::{Source, poll_read};

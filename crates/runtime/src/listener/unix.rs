@@ -1,0 +1,97 @@
+//! Unix sockets: a path in the file system that may be left over from a process that is gone.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use super::BindError;
+
+/// A Unix socket that is listened on. Its path is removed when this is dropped, if it still leads here.
+#[derive(Debug)]
+pub struct BoundUnix {
+    socket: UnixListener,
+    path: PathBuf,
+    /// Device and inode of the path when it was bound.
+    identity: Option<(u64, u64)>,
+}
+
+impl BoundUnix {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The socket, to accept on.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub fn to_accept(&self) -> io::Result<tokio::net::UnixListener> {
+        tokio::net::UnixListener::from_std(self.socket.try_clone()?)
+    }
+}
+
+impl Drop for BoundUnix {
+    fn drop(&mut self) {
+        // Another process may have bound it anew.
+        if self.identity.is_some() && identity(&self.path) == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = std::fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// Binds a Unix socket at `path`, which belongs to `setting`. A socket that is left over there, so that nobody accepts on
+/// it, is removed. Who may connect is up to the folder, and to the process's umask.
+///
+/// # Errors
+/// [`BindError`]: another process listens there, something else is in the way, or the folder does not let us.
+pub fn bind_unix(path: &Path, setting: &str) -> Result<BoundUnix, BindError> {
+    let refused = |reason: String| BindError { setting: setting.into(), address: path.display().to_string(), reason };
+    if let Ok(metadata) = std::fs::symlink_metadata(path) {
+        if !metadata.file_type().is_socket() {
+            return Err(refused("something that is no socket is in the way".into()));
+        }
+        match UnixStream::connect(path) {
+            Err(err) if err.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path).map_err(|err| refused(err.to_string()))?;
+            }
+            Err(err) => return Err(refused(err.to_string())),
+            Ok(_) => return Err(refused("another program listens there; stop it or choose another path".into())),
+        }
+    }
+    let bound = UnixListener::bind(path).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    let socket = bound.map_err(|err| refused(err.to_string()))?;
+    Ok(BoundUnix { socket, path: path.to_owned(), identity: identity(path) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_over_is_removed_and_what_is_in_use_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let bound = bind_unix(&path, "x").unwrap();
+        assert!(bind_unix(&path, "x").unwrap_err().to_string().contains("another program listens there"));
+        drop(bound);
+        assert!(!path.exists());
+        // Left over: bound, and nobody accepts any more.
+        drop(UnixListener::bind(&path).unwrap());
+        let bound = bind_unix(&path, "x").unwrap();
+        // Somebody else has put a socket of theirs there.
+        std::fs::remove_file(&path).unwrap();
+        let _theirs = UnixListener::bind(&path).unwrap();
+        drop(bound);
+        assert!(path.exists());
+        let file = folder.path().join("file");
+        std::fs::write(&file, "kept").unwrap();
+        assert!(bind_unix(&file, "x").unwrap_err().to_string().contains("no socket"));
+        assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+    }
+}
