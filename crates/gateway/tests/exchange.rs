@@ -178,8 +178,9 @@ async fn both_bodies_flow_at_once_and_trailers_follow_them() {
 #[tokio::test]
 async fn an_answer_before_the_body_is_over_is_passed_on() {
     let (listener, upstream) = listen().await;
-    let (send, body) = fed();
-    let asked = tokio::spawn(async move { upstream.call(post(body)).await.unwrap() });
+    let (upstream, (send, body)) = (Arc::new(upstream), fed());
+    let caller = upstream.clone();
+    let asked = tokio::spawn(async move { caller.call(post(body)).await.unwrap() });
     let mut stream = accept(&listener).await;
     read_until(&mut stream, "\r\n\r\n").await;
     stream.write_all(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig").await.unwrap();
@@ -188,6 +189,7 @@ async fn an_answer_before_the_body_is_over_is_passed_on() {
     // Nobody reads the rest of the body, and the connection is not used again.
     assert!(timeout(WAIT, send.closed()).await.is_ok());
     assert_eq!(timeout(WAIT, stream.read(&mut [0; 1])).await.unwrap().unwrap(), 0);
+    assert_eq!((upstream.status()[0].in_flight, upstream.status()[0].idle), (0, 0));
 }
 
 #[tokio::test]
