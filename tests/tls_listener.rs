@@ -3,8 +3,8 @@
 
 mod tls_ground;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, date_time_ymd};
@@ -45,8 +45,37 @@ fn openssl_agrees_on_the_versions_that_are_served() {
     }
     for (to, version) in [(serving.https, "-tls1_1"), (serving.strict, "-tls1_2")] {
         let said = s_client(to, &[version, "-cipher", "ALL:@SECLEVEL=0"]);
-        assert!(said.contains("protocol version") && !said.contains(BODY), "{version}: {said}");
+        assert!(said.contains("SSL alert number") && !said.contains(BODY), "{version}: {said}");
     }
+}
+
+#[test]
+fn an_ocsp_answer_is_sent_along() {
+    let ground = Ground::new();
+    let (ca, key, out) = (ground.cert("ca.cert.pem"), ground.cert("ca.key.pem"), ground.text("ocsp.der"));
+    let server = ground.cert("server.cert.pem");
+    let run = |arguments: &[&str]| {
+        let done = std::process::Command::new("openssl").args(arguments).output().expect("install the package openssl");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let serial = run(&["x509", "-in", &server, "-noout", "-serial"]);
+    let serial = serial.trim().trim_start_matches("serial=");
+    std::fs::write(ground.path("index"), format!("V\t391231235959Z\t\t{serial}\tunknown\t/CN=localhost\n")).unwrap();
+    let (index, responder) = (ground.text("index"), ["-rsigner", &ca, "-rkey", &key, "-CA", &ca, "-issuer", &ca]);
+    let answer = ["-index", &index, "-cert", &server, "-respout", &out, "-ndays", "2", "-noverify"];
+    run(&[&["ocsp"], &responder[..], &answer[..]].concat());
+    let listener = format!("tls: {{ cert: '{server}', key: '{}', ocsp: '{out}' }}", ground.cert("server.key.pem"));
+    let config = format!(
+        "listeners: [{{ address: '127.0.0.1:0', {listener} }}]
+routes: [{{ match: {{}}, standalone: ok }}]
+sessions: {{ store: 'memory:' }}
+"
+    );
+    let serving = sealway_testkit::process::Launch::new(tls_ground::BINARY, &config).start().unwrap();
+    let said = s_client(serving.address(), &["-status", "-CAfile", &ca]);
+    assert!(said.contains("OCSP Response Status: successful") && said.contains("Cert Status: good"), "{said}");
+    assert!(said.contains(BODY), "{said}");
 }
 
 #[test]
@@ -187,28 +216,26 @@ async fn a_revocation_ends_the_connections_of_the_revoked_and_no_others() {
 struct Load {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
-    workers: Vec<tokio::task::JoinHandle<Result<(), String>>>,
+    failures: Arc<Mutex<Vec<String>>>,
+    workers: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Load {
     fn start(client: &Arc<Client>, to: std::net::SocketAddr, workers: usize) -> Self {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let failures = Arc::new(Mutex::new(Vec::new()));
         let work = |_| {
-            let (client, stop, done) = (client.clone(), stop.clone(), done.clone());
+            let (client, stop, done, failures) = (client.clone(), stop.clone(), done.clone(), failures.clone());
             tokio::spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
-                    let mut connection = connect(&client, to).await?;
-                    for _ in 0..10 {
-                        ask(&mut connection).await?;
-                        done.fetch_add(1, Ordering::Relaxed);
+                    if let Err(failure) = ask_ten(&client, to, &done).await {
+                        failures.lock().unwrap().push(failure);
                     }
-                    let _ = connection.shutdown().await;
                 }
-                Ok(())
             })
         };
         let workers = (0..workers).map(work).collect();
-        Load { stop, done, workers }
+        Load { stop, done, failures, workers }
     }
 
     /// Waits until so many more requests are answered, and at least a while: for the listeners to look at their files.
@@ -216,9 +243,8 @@ impl Load {
         let (want, since) = (self.done.load(Ordering::Relaxed) + count, Instant::now());
         while self.done.load(Ordering::Relaxed) < want || since.elapsed() < Duration::from_millis(2500) {
             assert!(since.elapsed() < Duration::from_secs(600), "no more is answered");
-            if let Some(ended) = self.workers.iter().position(tokio::task::JoinHandle::is_finished) {
-                panic!("worker {ended} has ended");
-            }
+            let failures = self.failures.lock().unwrap().clone();
+            assert!(failures.is_empty(), "{failures:#?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -226,10 +252,22 @@ impl Load {
     async fn finish(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         for worker in self.workers {
-            worker.await.unwrap().unwrap();
+            worker.await.unwrap();
         }
+        assert_eq!(*self.failures.lock().unwrap(), Vec::<String>::new());
         self.done.load(Ordering::Relaxed)
     }
+}
+
+/// Ten requests on a new connection.
+async fn ask_ten(client: &Client, to: std::net::SocketAddr, done: &AtomicU64) -> Result<(), String> {
+    let mut connection = connect(client, to).await?;
+    for _ in 0..10 {
+        ask(&mut connection).await?;
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+    let _ = connection.shutdown().await;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -270,6 +308,7 @@ async fn no_request_fails_while_leaves_lists_and_the_authority_are_replaced() {
     for load in loads {
         done += load.finish().await;
     }
+    println!("{done} requests, none failed");
     assert!(done >= 5 * step, "{done}");
     let log = serving.server.log().join("\n");
     assert!(!log.contains("\"ERROR\""), "{log}");

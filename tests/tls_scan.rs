@@ -37,7 +37,7 @@ fn sslyze_is_content_with_the_listener() {
         ("/heartbleed/result/is_vulnerable_to_heartbleed", false),
         ("/openssl_ccs_injection/result/is_vulnerable_to_ccs_injection", false),
         ("/tls_compression/result/supports_compression", false),
-        ("/tls_1_3_early_data/result/supports_early_data", false),
+        ("/tls_extended_master_secret/result/supports_ems_extension", true),
         ("/tls_fallback_scsv/result/supports_fallback_scsv", true),
         ("/session_renegotiation/result/supports_secure_renegotiation", true),
         ("/session_renegotiation/result/is_vulnerable_to_client_renegotiation_dos", false),

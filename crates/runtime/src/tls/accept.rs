@@ -107,7 +107,7 @@ impl Server {
             // The handshake has just verified it. What remains to be known is how long that holds.
             let holds = verifier.dates(&peer.chain, unix_time(self.clock.now_ms()));
             let holds = holds.map_err(|err| AcceptError::Certificate(verify::explain(&err)))?;
-            peer.verified(loaded.generation, holds.from_ms, holds.until_ms);
+            peer.verified(loaded.rules, holds.from_ms, holds.until_ms);
         }
         // Other material may have come into force meanwhile.
         self.still_valid(&peer).map_err(AcceptError::Certificate)?;

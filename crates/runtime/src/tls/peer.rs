@@ -37,10 +37,10 @@ pub struct PeerCertificate {
     verdict: Verdict,
 }
 
-/// Under which material a peer was verified, and how long that holds by the clock alone.
+/// Under which rules a peer was verified, and how long that holds by the clock alone.
 #[derive(Debug, Default)]
 struct Verdict {
-    generation: AtomicU64,
+    rules: AtomicU64,
     from_ms: AtomicU64,
     until_ms: AtomicU64,
 }
@@ -83,16 +83,16 @@ impl PeerCertificate {
         Ok(peer)
     }
 
-    /// Notes that it has been verified under the material of `generation`, and for how long that holds.
-    pub(super) fn verified(&self, generation: u64, from_ms: u64, until_ms: u64) {
+    /// Notes that it has been verified under these rules, and for how long that holds.
+    pub(super) fn verified(&self, rules: u64, from_ms: u64, until_ms: u64) {
         self.verdict.from_ms.store(from_ms, Ordering::Relaxed);
         self.verdict.until_ms.store(until_ms, Ordering::Relaxed);
-        self.verdict.generation.store(generation, Ordering::Release);
+        self.verdict.rules.store(rules, Ordering::Release);
     }
 
-    /// Whether what was found under this material still holds, so that no signature need be verified again.
-    pub(super) fn holds(&self, generation: u64, now_ms: u64) -> bool {
-        self.verdict.generation.load(Ordering::Acquire) == generation
+    /// Whether what was found under these rules still holds, so that no signature need be verified again.
+    pub(super) fn holds(&self, rules: u64, now_ms: u64) -> bool {
+        self.verdict.rules.load(Ordering::Acquire) == rules
             && (self.verdict.from_ms.load(Ordering::Relaxed)..=self.verdict.until_ms.load(Ordering::Relaxed))
                 .contains(&now_ms)
     }

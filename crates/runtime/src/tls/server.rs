@@ -79,8 +79,10 @@ impl ServerFiles {
 pub(super) struct Loaded {
     pub(super) config: Arc<ServerConfig>,
     pub(super) verifier: Option<Arc<ClientVerifier>>,
-    /// Unique in the process: a verdict of another server's material must not pass for one of this.
-    pub(super) generation: u64,
+    generation: u64,
+    /// Of the rules for clients, which a new certificate of our own does not change. Unique in the process: a verdict under
+    /// another server's rules must not pass for one under these.
+    pub(super) rules: u64,
     ticketer: Arc<dyn ProducesTickets>,
     digests: Vec<[u8; 32]>,
     /// Those of the files that say which clients are let in.
@@ -168,12 +170,12 @@ impl Server {
     /// A sentence for a log.
     pub fn still_valid(&self, peer: &PeerCertificate) -> Result<(), String> {
         let (loaded, now_ms) = (self.loaded.load(), self.clock.now_ms());
-        if peer.holds(loaded.generation, now_ms) {
+        if peer.holds(loaded.rules, now_ms) {
             return Ok(());
         }
         let Some(verifier) = &loaded.verifier else { return Ok(()) };
         let holds = verifier.verify(&peer.chain, unix_time(now_ms)).map_err(|err| verify::explain(&err))?;
-        peer.verified(loaded.generation, holds.from_ms, holds.until_ms);
+        peer.verified(loaded.rules, holds.from_ms, holds.until_ms);
         Ok(())
     }
 
@@ -211,9 +213,11 @@ fn build(
     let is_about_clients = |content: &&Content| matches!(content.field, "client_ca" | "crl");
     let client_digests: Vec<_> = contents.iter().filter(is_about_clients).map(Content::digest).collect();
     let unusable = |err: rustls::Error| TlsError::new("cert", &files.cert, format!("cannot be used: {err}"));
-    let ticketer = match before.filter(|before| before.client_digests == client_digests) {
-        Some(before) => Arc::clone(&before.ticketer),
-        None => Ticketer::new().map_err(unusable)?,
+    static GENERATION: AtomicU64 = AtomicU64::new(1);
+    let generation = GENERATION.fetch_add(1, Ordering::Relaxed);
+    let (ticketer, rules) = match before.filter(|before| before.client_digests == client_digests) {
+        Some(before) => (Arc::clone(&before.ticketer), before.rules),
+        None => (Ticketer::new().map_err(unusable)?, generation),
     };
 
     let versions: &[_] =
@@ -232,11 +236,11 @@ fn build(
     config.ticketer = Arc::clone(&ticketer);
     // Tickets are kept by clients; a memory of sessions here would have to forget those of refused clients.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    static GENERATION: AtomicU64 = AtomicU64::new(1);
     Ok(Loaded {
         config: Arc::new(config),
         verifier,
-        generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+        generation,
+        rules,
         ticketer,
         digests: contents.iter().map(Content::digest).collect(),
         client_digests,
