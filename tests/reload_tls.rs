@@ -4,6 +4,9 @@
 
 mod tls_ground;
 
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sealway_testkit::process::{Launch, Server};
@@ -86,16 +89,36 @@ fn a_renewed_certificate_is_shown_without_a_word() {
     assert_eq!(curl(server.address(), &ground.cert("ca.cert.pem"), &[]), OK);
 }
 
+/// A connection without a client's certificate that has had an answer, and waits. The program ends when it is closed.
+fn stays_open(to: SocketAddr) -> Child {
+    let mut command = Command::new("openssl");
+    command.args(["s_client", "-quiet", "-connect", &to.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("cannot run openssl; install the package openssl");
+    child.stdin.as_mut().unwrap().write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut first = [0; 12];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    child
+}
+
 #[test]
 fn clients_have_to_show_a_certificate_once_the_configuration_says_so_on_open_connections_too() {
     let ground = Ground::new();
     let mut server = Launch::new(BINARY, &config(&plain(&ground))).start().unwrap();
     let ca = ground.cert("ca.cert.pem");
     assert_eq!(curl(server.address(), &ca, &[]), OK);
+    let mut open = stays_open(server.address());
     let mutual = format!("{}, client_ca: ['{ca}']", plain(&ground));
     let line = reload(&mut server, &config(&mutual), "configuration reloaded");
     assert_eq!(line["changed"], r#"["https"]"#, "{line}");
     assert!(!curl(server.address(), &ca, &[]).contains("200"));
+    // Who came in by the rules that are gone does not stay.
+    let until = Instant::now() + Duration::from_secs(30);
+    while open.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "the connection stays open");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let (cert, key) = (ground.cert("client.cert.pem"), ground.cert("client.key.pem"));
     assert_eq!(curl(server.address(), &ca, &["--cert", &cert, "--key", &key]), OK);
     // Nothing applies of what cannot be loaded.
