@@ -370,3 +370,22 @@ fn certificates_are_renewed_and_shown_at_once() {
     assert!(metrics.contains("sealway_certificate_reloads_total{result=\"ok\"} 1"), "{metrics}");
     assert!(metrics.contains("sealway_certificate_expiry_seconds{"), "{metrics}");
 }
+
+#[test]
+fn the_admin_listener_may_be_a_unix_socket_whose_path_goes_with_it() {
+    let config = config(free_port().unwrap(), "")
+        .replace("address: '127.0.0.1:0', token_file", "address: 'unix:admin.sock', token_file");
+    let mut server = Launch::new(BINARY, &config).start().unwrap();
+    let path = server.folder.join("admin.sock");
+    let ask = |more: &[&str]| {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--max-time", "20", "-w", " %{http_code}", "--unix-socket"]).arg(&path).args(more);
+        let done = curl.arg("http://admin/admin/sessions").output().expect("cannot run curl; install the package curl");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    assert!(ask(&[]).ends_with(" 401"));
+    let answer = ask(&["-H", &format!("Authorization: Bearer {ADMIN_TOKEN}")]);
+    assert!(answer.ends_with(" 200") && answer.contains("\"store\":\"memory\""), "{answer}");
+    assert_eq!(server.stop().unwrap().code(), Some(0));
+    assert!(!path.exists());
+}

@@ -1,6 +1,7 @@
 //! The `sealway` binary: arguments to configuration to one of the services.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
+mod admin_listener;
 mod args;
 mod call;
 mod certs;

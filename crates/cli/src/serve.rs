@@ -4,18 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
-use sealway_gateway::admin::Dashboard;
+use anyhow::anyhow;
 use sealway_gateway::server::{Bound, Fresh, Parts, Reread, Server};
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
-use sealway_runtime::listener::Socket;
+use sealway_runtime::listener::BoundUnix;
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
-use sealway_runtime::{http, listener, telemetry};
+use sealway_runtime::telemetry;
 use sealway_sessions::Authority;
-use sealway_sessions::admin::Admin;
-use sealway_sessions::config::strong_secret;
 
+use crate::admin_listener::AdminListener;
 use crate::args;
 use crate::config::{self, RawServe, ServeConfig, Source};
 
@@ -96,6 +94,8 @@ pub(crate) struct Running {
     /// Its listeners.
     pub(crate) server: Server,
     admin_addresses: Vec<SocketAddr>,
+    /// Removed with it.
+    _admin_path: Option<BoundUnix>,
     authority: Arc<Authority>,
 }
 
@@ -107,35 +107,16 @@ impl Running {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         // Addresses first: a port in use must not touch the store of the process that uses it.
         let bound = Bound::bind(&config.gateway, &clock).map_err(|err| anyhow!(err))?;
-        let admin = match &config.admin {
-            Some(admin) => {
-                let token = strong_secret(&admin.token_file).context("admin.token_file")?;
-                Some((listener::bind(&admin.addresses, "admin.address")?, token, admin.certificates_folder.clone()))
-            }
-            None => None,
-        };
+        let admin = config.admin.as_ref().map(AdminListener::bind).transpose()?;
         let authority = Arc::new(config.sessions.start(provider, clock.clone()).await?);
         let shutdown = Shutdown::new();
         let parts = Parts { authority: authority.clone(), provider, clock };
         let server = Server::start(bound, &config.gateway, parts, reread, shutdown.clone());
         let server = server.map_err(|err| anyhow!(err))?;
-        let mut admin_addresses = Vec::new();
-        if let Some((sockets, token, folder)) = admin {
-            let render = metrics.clone();
-            let sessions = Admin::new(authority.clone(), token.clone(), Arc::new(move || render.render()));
-            let admin = Dashboard::new(server.clone(), sessions, token, folder);
-            let service = hyper::service::service_fn(move |request| {
-                let admin = admin.clone();
-                async move { Ok(admin.handle(request).await) }
-            });
-            let limits = http::HttpLimits { connections_max: 64, ..config.gateway.http };
-            let listening = Arc::new(http::Listening::plain("admin", limits));
-            for socket in sockets {
-                admin_addresses.push(socket.local_addr()?);
-                let (listening, service) = (listening.clone(), service.clone());
-                shutdown.spawn(http::serve(Socket::Tcp(socket), listening, service, shutdown.clone()));
-            }
-        }
+        let admin_addresses = admin.as_ref().map(|admin| admin.addresses.clone()).unwrap_or_default();
+        let render = metrics.clone();
+        let admin_path =
+            admin.and_then(|admin| admin.serve(&server, Arc::new(move || render.render()), config.gateway.http));
         let (upkept, stop) = (authority.clone(), shutdown.clone());
         shutdown.spawn(async move {
             let mut tick = tokio::time::interval(MAINTENANCE);
@@ -149,7 +130,7 @@ impl Running {
                 }
             }
         });
-        Ok(Running { server, admin_addresses, authority })
+        Ok(Running { server, admin_addresses, _admin_path: admin_path, authority })
     }
 
     /// Accepts nothing new, answers what is in flight, and drops what is left after `limits.drain_ms`. What the store still

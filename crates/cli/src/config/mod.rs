@@ -4,14 +4,12 @@ mod litegateway;
 mod old_environment;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayConfig;
-use sealway_gateway::config::{RawCors, RawGateway, RawLimits, RawListener, RawRoute, RawUpstream};
+use sealway_gateway::config::{Place, RawCors, RawGateway, RawLimits, RawListener, RawRoute, RawUpstream};
 use sealway_runtime::config::{Layers, Problems, relative_to};
-use sealway_runtime::listener::parse_address;
 use sealway_runtime::telemetry::{RawTelemetry, Telemetry};
 use sealway_sessions::config::{RawCompat, RawReplay, RawSessions, SessionsConfig};
 use serde::{Deserialize, Serialize};
@@ -50,7 +48,7 @@ struct RawAdmin {
 /// The admin listener, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct AdminConfig {
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) place: Place,
     pub(crate) token_file: PathBuf,
     pub(crate) certificates_folder: Option<PathBuf>,
 }
@@ -174,12 +172,16 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
     let sessions = sealway_sessions::config::resolve(&raw.sessions, &raw.replay, &raw.compat, file, &mut problems);
     let telemetry = raw.telemetry.resolve(&mut problems);
     let admin = raw.admin.as_ref().map(|admin| {
-        let addresses = problems.take("admin.address", parse_address(&admin.address)).unwrap_or_default();
-        if addresses.iter().any(|address| !address.ip().is_loopback()) {
-            problems.add("admin.address", "the admin listener stays on this machine: 127.0.0.1, [::1] or localhost");
+        let place = problems.take("admin.address", Place::parse(&admin.address, file));
+        let place = place.unwrap_or(Place::Tcp(Vec::new()));
+        if let Place::Tcp(addresses) = &place
+            && addresses.iter().any(|address| !address.ip().is_loopback())
+        {
+            let stays = "the admin listener stays on this machine: 127.0.0.1, [::1], localhost or a Unix socket";
+            problems.add("admin.address", stays);
         }
         let certificates_folder = admin.certificates_folder.as_ref().map(|folder| relative_to(file, folder));
-        AdminConfig { addresses, token_file: relative_to(file, &admin.token_file), certificates_folder }
+        AdminConfig { place, token_file: relative_to(file, &admin.token_file), certificates_folder }
     });
     let prefix = file.map_or_else(String::new, |file| format!("{}:\n", file.display()));
     problems.into_result().map_err(|err| anyhow!("{prefix}{err}"))?;

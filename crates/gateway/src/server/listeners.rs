@@ -17,6 +17,9 @@ use super::sockets::{Held, Pool};
 use crate::config::{GatewayConfig, Listener, Place};
 use crate::gateway::GatewayService;
 
+/// How long handshakes that have begun may take to end on a socket that is handed over.
+const HANDSHAKES: Duration = Duration::from_millis(250);
+
 /// A listener with all that it needs to serve: from here nothing can fail.
 #[derive(Debug)]
 pub(super) struct Planned {
@@ -64,6 +67,15 @@ pub(super) struct Running {
     accepting: CancellationToken,
     /// Its connections.
     shutdown: Shutdown,
+}
+
+/// Closes sockets, as far as it is not for those who accept on them. What another process takes over is closed when no
+/// handshake is under way on it any more.
+pub(super) async fn close(held: Vec<Held>) {
+    if held.iter().any(Held::is_shared) {
+        held.iter().filter(|held| held.is_shared()).for_each(Held::turn_away);
+        tokio::time::sleep(HANDSHAKES).await;
+    }
 }
 
 /// The sockets and the material that are there when listeners are planned.
@@ -250,9 +262,11 @@ impl Running {
         if !self.is_serving() {
             return Err(Refused::Already { name: self.name().to_owned(), state: "stopped" });
         }
-        drop(self.let_go());
-        let shutdown = self.shutdown.clone();
-        tokio::spawn(async move { shutdown.drain(drain).await });
+        let (held, shutdown) = (self.let_go(), self.shutdown.clone());
+        tokio::spawn(async move {
+            close(held).await;
+            shutdown.drain(drain).await
+        });
         Ok(())
     }
 

@@ -269,8 +269,8 @@ impl Server {
             state.drain
         };
         // The sockets close when the last who accepts is done with what waits on them.
-        let held: Vec<_> = self.0.state.lock().listeners.iter_mut().map(Running::let_go).collect();
-        drop(held);
+        let held = self.0.state.lock().listeners.iter_mut().flat_map(Running::let_go).collect();
+        listeners::close(held).await;
         self.0.shutdown.drain(drain).await
     }
 }

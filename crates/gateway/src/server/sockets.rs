@@ -6,9 +6,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sealway_runtime::listener::{self, BoundUnix, Socket};
+#[cfg(target_os = "linux")]
+use socket2::SockFilter;
 use tokio::net::TcpListener;
 
 use crate::config::{Listener, Place};
+
+/// Passes every packet but the first of a handshake (SYN without ACK). The filter sees the TCP header first.
+#[cfg(target_os = "linux")]
+const NO_NEW_HANDSHAKE: [SockFilter; 5] = [
+    // The byte of flags; of those SYN and ACK; SYN alone?
+    SockFilter::new(0x30, 0, 0, 13),
+    SockFilter::new(0x54, 0, 0, 0x12),
+    SockFilter::new(0x15, 0, 1, 0x02),
+    // Drop, or pass whole.
+    SockFilter::new(0x06, 0, 0, 0),
+    SockFilter::new(0x06, 0, 0, u32::MAX),
+];
 
 /// A place as configured: its port may be 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +89,23 @@ impl Held {
         match &*self.socket {
             Bound::Tcp(socket) => TcpListener::from_std(socket.try_clone()?).map(Socket::Tcp),
             Bound::Unix(socket) => socket.to_accept().map(Socket::Unix),
+        }
+    }
+
+    /// Whether other processes may listen on the same address.
+    pub(super) fn is_shared(&self) -> bool {
+        self.reuse_port && matches!(&*self.socket, Bound::Tcp(_))
+    }
+
+    /// Lets handshakes that have begun end, and no other begin: a client whose first packet is dropped sends it again after a
+    /// second, to another process that listens on the same address. Without this, who comes between the last look at the
+    /// backlog and the socket's end would be reset.
+    pub(super) fn turn_away(&self) {
+        #[cfg(target_os = "linux")]
+        if let Bound::Tcp(socket) = &*self.socket
+            && let Err(err) = socket2::SockRef::from(socket).attach_filter(&NO_NEW_HANDSHAKE)
+        {
+            tracing::warn!(%err, "new connections cannot be turned away before the socket closes: some may be reset");
         }
     }
 
