@@ -28,6 +28,8 @@ command -v haproxy >/dev/null || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy
 command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || missing+=(nginx)
 command -v redis-server >/dev/null || missing+=(redis-server)
 command -v openssl >/dev/null || missing+=(openssl)
+# The admin page is tried in a real browser.
+command -v chromium >/dev/null || missing+=(chromium)
 # Scans of TLS listeners.
 command -v testssl >/dev/null || missing+=(testssl.sh)
 compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
@@ -91,6 +93,19 @@ fi
 # The test builds it anew from what stands there; here its modules are fetched, and a fault in it shows early.
 (cd tests/linearizability && go build -buildvcs=false -o /dev/null .) || fail "tests/linearizability does not build."
 
+# --- what drives the browser ---
+command -v npm >/dev/null || fail "npm is missing: install Node 20 or newer (https://nodejs.org). The test of the admin page is written for it."
+node=$(node --version)
+[[ $(printf '%s\n' 20 "${node#v}" | sort -V | head -n 1) == 20 ]] || fail "node $node is too old: install Node 20 or newer (https://nodejs.org)."
+dashboard=tests/dashboard
+dashboard_stamp=$dashboard/node_modules/.setup-tests.sha256
+want=$({ printf '%s\n' "$node"; cat "$dashboard/package-lock.json"; } | sha256sum | cut -d' ' -f1)
+if [[ ! -f $dashboard_stamp || $(<"$dashboard_stamp") != "$want" ]]; then
+    echo "setup-tests: installing what drives the browser"
+    (cd "$dashboard" && npm ci --silent --no-audit --no-fund --ignore-scripts)
+    printf '%s\n' "$want" >"$dashboard_stamp"
+fi
+
 # --- the proof ---
 "$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null || fail "the packages in $venv do not fit together: remove $venv and run this again."
 "$venv/bin/python" -c 'import cryptography' || fail "the Python package cryptography does not load: remove $venv and run this again."
@@ -101,6 +116,7 @@ postgres=$("${postgres:?PostgreSQL is not there}" --version) || fail "PostgreSQL
 redis=$(redis-server --version | cut -d' ' -f3) || fail "redis-server does not run."
 haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | head -n 1 | cut -d' ' -f3) || fail "haproxy does not run."
 openssl version >/dev/null || fail "openssl does not run."
+chromium --version >/dev/null 2>&1 || fail "chromium does not run."
 sslyze=$("$venv/scan/bin/python" -m pip show sslyze | sed -n 's/^Version: //p') && "$venv/scan/bin/sslyze" --help >/dev/null || fail "sslyze does not run from $venv/scan."
 # Its exit code says nothing here, and it writes a picture with colours.
 testssl=$({ TERM=dumb testssl --version 2>/dev/null || true; } | grep -om1 'testssl[^ ]* *[0-9][0-9.]*[0-9]' | tr -s ' ') || fail "testssl does not run."
@@ -108,5 +124,5 @@ faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | head -n 1)
 # A library that does not load is said on standard error and ignored: the year tells.
 [[ $(env LD_PRELOAD="${faketime:?libfaketime is not there}" FAKETIME='@2001-02-03 04:05:06' date +%Y) == 2001 ]] || fail "libfaketime does not work."
 go version -m "$venv/bin/toxiproxy-server" | grep -q "toxiproxy/v2[[:space:]]$toxiproxy_version" || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
-echo "setup-tests: ready: $postgres, redis ${redis#v=}, haproxy $haproxy, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, $go"
+echo "setup-tests: ready: $postgres, redis ${redis#v=}, haproxy $haproxy, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, $go, node $node"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny"

@@ -89,7 +89,7 @@ fn after_all_kinds_of_traffic_the_log_at_its_loudest_holds_nothing_secret() {
     assert_eq!(server.stop().unwrap().code(), Some(0));
 
     let log = server.log();
-    assert!(log.len() > 100 && log.iter().any(|line| line.contains("refused")), "{} lines", log.len());
+    assert!(log.len() > 30 && log.iter().any(|line| line.contains("refused")), "{} lines", log.len());
     assert!(log.iter().any(|line| line.contains("\"TRACE\"")), "it is at its loudest");
     for line in &log {
         for secret in &secrets {

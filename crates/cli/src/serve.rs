@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use sealway_gateway::admin::Dashboard;
 use sealway_gateway::server::{Bound, Fresh, Parts, Reread, Server};
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
@@ -38,7 +39,9 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
         tracing::warn!("{warning}");
     }
     let mut signals = StopSignals::install()?;
+    let shown = config::redacted(&raw)?;
     let running = Running::start(&config, reread(raw, source)).await?;
+    running.server.show(shown);
     let (addresses, admin) = (running.server.addresses(), &running.admin_addresses);
     tracing::info!(?addresses, ?admin, version = env!("CARGO_PKG_VERSION"), "serving");
     let why = until_stopped(&mut signals, &running.server).await;
@@ -77,7 +80,9 @@ fn reread(started_with: RawServe, source: Source) -> Reread {
         let (raw, mut warnings) = config::load(&source).map_err(|err| format!("{err:#}"))?;
         let config = config::resolve(&raw, source.file()).map_err(|err| format!("{err:#}"))?;
         warnings.extend(config.warnings);
-        Ok(Fresh { config: config.gateway, needs_restart: config::needs_restart(&started_with, &raw), warnings })
+        let shown = config::redacted(&raw).map_err(|err| format!("{err:#}"))?;
+        let needs_restart = config::needs_restart(&started_with, &raw);
+        Ok(Fresh { config: config.gateway, shown, needs_restart, warnings })
     })
 }
 
@@ -105,7 +110,7 @@ impl Running {
         let admin = match &config.admin {
             Some(admin) => {
                 let token = strong_secret(&admin.token_file).context("admin.token_file")?;
-                Some((listener::bind(&admin.addresses, "admin.address")?, token))
+                Some((listener::bind(&admin.addresses, "admin.address")?, token, admin.certificates_folder.clone()))
             }
             None => None,
         };
@@ -115,9 +120,10 @@ impl Running {
         let server = Server::start(bound, &config.gateway, parts, reread, shutdown.clone());
         let server = server.map_err(|err| anyhow!(err))?;
         let mut admin_addresses = Vec::new();
-        if let Some((sockets, token)) = admin {
+        if let Some((sockets, token, folder)) = admin {
             let render = metrics.clone();
-            let admin = Admin::new(authority.clone(), token, Arc::new(move || render.render()));
+            let sessions = Admin::new(authority.clone(), token.clone(), Arc::new(move || render.render()));
+            let admin = Dashboard::new(server.clone(), sessions, token, folder);
             let service = hyper::service::service_fn(move |request| {
                 let admin = admin.clone();
                 async move { Ok(admin.handle(request).await) }

@@ -4,6 +4,7 @@
 //! It may not know: the broker and the relay, or a byte of a sealed message (that is `sealway_proto`'s).
 #![warn(missing_docs)]
 
+pub mod admin;
 pub mod body;
 pub mod config;
 pub mod cors;

@@ -1,11 +1,20 @@
 //! The one place that says what a refusal looks like over HTTP: coarse to the peer, precise to the log and metrics.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use sealway_proto::Error;
 use sealway_runtime::http::{Body, BodyRefusal, full};
 
 use crate::store::{ReserveError, StoreError};
+
+static REPLAYS: AtomicU64 = AtomicU64::new(0);
+
+/// How many replays this process has refused.
+pub fn replays_refused() -> u64 {
+    REPLAYS.load(Ordering::Relaxed)
+}
 
 /// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +80,9 @@ impl Refusal {
     /// Counts the refusal and logs its class. `what` is `init`, `call` or `seal`.
     pub fn report(&self, what: &'static str) {
         metrics::counter!("sealway_refusals_total", "on" => what, "class" => self.class()).increment(1);
+        if matches!(self, Refusal::Wire(Error::Replayed)) {
+            REPLAYS.fetch_add(1, Ordering::Relaxed);
+        }
         tracing::info!(on = what, class = self.class(), "refused: {self}");
     }
 

@@ -185,7 +185,8 @@ impl Authority {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
+    /// Whether it was announced.
+    pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 

@@ -128,7 +128,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Whether the `Authorization` header is `Bearer` and this secret; compared in constant time.
-pub(crate) fn bearer_is(headers: &HeaderMap, secret: &str) -> bool {
+pub fn bearer_is(headers: &HeaderMap, secret: &str) -> bool {
     let headers = HttpHeaders(headers);
     match headers.field("authorization") {
         Field::Value(value) => match value.split_once(' ') {

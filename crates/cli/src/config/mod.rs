@@ -44,6 +44,7 @@ pub(crate) struct RawServe {
 struct RawAdmin {
     address: String,
     token_file: String,
+    certificates_folder: Option<String>,
 }
 
 /// The admin listener, checked.
@@ -51,6 +52,7 @@ struct RawAdmin {
 pub(crate) struct AdminConfig {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) token_file: PathBuf,
+    pub(crate) certificates_folder: Option<PathBuf>,
 }
 
 /// Checked.
@@ -176,7 +178,8 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
         if addresses.iter().any(|address| !address.ip().is_loopback()) {
             problems.add("admin.address", "the admin listener stays on this machine: 127.0.0.1, [::1] or localhost");
         }
-        AdminConfig { addresses, token_file: relative_to(file, &admin.token_file) }
+        let certificates_folder = admin.certificates_folder.as_ref().map(|folder| relative_to(file, folder));
+        AdminConfig { addresses, token_file: relative_to(file, &admin.token_file), certificates_folder }
     });
     let prefix = file.map_or_else(String::new, |file| format!("{}:\n", file.display()));
     problems.into_result().map_err(|err| anyhow!("{prefix}{err}"))?;

@@ -97,7 +97,8 @@ impl Server {
         }
     }
 
-    fn look_at_files(&self) {
+    /// Reads again what has changed. It may wait a little, and blocks meanwhile.
+    pub(crate) fn look_at_files(&self) {
         for (used_by, material) in self.materials() {
             // A file that cannot be read is looked at again when it changes once more: one line in the log, not one a second.
             if material.files_changed() {

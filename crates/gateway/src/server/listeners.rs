@@ -25,6 +25,8 @@ pub(super) struct Planned {
     tls: Option<Arc<tls::Server>>,
     sockets: Vec<Held>,
     to_accept: Vec<Socket>,
+    /// Those that it had before it was stopped, which may still be ending.
+    connections: Option<Arc<Connections>>,
 }
 
 /// How a listener stands.
@@ -36,6 +38,16 @@ pub struct ListenerStatus {
     pub addresses: Vec<String>,
     /// Whether it accepts connections.
     pub is_serving: bool,
+    /// Whether clients are asked for certificates: `none`, `optional` or `required`. None for plain HTTP.
+    pub tls: Option<&'static str>,
+    /// Connections that are open.
+    pub connections: usize,
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Connections that were refused for a bound.
+    pub refused: u64,
+    /// Connections whose TLS handshake failed.
+    pub failed_handshakes: u64,
 }
 
 /// A listener that serves, or was stopped by hand.
@@ -119,7 +131,7 @@ impl Planned {
     ) -> Result<Self, String> {
         let to_accept = sockets.iter().map(Held::to_accept).collect::<Result<_, _>>();
         let to_accept = to_accept.map_err(|err| format!("{}: {err}", config.setting))?;
-        Ok(Planned { config, limits, tls, sockets, to_accept })
+        Ok(Planned { config, limits, tls, sockets, to_accept, connections: None })
     }
 
     /// Binds one that is not bound.
@@ -128,12 +140,14 @@ impl Planned {
     /// A sentence that names address and setting.
     pub(super) fn bind(self) -> Result<Self, String> {
         let sockets = Pool::default().sockets(&self.config)?;
-        Planned::new(self.config, self.limits, self.tls, sockets)
+        let connections = self.connections;
+        Ok(Planned { connections, ..Planned::new(self.config, self.limits, self.tls, sockets)? })
     }
 
     /// Serves. `shutdown` is the process's; connections get one of their own below it.
     pub(super) fn start(self, service: &GatewayService, shutdown: &Shutdown) -> Running {
-        let connections = Arc::new(Connections::new(&self.config.name));
+        let connections = self.connections.clone();
+        let connections = connections.unwrap_or_else(|| Arc::new(Connections::new(&self.config.name)));
         self.serve(service, shutdown.child(), connections)
     }
 
@@ -206,7 +220,21 @@ impl Running {
                 Place::Unix(path) => vec![format!("unix:{}", path.display())],
             }
         };
-        ListenerStatus { name: self.name().to_owned(), addresses, is_serving: self.is_serving() }
+        let client_auth = |files: &tls::ServerFiles| match files.client_auth {
+            tls::ClientAuth::None => "none",
+            tls::ClientAuth::Optional => "optional",
+            tls::ClientAuth::Required => "required",
+        };
+        ListenerStatus {
+            name: self.name().to_owned(),
+            addresses,
+            is_serving: self.is_serving(),
+            tls: self.config.tls.as_ref().map(client_auth),
+            connections: self.connections.open(),
+            accepted: self.connections.accepted(),
+            refused: self.connections.refused(),
+            failed_handshakes: self.connections.failed_handshakes(),
+        }
     }
 
     /// Lets go of its sockets: they close when accepting on them ends.
@@ -254,6 +282,7 @@ impl Running {
             tls: self.tls.clone(),
             sockets: Vec::new(),
             to_accept: Vec::new(),
+            connections: Some(self.connections.clone()),
         })
     }
 

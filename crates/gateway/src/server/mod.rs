@@ -15,17 +15,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sealway_proto::crypto::Provider;
 use sealway_runtime::clock::Clock;
+use sealway_runtime::http::ConnectionInfo;
 use sealway_runtime::shutdown::Shutdown;
 use sealway_sessions::Authority;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::GatewayConfig;
 use crate::gateway::{Gateway, GatewayService};
+use crate::traffic::Traffic;
 use listeners::{Planned, Running, There};
 
 pub use certificates::Certificate;
 pub use listeners::ListenerStatus;
-pub use reload::{Fresh, Reloaded, Reread};
+pub use reload::{Fresh, Reloaded, Reloads, Reread};
 
 /// Why an operation was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,6 +102,9 @@ struct State {
     drain: Duration,
     stop_delay: Duration,
     is_stopping: bool,
+    /// The configuration in force, as it may be shown.
+    shown: Arc<serde_json::Value>,
+    reloads: Reloads,
 }
 
 impl Server {
@@ -115,8 +120,14 @@ impl Server {
         shutdown: Shutdown,
     ) -> Result<Self, String> {
         let service = GatewayService::new(parts.gateway(config)?);
-        let mut state =
-            State { listeners: Vec::new(), drain: config.drain, stop_delay: config.stop_delay, is_stopping: false };
+        let mut state = State {
+            listeners: Vec::new(),
+            drain: config.drain,
+            stop_delay: config.stop_delay,
+            is_stopping: false,
+            shown: Arc::default(),
+            reloads: Reloads::default(),
+        };
         for planned in bound.0 {
             state.listeners.push(planned.start(&service, &shutdown));
         }
@@ -143,9 +154,49 @@ impl Server {
         self.0.state.lock().listeners.iter().map(Running::status).collect()
     }
 
+    /// Keeps the configuration in force as it may be shown: without a secret.
+    pub fn show(&self, config: serde_json::Value) {
+        self.0.state.lock().shown = Arc::new(config);
+    }
+
+    /// What was kept so last, or read by a reload since.
+    pub fn shown(&self) -> Arc<serde_json::Value> {
+        self.0.state.lock().shown.clone()
+    }
+
+    /// How reloads went.
+    pub fn reloads(&self) -> Reloads {
+        self.0.state.lock().reloads.clone()
+    }
+
+    /// What its listeners have answered.
+    pub fn traffic(&self) -> &Traffic {
+        self.0.service.traffic()
+    }
+
+    /// The sessions.
+    pub fn authority(&self) -> &Arc<Authority> {
+        &self.0.parts.authority
+    }
+
+    /// The time of day.
+    pub fn now_ms(&self) -> u64 {
+        self.0.parts.clock.now_ms()
+    }
+
+    /// Stops with the process.
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.0.shutdown
+    }
+
     /// The gateway in force.
     pub fn gateway(&self) -> Arc<Gateway> {
         self.0.service.current()
+    }
+
+    /// Whether draining has begun.
+    pub fn is_stopping(&self) -> bool {
+        self.0.state.lock().is_stopping
     }
 
     /// How long before draining everything is still served.
@@ -180,6 +231,23 @@ impl Server {
         *self.0.state.lock().running(name)? = started;
         tracing::info!(listener = name, "the listener serves again");
         Ok(())
+    }
+
+    /// The oldest `max` connections that are open on a listener.
+    ///
+    /// # Errors
+    /// [`Refused::NoListener`].
+    pub fn connections(&self, listener: &str, max: usize) -> Result<Vec<ConnectionInfo>, Refused> {
+        let connections = self.0.state.lock().running(listener)?.connections.clone();
+        Ok(connections.list(max))
+    }
+
+    /// Has a connection end after what is in flight. False when there is none of that number.
+    ///
+    /// # Errors
+    /// [`Refused::NoListener`].
+    pub fn close_connection(&self, listener: &str, id: u64) -> Result<bool, Refused> {
+        Ok(self.0.state.lock().running(listener)?.connections.close(id))
     }
 
     /// Asks whoever runs this process to drain and end it.

@@ -1,6 +1,7 @@
 //! Reloading: the configuration is read and checked first, what it needs is bound and read next, and only then does
 //! anything change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -14,6 +15,8 @@ use crate::config::GatewayConfig;
 pub struct Fresh {
     /// Checked.
     pub config: GatewayConfig,
+    /// The same as it may be shown.
+    pub shown: serde_json::Value,
     /// Settings that differ from those at the start and take a restart to apply.
     pub needs_restart: Vec<String>,
     /// What is to be said about it.
@@ -40,6 +43,19 @@ pub struct Reloaded {
     pub warnings: Vec<String>,
 }
 
+/// How reloads of the configuration went.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Reloads {
+    /// Those that applied.
+    pub ok: u64,
+    /// Those that did not.
+    pub failed: u64,
+    /// When the last was, in milliseconds since 1970.
+    pub last_ms: Option<u64>,
+    /// Why the last did not apply.
+    pub last_error: Option<String>,
+}
+
 impl Server {
     /// Reads the configuration again and applies it, whole or not at all.
     ///
@@ -56,6 +72,12 @@ impl Server {
         let _one = self.0.operation.lock();
         let done = self.try_reload();
         let result = if done.is_ok() { "ok" } else { "failed" };
+        {
+            let reloads = &mut self.0.state.lock().reloads;
+            *(if done.is_ok() { &mut reloads.ok } else { &mut reloads.failed }) += 1;
+            reloads.last_ms = Some(self.now_ms());
+            reloads.last_error = done.as_ref().err().map(ToString::to_string);
+        }
         metrics::counter!("sealway_config_reloads_total", "result" => result).increment(1);
         match &done {
             Ok(done) => {
@@ -87,6 +109,7 @@ impl Server {
             return Err(Refused::Stopping);
         }
         let mut done = Reloaded { needs_restart: fresh.needs_restart, warnings: fresh.warnings, ..Reloaded::default() };
+        state.shown = Arc::new(fresh.shown);
         (state.drain, state.stop_delay) = (config.drain, config.stop_delay);
         let mut old = std::mem::take(&mut state.listeners);
         let (leaving, mut staying): (Vec<_>, Vec<_>) = old

@@ -67,12 +67,10 @@ impl AnswerBody {
 
     /// Whether nothing has moved for too long.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.exchange.as_mut().is_some_and(|exchange| exchange.sending.take_progress()) {
-            self.moved = Instant::now();
-        }
+        let sent = self.exchange.as_ref().map_or(self.moved, |exchange| exchange.sending.moved());
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(self.idle)));
         while deadline.as_mut().poll(cx).is_ready() {
-            let until = self.moved + self.idle;
+            let until = self.moved.max(sent) + self.idle;
             if until <= Instant::now() {
                 return Poll::Ready(());
             }

@@ -25,7 +25,9 @@ use crate::headers;
 
 /// Servers that one request tries to connect to.
 const TRIES_MAX: usize = 3;
-const NOT_OF_H2: [header::HeaderName; 5] = [
+/// Of HTTP/1.1 alone. There is nothing to expect: the flow of a body is HTTP/2's to control.
+const NOT_OF_H2: [header::HeaderName; 6] = [
+    header::EXPECT,
     header::CONNECTION,
     header::UPGRADE,
     header::TRANSFER_ENCODING,
@@ -180,7 +182,11 @@ impl Group {
             }
         };
         head.keep_alive &= !headers::says_close(&request.headers);
-        let headers = std::mem::take(&mut head.headers);
+        let mut headers = std::mem::take(&mut head.headers);
+        if head.status == StatusCode::NO_CONTENT {
+            // It would be the length of nothing (RFC 9110 section 8.6).
+            headers.remove(header::CONTENT_LENGTH);
+        }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             let mut response = response_of(head.status, headers, full(bytes::Bytes::new()));
             response.extensions_mut().insert(UpstreamIo::new(exchange.into_tunnel()));

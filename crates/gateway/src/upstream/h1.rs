@@ -144,12 +144,13 @@ impl Exchange {
                     return Poll::Ready(head);
                 }
                 ready!(deadline.as_mut().poll(cx));
+                let until = self.sending.moved() + time;
                 if self.sending.is_held() {
                     self.sending.release();
-                } else if self.sent == Sent::Broken || !self.sending.excuses_server() {
+                } else if until <= Instant::now() {
                     return Poll::Ready(Err(Failed::TooSlow));
                 }
-                deadline.as_mut().reset(Instant::now() + time);
+                deadline.as_mut().reset(until);
             }
         })
         .await

@@ -142,9 +142,11 @@ pub(super) fn is_same(made: Option<&Arc<ClientConfig>>, now: Option<&Arc<ClientC
 }
 
 /// What became of a request's body, for whoever waits for the answer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Progress {
-    frames: AtomicU64,
+    began: Instant,
+    /// When something was last taken from it, in milliseconds since then.
+    moved_ms: AtomicU64,
     is_starved: AtomicBool,
     /// 0, or the number of a refusal.
     refusal: AtomicU8,
@@ -153,6 +155,24 @@ struct Progress {
 const REFUSALS: [BodyRefusal; 3] = [BodyRefusal::TooLarge, BodyRefusal::TooSlow, BodyRefusal::Broken];
 
 impl Progress {
+    fn new() -> Self {
+        let (moved_ms, is_starved, refusal) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU8::new(0));
+        Progress { began: Instant::now(), moved_ms, is_starved, refusal }
+    }
+
+    fn note(&self) {
+        let ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.moved_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Since when the server can be blamed for what does not happen; not yet while the client's body is waited for.
+    fn moved(&self) -> Instant {
+        match self.is_starved.load(Ordering::Relaxed) {
+            true => Instant::now(),
+            false => self.began + Duration::from_millis(self.moved_ms.load(Ordering::Relaxed)),
+        }
+    }
+
     fn refusal(&self) -> Option<BodyRefusal> {
         let number = usize::from(self.refusal.load(Ordering::Relaxed));
         REFUSALS.get(number.checked_sub(1)?).copied()
@@ -176,7 +196,7 @@ impl HttpBody for Watched {
         let polled = Pin::new(body).poll_frame(cx);
         this.progress.is_starved.store(polled.is_pending(), Ordering::Relaxed);
         let frame = ready!(polled);
-        this.progress.frames.fetch_add(1, Ordering::Relaxed);
+        this.progress.note();
         if let Some(Err(err)) = &frame {
             let refusal = refusal_behind(&**err).unwrap_or(BodyRefusal::Broken);
             let number = REFUSALS.iter().position(|known| *known == refusal).unwrap_or_default() + 1;
@@ -234,23 +254,24 @@ impl Stream {
         times: Times,
         in_flight: InFlight,
     ) -> Result<Response<Body>, (Failed, Option<Option<Body>>)> {
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(Progress::new());
         let request = request.map(|body| Watched { body, progress: progress.clone() });
         let mut answer = std::pin::pin!(self.sender.try_send_request(request));
-        let mut frames = 0;
-        let response = loop {
-            match tokio::time::timeout(times.response, answer.as_mut()).await {
-                Ok(response) => break response,
-                Err(_) => {
-                    let now = progress.frames.load(Ordering::Relaxed);
-                    // The client is waited for, or the server takes its body: neither is the server's delay.
-                    if !progress.is_starved.load(Ordering::Relaxed) && now == frames {
-                        return Err((Failed::TooSlow, None));
-                    }
-                    frames = now;
+        let mut deadline = std::pin::pin!(tokio::time::sleep(times.response));
+        let response = std::future::poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(response) = answer.as_mut().poll(cx) {
+                    return Poll::Ready(Some(response));
                 }
+                ready!(deadline.as_mut().poll(cx));
+                let until = progress.moved() + times.response;
+                if until <= Instant::now() {
+                    return Poll::Ready(None);
+                }
+                deadline.as_mut().reset(until.into());
             }
-        };
+        });
+        let Some(response) = response.await else { return Err((Failed::TooSlow, None)) };
         match response {
             Ok(response) => {
                 let limits = StreamLimits { len_max: u64::MAX, idle: times.idle, time: None };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{HeaderValue, USER_AGENT};
+use http::header::{CONNECTION, HeaderValue, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{Request, Uri};
 use sealway_runtime::http::{full, read_body};
@@ -15,6 +15,7 @@ use super::UpstreamError;
 use super::group::Group;
 use super::server::Server;
 
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 const AGENT: HeaderValue = HeaderValue::from_static("sealway-health");
 /// How much of a check's answer is read.
 const BODY_MAX: usize = 64 * 1024;
@@ -67,6 +68,8 @@ async fn ask(group: &Group, server: &Arc<Server>, settings: &HealthSettings) -> 
     let mut request = Request::new(full(bytes::Bytes::new()));
     *request.uri_mut() = Uri::from(settings.path.clone());
     request.headers_mut().insert(USER_AGENT, AGENT);
+    // Over a connection of its own: that one can be had is a part of being well.
+    request.headers_mut().insert(CONNECTION, CLOSE);
     let until = Instant::now() + settings.timeout;
     let answer = match timeout(settings.timeout, group.ask(server, request)).await {
         Err(_) => return Some(Err("no answer to a health check in time".into())),
@@ -75,7 +78,7 @@ async fn ask(group: &Group, server: &Arc<Server>, settings: &HealthSettings) -> 
         Ok(Ok(answer)) => answer,
     };
     let status = answer.status();
-    // Read so that the connection can be used again; the status has said all.
+    // Read so that the server sees no connection cut off; the status has said all.
     let _ = read_body(answer.into_body(), BODY_MAX, until.saturating_duration_since(Instant::now())).await;
     Some(if status.is_success() { Ok(()) } else { Err(format!("{} to a health check", status.as_u16())) })
 }

@@ -66,14 +66,15 @@ impl Pool {
         Arc::new_cyclic(|me| Pool { limits, state: Mutex::default(), me: me.clone() })
     }
 
-    /// Takes a slot, and the idle connection that was used last unless a `fresh` one is wanted: then it is closed, so that
-    /// there are never more than `connections_max`.
+    /// Takes a slot, and the idle connection that was used last unless a `fresh` one is wanted: then it stays, or is closed
+    /// where there would be more than `connections_max`.
     pub(super) fn take(&self, fresh: bool) -> Taken {
         let mut closed = None;
         let mut state = self.state.lock();
         if state.in_use < self.limits.connections_max {
             state.in_use += 1;
-            let mut connection = state.idle.pop();
+            let is_full = state.in_use + state.idle.len() > self.limits.connections_max;
+            let mut connection = if !fresh || is_full { state.idle.pop() } else { None };
             drop(state);
             if fresh {
                 closed = connection.take();

@@ -10,6 +10,7 @@ use hyper::body::{Body as HttpBody, Frame};
 use sealway_runtime::http::h1::{Framing, encode_chunk_head, encode_last_chunk};
 use sealway_runtime::http::{Body, BodyRefusal};
 use tokio::io::AsyncWrite;
+use tokio::time::Instant;
 
 use crate::body::refusal_behind;
 
@@ -47,8 +48,8 @@ pub(super) struct Sending {
     has_begun: bool,
     /// Nothing of the body is there: the client is waited for, not the server.
     is_starved: bool,
-    /// Something was written since this was last asked.
-    has_moved: bool,
+    /// When something was last written.
+    moved: Instant,
 }
 
 impl Sending {
@@ -64,7 +65,7 @@ impl Sending {
             needs_flush: false,
             has_begun: false,
             is_starved: false,
-            has_moved: false,
+            moved: Instant::now(),
         }
     }
 
@@ -77,15 +78,10 @@ impl Sending {
         self.is_held = false;
     }
 
-    /// Whether the server cannot be blamed for what does not happen: it was sent something just now, or the client's body
-    /// is waited for.
-    pub(super) fn excuses_server(&mut self) -> bool {
-        std::mem::take(&mut self.has_moved) || self.is_starved
-    }
-
-    /// Whether something was written since this was last asked.
-    pub(super) fn take_progress(&mut self) -> bool {
-        std::mem::take(&mut self.has_moved)
+    /// Since when the server can be blamed for what does not happen: since it was last sent something, and not yet while
+    /// the client's body is waited for.
+    pub(super) fn moved(&self) -> Instant {
+        if self.is_starved { Instant::now() } else { self.moved }
     }
 
     /// The body, if nothing of it was taken yet; `None` as an error when something was.
@@ -123,7 +119,7 @@ impl Sending {
     }
 
     fn advance(&mut self, len: usize) {
-        self.has_moved = true;
+        self.moved = Instant::now();
         self.needs_flush = true;
         let of_out = len.min(self.out.len());
         if of_out == self.out.len() {

@@ -254,6 +254,7 @@ impl Server {
 
     async fn connect(&self, setup: Option<TlsSetup>) -> Result<(Io, bool), ConnectError> {
         let is_tls = setup.is_some();
+        tracing::trace!(server = self.address.as_str(), is_tls, "connecting");
         match connect(&self.address.place, setup, self.connect_time()).await {
             Ok(connected) => {
                 self.connects.fetch_add(1, Ordering::Relaxed);

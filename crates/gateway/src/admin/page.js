@@ -1,0 +1,400 @@
+// The admin page: reads the events of its own process and shows them. Text goes in as text, never as markup.
+
+import { draw } from "./charts.js";
+
+const TOKEN = "sealway-admin-token";
+const SPAN = 180;
+const LINES_MAX = 2000;
+const CONNECTIONS_MAX = 200;
+
+const by = (id) => document.getElementById(id);
+const state = { token: null, samples: [], lines: [], nextLine: null, paused: false, stream: null, status: null, tries: 0 };
+
+// --- words ---
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
+function duration(us) {
+  if (us === null || us === undefined) return "–";
+  if (us < 1000) return `${whole.format(us)} µs`;
+  if (us < 1e6) return `${us < 1e4 ? exact.format(us / 1e3) : whole.format(us / 1e3)} ms`;
+  return `${exact.format(us / 1e6)} s`;
+}
+
+function bytes(count) {
+  if (count === null) return "–";
+  return count < 1 << 30 ? `${whole.format(count / (1 << 20))} MiB` : `${exact.format(count / (1 << 30))} GiB`;
+}
+
+function span(seconds) {
+  const [days, hours, minutes] = [seconds / 86400, (seconds / 3600) % 24, (seconds / 60) % 60].map(Math.floor);
+  if (days > 0) return `${days} d ${hours} h`;
+  if (hours > 0) return `${hours} h ${minutes} min`;
+  return minutes > 0 ? `${minutes} min ${Math.floor(seconds % 60)} s` : `${Math.floor(seconds)} s`;
+}
+
+// --- putting things on the page ---
+
+function put(id, text, className) {
+  const element = by(id);
+  if (element.textContent !== text) element.textContent = text;
+  if (className !== undefined) element.className = className;
+}
+
+function make(name, text, className) {
+  const element = document.createElement(name);
+  if (text !== undefined) element.textContent = text;
+  if (className) element.className = className;
+  return element;
+}
+
+function button(text, label, act) {
+  const element = make("button", text);
+  element.type = "button";
+  element.setAttribute("aria-label", label);
+  element.addEventListener("click", act);
+  return element;
+}
+
+/** Fills a table; rows are lists of cells: text, `[text, class]`, or an element. The same content is left as it is. */
+function fill(id, rows, none, columns) {
+  const body = by(id);
+  const key = JSON.stringify(rows, (_, value) => (value instanceof Element ? value.getAttribute("aria-label") : value));
+  if (body.dataset.key === key) return;
+  body.dataset.key = key;
+  const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  const lines = rows.map((cells) => {
+    const line = make("tr");
+    for (const cell of cells) {
+      const column = cell instanceof Element ? make("td") : make("td", ...(Array.isArray(cell) ? cell : [cell]));
+      if (cell instanceof Element) column.append(cell);
+      line.append(column);
+    }
+    return line;
+  });
+  if (rows.length === 0) {
+    const line = make("tr");
+    const cell = make("td", none, "quiet");
+    cell.colSpan = columns;
+    line.append(cell);
+    lines.push(line);
+  }
+  body.replaceChildren(...lines);
+  // A row that was made anew under the reader's hands keeps the focus.
+  if (focused) [...body.querySelectorAll("button")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
+}
+
+const number = (value) => [value === undefined ? "–" : whole.format(value), "number"];
+
+function show(status) {
+  state.status = status;
+  const { health, requests, process, sessions } = status;
+  put("version", `${status.version}, up ${span(status.uptime_s)}`);
+  put("health", health.is_ready ? "ready" : "not ready", `figure ${health.is_ready ? "good" : "bad"}`);
+  put("health-why", health.why ?? "takes sessions and sealed calls");
+  put("rate", requests.per_second < 10 ? exact.format(requests.per_second) : whole.format(requests.per_second));
+  const classes = Object.entries(requests.by_class).filter(([name, count]) => count > 0 || name === "2xx");
+  put("classes", classes.map(([name, count]) => `${name} ${whole.format(count)}`).join(", "));
+  const latency = requests.latency_us;
+  put("p50", duration(latency?.p50));
+  put("p90", latency ? `90 % in ${duration(latency.p90)}` : `none in ${requests.window_s} s`);
+  put("p99", duration(latency?.p99));
+  put("slowest", latency ? `slowest ${duration(latency.max)}` : `none in ${requests.window_s} s`);
+  put("cpu", exact.format(process.cpu_percent));
+  put("cores", `of one of ${process.cores} processors`);
+  put("memory", bytes(process.resident_bytes));
+  const limit = process.descriptors_max === null ? "" : ` of ${whole.format(process.descriptors_max)}`;
+  put("descriptors", process.descriptors === null ? "" : `${whole.format(process.descriptors)}${limit} descriptors`);
+  const sum = (name) => status.listeners.reduce((sum, one) => sum + (one[name] ?? 0), 0);
+  put("open", whole.format(sum("connections")));
+  put("accepted", `${whole.format(sum("accepted"))} accepted, ${whole.format(sum("refused"))} refused`);
+  put("sessions", whole.format(sessions.count));
+  put("replays", `${whole.format(sessions.replays_refused)} replays refused`);
+  put("store", `Store: ${sessions.store}, ${sessions.is_up ? "up" : "down"}. ${whole.format(sessions.nonces)} nonces held.`);
+  by("rotate").hidden = !status.certificates_folder;
+  tables(status);
+}
+
+function tables(status) {
+  fill("listeners", status.listeners.map((one) => [
+    [one.name, "tight"], [one.addresses.join(", "), "tight"], [{ none: "yes", optional: "clients may", required: "clients must" }[one.tls] ?? "no", "tight"], number(one.connections), number(one.accepted),
+    number(one.refused), one.is_serving ? ["serving", "good"] : ["stopped", "bad"],
+    one.is_serving
+      ? button("Stop", `Stop the listener ${one.name}`, () => stopListener(one.name))
+      : button("Start", `Start the listener ${one.name}`, () => startListener(one.name)),
+  ]), "No listeners.", 8);
+  fill("upstreams", status.upstreams.flatMap((one) => (one.servers.length === 0
+    ? [[one.name, "built in", ["up", "good"], "", "", "", "", ""]]
+    : one.servers.map((server) => [
+      [one.name, "tight"], [server.address, "tight"], server.up ? ["up", "good"] : ["down", "bad"], number(server.in_flight),
+      number(server.idle), number(server.connects), number(server.failures), [server.last_error ?? "", "wide"],
+    ]))), "No upstreams.", 8);
+  fill("certificates", status.certificates.map((one) => {
+    const days = one.days_left;
+    const colour = days === null ? "" : days < 7 ? " bad" : days < 30 ? " warn" : " good";
+    const ends = one.not_after_ms > 0 ? new Date(one.not_after_ms).toISOString().slice(0, 10) : "";
+    const subject = one.revoked === null ? one.subject : `${one.subject} (${one.revoked} revoked)`;
+    return [[one.used_by, "tight"], [one.role, "tight"], [subject, "wide"], [ends, "tight"],
+      [days === null ? "" : whole.format(days), `number${colour}`], [one.file, "wide"]];
+  }), "No certificates are in use.", 6);
+  const which = by("which");
+  const names = status.listeners.map((one) => one.name);
+  if (JSON.stringify(names) !== which.dataset.key) {
+    which.dataset.key = JSON.stringify(names);
+    const chosen = which.value;
+    which.replaceChildren(...names.map((name) => new Option(name, name)));
+    if (names.includes(chosen)) which.value = chosen;
+  }
+}
+
+function charts() {
+  const values = (pick) => state.samples.slice(-SPAN).map(pick);
+  const rate = { colour: "--accent", values: values((one) => one.requests_per_second) };
+  draw(by("chart-rate"), [rate], (value) => (value < 10 ? exact : whole).format(value), SPAN);
+  const latency = (name) => values((one) => one.latency_us?.[name] ?? null);
+  const lines = [{ colour: "--second", values: latency("p99") }, { colour: "--accent", values: latency("p50") }];
+  draw(by("chart-latency"), lines, duration, SPAN);
+}
+
+// --- the log ---
+
+const gravity = (line) => (/\bERROR\b/.test(line) ? "bad" : /\bWARN\b/.test(line) ? "warn" : "");
+
+function log({ next, skipped, lines }) {
+  if (skipped > 0) lines.unshift(`… ${skipped} lines are gone`);
+  state.nextLine = next;
+  state.lines.push(...lines);
+  const over = state.lines.length - LINES_MAX;
+  if (over > 0) state.lines.splice(0, over);
+  if (state.paused) put("log-note", "paused");
+  else lay(lines);
+}
+
+function lay(added) {
+  const [view, words] = [by("log"), by("filter").value.toLowerCase()];
+  const atEnd = view.scrollHeight - view.scrollTop - view.clientHeight < 30;
+  const fits = (line) => words === "" || line.toLowerCase().includes(words);
+  const elements = (added ?? state.lines).filter(fits).map((line) => make("div", line, gravity(line)));
+  if (added) view.append(...elements);
+  else view.replaceChildren(...elements);
+  while (view.childElementCount > LINES_MAX) view.firstElementChild.remove();
+  if (atEnd || !added) view.scrollTop = view.scrollHeight;
+  put("log-note", `${whole.format(view.childElementCount)} lines`);
+}
+
+// --- talking to the process ---
+
+const headers = () => ({ Authorization: `Bearer ${state.token}` });
+
+async function ask(method, path) {
+  const answer = await fetch(path, { method, headers: headers(), cache: "no-store", redirect: "error" });
+  if (answer.status === 401) leave("The token is not the one of this process.");
+  const said = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(said.message ?? said.error ?? `${answer.status}`);
+  return said;
+}
+
+function linked(text, className) {
+  put("link", text, `pill ${className}`);
+  document.body.classList.toggle("lost", className !== "good");
+}
+
+async function watch() {
+  const stream = new AbortController();
+  state.stream = stream;
+  while (!stream.signal.aborted) {
+    try {
+      await follow(stream);
+    } catch (error) {
+      if (stream.signal.aborted) return;
+      console.debug("the stream of events broke off", error);
+    }
+    if (stream.signal.aborted) return;
+    const wait = Math.min(10, 2 ** state.tries++ / 2);
+    linked(`disconnected, again in ${exact.format(wait)} s`, "bad");
+    await new Promise((done) => setTimeout(done, wait * 1000));
+  }
+}
+
+async function follow(stream) {
+  const from = state.nextLine === null ? "" : `?from=${state.nextLine}`;
+  const answer = await fetch(`/admin/events${from}`, { headers: headers(), cache: "no-store", signal: stream.signal });
+  if (answer.status === 401) return leave("The token is not the one of this process.");
+  if (!answer.ok) throw new Error(`${answer.status}`);
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  // A stream that stands still is one that broke without a word: events come each second.
+  let timer;
+  const alive = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => reader.cancel().catch(() => {}), 5000);
+  };
+  let text = "";
+  try {
+    for (;;) {
+      alive();
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += value;
+      const events = text.split("\n\n");
+      text = events.pop();
+      events.forEach(take);
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function take(event) {
+  const [, name, data] = event.match(/^event: (\w+)\ndata: (.*)$/s) ?? [];
+  if (!name) return;
+  const value = JSON.parse(data);
+  if (name === "history") {
+    state.samples = value;
+  } else if (name === "log") {
+    log(value);
+  } else if (name === "status") {
+    state.tries = 0;
+    linked("connected", "good");
+    const sample = { at_ms: value.now_ms, requests_per_second: value.requests.per_second, latency_us: value.requests.latency_us };
+    state.samples.push(sample);
+    state.samples.splice(0, Math.max(0, state.samples.length - SPAN));
+    show(value);
+    charts();
+    connections();
+  }
+}
+
+let asking = false;
+async function connections() {
+  const name = by("which").value;
+  if (asking || name === "" || document.hidden) return;
+  asking = true;
+  try {
+    const all = await ask("GET", `/admin/connections?listener=${encodeURIComponent(name)}&max=${CONNECTIONS_MAX}`);
+    const rows = all.map((one) => [
+      whole.format(one.id), [one.peer, "tight"], one.protocol, number(one.requests), [span(one.open_for_s), "number"],
+      [one.subject ?? "", "wide"], button("Close", `Close connection ${one.id}`, () => closeConnection(name, one)),
+    ]);
+    fill("connections", rows, "None is open.", 7);
+    put("connections-note", all.length < CONNECTIONS_MAX ? "" : `the oldest ${CONNECTIONS_MAX}`);
+  } catch (error) {
+    put("connections-note", error.message);
+  } finally {
+    asking = false;
+  }
+}
+
+// --- actions ---
+
+function told(text, className) {
+  put("result", text, className);
+  by("result").hidden = false;
+}
+
+async function confirmed(title, text, yes) {
+  const dialog = by("question");
+  put("question-title", title);
+  put("question-text", text);
+  put("question-yes", yes);
+  dialog.returnValue = "no";
+  dialog.showModal();
+  await new Promise((done) => dialog.addEventListener("close", done, { once: true }));
+  return dialog.returnValue === "yes";
+}
+
+async function act(title, text, yes, method, path, words) {
+  if (!(await confirmed(title, text, yes))) return;
+  try {
+    told(words(await ask(method, path)), "good");
+  } catch (error) {
+    told(`${title} ${error.message}`, "bad");
+  }
+}
+
+const part = encodeURIComponent;
+
+const stopListener = (name) => act(`Stop ${name}?`, "It accepts nothing new, and its connections end after what is in flight. The others go on.",
+  "Stop", "POST", `/admin/listeners/${part(name)}/stop`, () => `${name} is stopped.`);
+const startListener = (name) => act(`Start ${name}?`, "It is bound again and accepts connections.", "Start", "POST",
+  `/admin/listeners/${part(name)}/start`, () => `${name} serves again.`);
+const closeConnection = (name, one) => act(`Close connection ${one.id}?`, `From ${one.peer}. It ends after what is in flight.`, "Close",
+  "DELETE", `/admin/connections/${one.id}?listener=${part(name)}`, () => `Connection ${one.id} is told to close.`);
+
+function reloaded(done) {
+  const parts = ["added", "removed", "changed"].filter((name) => done[name].length > 0);
+  const listeners = parts.map((name) => `${name} ${done[name].join(", ")}`).join("; ") || "as they were";
+  const restart = done.needs_restart.length > 0 ? ` Needs a restart: ${done.needs_restart.join(", ")}.` : "";
+  return `Reloaded. Listeners: ${listeners}.${restart}`;
+}
+
+by("reload").addEventListener("click", () => act("Reload the configuration?", "It is checked first, and applies whole or not at all.",
+  "Reload", "POST", "/admin/reload", reloaded));
+by("drain").addEventListener("click", () => act("Drain and stop this process?", "It accepts nothing new, answers what is in flight, and ends, as by SIGTERM. This page ends with it.",
+  "Drain and stop", "POST", "/admin/drain", () => "The process drains and ends."));
+by("rotate").addEventListener("click", () => act("Renew the server's certificate?", "A new key and certificate under the same authority; connections go on.",
+  "Renew", "POST", "/admin/certificates/rotate", (done) => `Renewed: ${done.renewed.map((one) => one.subject).join(", ")}.`));
+by("revoke").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const id = by("session").value.trim();
+  act("Revoke this session?", id, "Revoke", "DELETE", `/admin/sessions/${part(id)}`, () => `Session ${id} is revoked.`);
+});
+
+by("pause").addEventListener("click", () => {
+  state.paused = !state.paused;
+  by("pause").setAttribute("aria-pressed", `${state.paused}`);
+  put("pause", state.paused ? "Go on" : "Pause");
+  if (!state.paused) lay();
+});
+by("filter").addEventListener("input", () => lay());
+by("download").addEventListener("click", async () => {
+  try {
+    const answer = await fetch("/admin/logs?download=1", { headers: headers(), cache: "no-store" });
+    if (!answer.ok) throw new Error(`the answer is ${answer.status}`);
+    const link = make("a");
+    link.href = URL.createObjectURL(await answer.blob());
+    link.download = "sealway.log";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  } catch (error) {
+    told(`The log cannot be downloaded: ${error.message}`, "bad");
+  }
+});
+
+// --- in and out ---
+
+function leave(why) {
+  state.stream?.abort();
+  sessionStorage.removeItem(TOKEN);
+  Object.assign(state, { token: null, samples: [], lines: [], nextLine: null });
+  by("log").replaceChildren();
+  for (const id of ["house", "actions"]) by(id).hidden = true;
+  by("door").hidden = false;
+  put("refusal", why);
+  linked("no token", "quiet");
+  by("token").focus();
+}
+
+function enter(token) {
+  state.token = token;
+  sessionStorage.setItem(TOKEN, token);
+  by("door").hidden = true;
+  for (const id of ["house", "actions"]) by(id).hidden = false;
+  put("refusal", "");
+  linked("connecting", "warn");
+  watch();
+}
+
+by("enter").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const token = by("token").value.trim();
+  by("token").value = "";
+  if (token !== "") enter(token);
+});
+by("leave").addEventListener("click", () => leave(""));
+window.addEventListener("resize", charts);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", charts);
+
+const kept = sessionStorage.getItem(TOKEN);
+if (kept) enter(kept);
+else by("token").focus();

@@ -1,0 +1,169 @@
+//! How a process stands at a moment, and the samples of the last minutes that rates and percentiles come from.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use sealway_runtime::http::ConnectionInfo;
+use sealway_runtime::process;
+use sealway_sessions::answer::replays_refused;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Dashboard;
+use crate::server::Server;
+use crate::traffic::{Counts, Latency};
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(1);
+/// Samples that latency is taken over.
+const WINDOW: usize = 10;
+/// Samples kept for charts.
+const KEPT: usize = 180;
+
+/// A second of the process's life.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Sample {
+    /// Its end, in milliseconds since 1970.
+    at_ms: u64,
+    requests_per_second: f64,
+    /// Over the last seconds; none if nothing was answered.
+    latency_us: Option<Latency>,
+    /// Of one processor.
+    cpu_percent: f64,
+}
+
+/// The last samples.
+#[derive(Debug)]
+pub(super) struct Samples {
+    began: Instant,
+    kept: Mutex<VecDeque<Sample>>,
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Samples { began: Instant::now(), kept: Mutex::default() }
+    }
+}
+
+impl Samples {
+    /// All that are kept, the oldest first.
+    pub(super) fn all(&self) -> Vec<Sample> {
+        self.kept.lock().iter().copied().collect()
+    }
+}
+
+impl Dashboard {
+    /// Samples until stopping begins.
+    pub(super) async fn sample(self) {
+        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + EVERY, EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let server = &self.0.server;
+        let mut counts = VecDeque::from([Arc::new(Counts::default())]);
+        let mut before = (Instant::now(), process::processor_time(), 0);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = server.shutdown().begun() => return,
+            }
+            let now = (Instant::now(), process::processor_time(), server.traffic().counts());
+            let seconds = now.0.duration_since(before.0).as_secs_f64().max(0.001);
+            let used = now.1.zip(before.1).map_or(0.0, |(now, before)| now.saturating_sub(before).as_secs_f64());
+            let (total, latest) = (now.2.total(), Arc::new(now.2));
+            let sample = Sample {
+                at_ms: server.now_ms(),
+                requests_per_second: (total - before.2) as f64 / seconds,
+                latency_us: counts.front().and_then(|first| latest.latency_since(first)),
+                cpu_percent: 100.0 * used / seconds,
+            };
+            before = (now.0, now.1, total);
+            counts.push_back(latest);
+            if counts.len() > WINDOW {
+                counts.pop_front();
+            }
+            let mut kept = self.0.samples.kept.lock();
+            kept.push_back(sample);
+            if kept.len() > KEPT {
+                kept.pop_front();
+            }
+        }
+    }
+
+    /// How everything stands.
+    pub(super) fn snapshot(&self) -> Value {
+        let server = &self.0.server;
+        let sample = self.0.samples.kept.lock().back().copied().unwrap_or_default();
+        let counts = server.traffic().counts();
+        let [informed, fine, redirected, refused, failed] = counts.classes;
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "now_ms": server.now_ms(),
+            "uptime_s": self.0.samples.began.elapsed().as_secs(),
+            "health": health(server),
+            "process": {
+                "id": std::process::id(),
+                "cpu_percent": sample.cpu_percent,
+                "cores": std::thread::available_parallelism().map_or(1, usize::from),
+                "resident_bytes": process::resident_bytes(),
+                "descriptors": process::descriptors(),
+                "descriptors_max": process::descriptors_max(),
+            },
+            "requests": {
+                "per_second": sample.requests_per_second,
+                "latency_us": sample.latency_us,
+                "window_s": WINDOW,
+                "total": counts.total(),
+                "by_class": {"1xx": informed, "2xx": fine, "3xx": redirected, "4xx": refused, "5xx": failed},
+            },
+            "listeners": server.listeners(),
+            "upstreams": upstreams(server),
+            "certificates": server.certificates(),
+            "certificates_folder": self.0.certificates.is_some(),
+            "sessions": sessions(server),
+            "reloads": server.reloads(),
+        })
+    }
+}
+
+/// Whether sessions and sealed calls can be taken, and if not, why.
+fn health(server: &Server) -> Value {
+    let authority = server.authority();
+    let why = match (authority.is_stopping() || server.is_stopping(), authority.store().status().up) {
+        (true, _) => Some("the process is stopping"),
+        (false, false) => Some("the session store cannot take sessions and nonces"),
+        (false, true) => None,
+    };
+    json!({"is_ready": why.is_none(), "why": why})
+}
+
+/// An open connection.
+pub(super) fn connection(info: &ConnectionInfo) -> Value {
+    json!({
+        "id": info.id,
+        "peer": info.peer.to_string(),
+        "open_for_s": info.open_for.as_secs(),
+        "protocol": info.protocol,
+        "requests": info.requests,
+        "subject": info.subject.as_deref(),
+    })
+}
+
+/// Upstreams and their servers.
+pub(super) fn upstreams(server: &Server) -> Value {
+    let gateway = server.gateway();
+    let all = gateway.upstreams().iter();
+    all.map(|upstream| json!({"name": upstream.name(), "servers": upstream.status()})).collect()
+}
+
+/// What is known of sessions without looking into any.
+pub(super) fn sessions(server: &Server) -> Value {
+    let status = server.authority().store().status();
+    json!({
+        "store": status.kind,
+        "is_up": status.up,
+        "count": status.sessions,
+        "nonces": status.nonces.0 + status.nonces.1,
+        "replays_refused": replays_refused(),
+    })
+}
