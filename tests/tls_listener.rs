@@ -170,7 +170,7 @@ fn short_lived(ground: &Ground, seconds: u64) -> (String, String) {
 
 #[tokio::test]
 async fn a_connection_does_not_outlive_its_clients_certificate_by_a_minute() {
-    const VALID: u64 = 6;
+    const VALID: u64 = 10;
     let ground = Ground::new();
     let serving = ground.serve();
     let started = Instant::now();
