@@ -108,7 +108,9 @@ fn the_page_holds_no_data_and_lets_nothing_in() {
     assert!(!policy.contains("unsafe"), "{policy}");
     for path in ["/", "/page.js", "/charts.js", "/page.css"] {
         let text = Request::get(path).send(server.admin()).unwrap().text();
-        for bad in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "https://", "http://", "//cdn"] {
+        for bad in
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "https://", "http://", "//cdn"]
+        {
             assert!(!text.contains(bad), "{path} has {bad}");
         }
         assert!(!text.contains("127.0.0.1") && !text.contains(ADMIN_TOKEN), "{path}");
@@ -241,7 +243,9 @@ fn connections_are_listed_and_closed_one_by_one() {
 /// Reads events until one of this name came; returns its data.
 fn event(stream: &mut Connection, rest: &mut String, name: &str) -> Value {
     loop {
-        while let Some((event, after)) = rest.split_once("\n\n").map(|(event, after)| (event.to_owned(), after.to_owned())) {
+        while let Some((event, after)) =
+            rest.split_once("\n\n").map(|(event, after)| (event.to_owned(), after.to_owned()))
+        {
             *rest = after;
             if let Some(data) = event.strip_prefix(&format!("event: {name}\ndata: ")) {
                 return serde_json::from_str(data).unwrap();
@@ -276,7 +280,10 @@ fn events_tell_the_state_each_second_and_the_log_as_it_comes() {
     assert!(log["lines"].to_string().contains("configuration reloaded"), "{log:#}");
     let (_, _, mut again) = watch(&format!("?from={next}"));
     let log = event(&mut again, &mut String::new(), "log");
-    assert!(log["lines"].to_string().contains("configuration reloaded") && !log["lines"].to_string().contains("\\\"serving\\\""));
+    assert!(
+        log["lines"].to_string().contains("configuration reloaded")
+            && !log["lines"].to_string().contains("\\\"serving\\\"")
+    );
 
     // So many may watch, and a place is free again when one leaves.
     let mut others: Vec<_> = (0..14).map(|_| watch("").2).collect();
@@ -343,8 +350,10 @@ fn certificates_are_renewed_and_shown_at_once() {
     let pki = folder.path().join("pki");
     assert!(Command::new(BINARY).arg("certs").arg(&pki).output().unwrap().status.success());
     let tls = "tls: { cert: pki/server.cert.pem, key: pki/server.key.pem }";
-    let config = config(free_port().unwrap(), ", certificates_folder: pki")
-        .replace("{ name: other, address: '127.0.0.1:0' }", &format!("{{ name: other, address: '127.0.0.1:0', {tls} }}"));
+    let config = config(free_port().unwrap(), ", certificates_folder: pki").replace(
+        "{ name: other, address: '127.0.0.1:0' }",
+        &format!("{{ name: other, address: '127.0.0.1:0', {tls} }}"),
+    );
     let server = Launch::new(BINARY, &config).folder(folder.path()).start().unwrap();
     let shown = || get(&server, "/admin/certificates");
     assert_eq!(shown()[0]["role"], "server");

@@ -165,8 +165,7 @@ fn heads_over_their_bounds_are_refused_with_the_status_that_says_so() {
 
 #[test]
 fn a_head_may_come_in_any_pieces() {
-    let sent =
-        b"\r\nPOST /pieces HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nabc\r\n0\r\n\r\n";
+    let sent = b"\r\nPOST /pieces HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nabc\r\n0\r\n\r\n";
     with(|to, upstream| {
         for len in [1, 2, 3, 7, 16] {
             let mut connection = open(to);

@@ -42,9 +42,10 @@ impl Dashboard {
             (_, ["reload" | "drain"] | ["listeners", _, "stop" | "start"] | ["certificates", "rotate"]) => {
                 not_allowed("POST")
             }
-            (_, ["status" | "events" | "config" | "certificates" | "connections" | "upstreams" | "sessions" | "logs"]) => {
-                not_allowed("GET")
-            }
+            (
+                _,
+                ["status" | "events" | "config" | "certificates" | "connections" | "upstreams" | "sessions" | "logs"],
+            ) => not_allowed("GET"),
             _ => nothing_here(),
         }
     }
