@@ -123,7 +123,7 @@ async fn open(target: &Target, count: usize) -> anyhow::Result<Vec<H1>> {
         let tasks: Vec<_> = (0..batch)
             .map(|index| {
                 let source = (connections.len() + index) / PER_SOURCE + 1;
-                let target = Target { source: Some(Ipv4Addr::new(127, 0, 0, source as u8)), ..target.clone() };
+                let target = Target { source: Some(Ipv4Addr::new(127, 0, 1, source as u8)), ..target.clone() };
                 spawn_local(async move { target.open().await })
             })
             .collect();

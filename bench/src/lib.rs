@@ -114,9 +114,6 @@ enum Command {
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
     #[command(hide = true)]
     Bare { port: u16 },
-    /// The service behind the proxies on this port: 200 with 128 bytes
-    #[command(hide = true)]
-    Upstream { port: u16 },
     /// The service of the acceptance test
     #[command(hide = true)]
     DelayedService(accept::Service),
@@ -152,7 +149,6 @@ fn run() -> anyhow::Result<()> {
             http::drive_one(port, kind, seconds)
         }
         Some(Command::Bare { port }) => servers::bare(port),
-        Some(Command::Upstream { port }) => upstream::run(port),
         Some(Command::Gateway(options)) => gateway::run(&options),
         Some(Command::Accept(options)) => accept::run(&options),
         Some(Command::DelayedService(service)) => accept::serve(&service),

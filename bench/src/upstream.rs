@@ -1,25 +1,18 @@
 //! The service behind every proxy: a fixed answer of 128 bytes, as cheap as it can be, on connections that are kept.
 
-use std::net::Ipv4Addr;
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const BODY_LEN: usize = 128;
 
-/// Serves until killed. It knows requests without a body alone.
-pub(crate) fn run(port: u16) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async move {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-        loop {
-            let (stream, _) = listener.accept().await?;
-            stream.set_nodelay(true)?;
-            tokio::spawn(async move {
-                let _ = serve(stream).await;
-            });
-        }
-    })
+/// Serves for ever. It knows requests without a body alone.
+pub(crate) async fn run(listener: TcpListener) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            let _ = serve(stream).await;
+        });
+    }
 }
 
 async fn serve(mut stream: TcpStream) -> std::io::Result<()> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 
 use super::service::COUNTS_PATH;
@@ -24,13 +25,27 @@ pub(super) struct Burst {
     pub(super) connected_ms: f64,
 }
 
-/// Sends `bursts` of `size`, one `every` so often, and waits for all answers.
-pub(super) async fn run(target: &Target, bursts: usize, size: usize, every: Duration, delay: Duration) -> Vec<Burst> {
+/// What is sent.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) bursts: usize,
+    /// Requests in each.
+    pub(super) size: usize,
+    /// Handshakes of a burst under way at a time.
+    pub(super) opening: usize,
+    /// From the start of one to the start of the next.
+    pub(super) every: Duration,
+    /// How long an answer takes at the least.
+    pub(super) delay: Duration,
+}
+
+/// Sends all bursts and waits for all answers.
+pub(super) async fn run(target: &Target, plan: &Plan) -> Vec<Burst> {
     let begin = tokio::time::Instant::now();
     let mut tasks = Vec::new();
-    for index in 0..bursts {
-        tokio::time::sleep_until(begin + every * index as u32).await;
-        tasks.push(spawn_local(one(target.clone(), size, delay + PATIENCE)));
+    for index in 0..plan.bursts {
+        tokio::time::sleep_until(begin + plan.every * index as u32).await;
+        tasks.push(spawn_local(one(target.clone(), *plan)));
     }
     let mut done = Vec::new();
     for task in tasks {
@@ -39,14 +54,16 @@ pub(super) async fn run(target: &Target, bursts: usize, size: usize, every: Dura
     done
 }
 
-async fn one(target: Target, size: usize, patience: Duration) -> Burst {
+async fn one(target: Target, plan: Plan) -> Burst {
     let burst = Rc::new(RefCell::new(Burst { tally: Tally::new(), connected_ms: 0.0 }));
+    let turns = Rc::new(Semaphore::new(plan.opening));
     let start = Instant::now();
-    let tasks: Vec<_> = (0..size)
+    let tasks: Vec<_> = (0..plan.size)
         .map(|_| {
-            let (target, burst) = (target.clone(), burst.clone());
+            let (target, burst, turns) = (target.clone(), burst.clone(), turns.clone());
             spawn_local(async move {
-                let done = tokio::time::timeout(patience, request(&target, &burst, start)).await;
+                let request = request(&target, &burst, &turns, start);
+                let done = tokio::time::timeout(plan.delay + PATIENCE, request).await;
                 let done = done.unwrap_or_else(|_| Err(Fault::of("timeout", &"no answer in time")));
                 if let Err(fault) = done {
                     burst.borrow_mut().tally.failed(fault);
@@ -60,8 +77,10 @@ async fn one(target: Target, size: usize, patience: Duration) -> Burst {
     burst.replace(Burst { tally: Tally::new(), connected_ms: 0.0 })
 }
 
-async fn request(target: &Target, burst: &RefCell<Burst>, start: Instant) -> Result<(), Fault> {
+async fn request(target: &Target, burst: &RefCell<Burst>, turns: &Semaphore, start: Instant) -> Result<(), Fault> {
+    let turn = turns.acquire().await.map_err(|error| Fault::of("turn", &error))?;
     let (stream, kind) = target.open().await?;
+    drop(turn);
     {
         let mut burst = burst.borrow_mut();
         burst.tally.connected(kind);

@@ -58,6 +58,9 @@ pub(crate) struct Options {
     /// Bar: mean time of a request from the start of its burst, in milliseconds
     #[arg(long, default_value_t = 6500.0)]
     average_ms_max: f64,
+    /// Handshakes that the client has under way at a time, of a burst; all at once without
+    #[arg(long)]
+    opening: Option<usize>,
     /// X25519MLKEM768 and not X25519, on both legs
     #[arg(long)]
     hybrid: bool,
@@ -98,14 +101,23 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (through, direct) = (target(port)?, target(service_port)?);
     // One request before the clock runs: a wrong set-up is a sentence and not 12,000 errors.
-    let probe = LocalSet::new().block_on(&runtime, burst::run(&through, 1, 1, Duration::ZERO, wait));
+    let probe = LocalSet::new().block_on(
+        &runtime,
+        burst::run(&through, &burst::Plan { bursts: 1, size: 1, opening: 1, every: Duration::ZERO, delay: wait }),
+    );
     if probe[0].tally.failures() > 0 {
         let tail = gateway.as_ref().map_or_else(|| service.tail(), Daemon::tail);
         bail!("no request gets through: {}\n{tail}", probe[0].tally.faults_in_words());
     }
     let watch = Watch::start(&watched)?;
-    let every = Duration::from_secs_f64(options.every);
-    let bursts = LocalSet::new().block_on(&runtime, burst::run(&through, options.bursts, options.size, every, wait));
+    let plan = burst::Plan {
+        bursts: options.bursts,
+        size: options.size,
+        opening: options.opening.unwrap_or(options.size),
+        every: Duration::from_secs_f64(options.every),
+        delay: wait,
+    };
+    let bursts = LocalSet::new().block_on(&runtime, burst::run(&through, &plan));
     let usage = watch.stop()?;
     let counts = LocalSet::new().block_on(&runtime, burst::counts(&direct))?;
     let _ = service.signal(rustix::process::Signal::TERM);
@@ -183,11 +195,12 @@ fn pkcs12(folder: &Path, name: &str, (certificate, key): &(PathBuf, PathBuf)) ->
 
 fn report(options: &Options, group: Group, bursts: &[Burst], usage: &[Usage], counts: &str) {
     println!(
-        "## Acceptance: {} x {} new mTLS connections {} s apart, {} s delay, {group:?} on both legs{}\n",
+        "## Acceptance: {} x {} new mTLS connections {} s apart, {} s delay, {group:?} on both legs{}{}\n",
         options.bursts,
         options.size,
         options.every,
         options.delay_ms as f64 / 1000.0,
+        options.opening.map_or(String::new(), |opening| format!(", {opening} handshakes of a burst at a time")),
         if options.direct { ", straight to the service" } else { "" },
     );
     println!("Times in ms from the start of the burst, a request's wait for its turn in the client included.\n");

@@ -50,6 +50,8 @@ impl Target {
             None => TcpStream::connect(self.address).await?,
             Some(source) => {
                 let socket = TcpSocket::new_v4()?;
+                // Ports of connections that have just ended are as good as others.
+                socket.set_reuseaddr(true)?;
                 socket.bind((source, 0).into())?;
                 socket.connect(self.address).await?
             }

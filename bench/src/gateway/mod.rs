@@ -1,6 +1,6 @@
 //! Proxies beside each other: what a request costs each of them in processor time, by row (scheme, protocol, what becomes
-//! of connections). The proxy has core 0 to itself; the client and the service behind have core 1. In every round each
-//! row asks each proxy in turn, so that what disturbs the machine disturbs all.
+//! of connections). The proxy has core 0 to itself; the client and the service behind are one thread on core 1. In every
+//! round each row asks each proxy in turn, so that what disturbs the machine disturbs all.
 
 mod report;
 mod row;
@@ -12,14 +12,16 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::daemon::free_port;
-use tokio::task::LocalSet;
+use tokio::net::TcpListener;
+use tokio::task::{LocalSet, spawn_local, yield_now};
 
 use self::row::Row;
 use crate::client::{Identity, Load, Reuse, Tally, Target};
 use crate::http::pin_to_load_core;
 use crate::procfs;
 use crate::proxies::{Kind, Proxy, Setting};
-use crate::servers::{LOAD_CORE, SERVER_CORE, Server, sealway_beside};
+use crate::servers::{SERVER_CORE, sealway_beside};
+use crate::upstream;
 
 /// How long a proxy may need to use up what a round left behind, before its processor time is read.
 const SETTLE: Duration = Duration::from_millis(30);
@@ -72,15 +74,16 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("sealway-bench-").tempdir()?;
     let certificates = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "sealway bench")?;
     let identity = Identity::read(&certificates)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let port = free_port()?;
-    let _upstream = Server::start(&std::env::current_exe()?, &["upstream", &port.to_string()], port, LOAD_CORE)?;
+    let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, port)))?;
+    runtime.spawn(upstream::run(listener));
     let proxies = start(&kinds, folder.path(), &certificates, port, &sealway)?;
 
     let mut table: Vec<(Row, Vec<Cell>)> = rows
         .into_iter()
         .map(|row| (row, proxies.iter().filter(|p| row.is_for(p.kind)).map(Cell::of).collect()))
         .collect();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for round in 0..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);
         // The first one warms up.
@@ -136,6 +139,12 @@ async fn measure(proxy: &Proxy, row: Row, identity: &Identity, time: Duration) -
         connections: row.connections(),
         streams: row.streams(),
     };
+    // The load's core never sleeps: else a proxy would pay for waking it, and the more often the slower it is.
+    let awake = spawn_local(async {
+        loop {
+            yield_now().await;
+        }
+    });
     let ready = load.prepare().await?;
     let opened = (ready.prepared.full, ready.prepared.resumed);
     tokio::time::sleep(SETTLE).await;
@@ -143,6 +152,7 @@ async fn measure(proxy: &Proxy, row: Row, identity: &Identity, time: Duration) -
     let (tally, elapsed) = ready.run(time).await;
     tokio::time::sleep(SETTLE).await;
     let cpu_ns = (procfs::cpu_ns(proxy.pid())? - before) as f64;
+    awake.abort();
     if tally.failures() > 0 || tally.requests == 0 {
         bail!("{} requests were answered, and: {}", tally.requests, tally.faults_in_words());
     }

@@ -21,7 +21,7 @@ pub(super) fn print(table: &mut [(Row, Vec<Cell>)], proxies: &[Proxy], seconds: 
     println!(
         "## Proxies beside each other (median of {rounds} rounds of {seconds} s that take turns)\n\n\
          Proxy: one worker, alone on core 0. Client and the service behind it (200, 128 bytes, plain HTTP/1.1 on kept \
-         connections) on core 1. Reuse: 64 requests at a time (h1: 64 connections; h2: 4 with 16 streams). New and \
+         connections) are one thread on core 1, which never sleeps. Reuse: 64 requests at a time (h1: 64 connections; h2: 4 with 16 streams). New and \
          resumed: 32 connections at a time, each for one request. TLS 1.3, P-256 ECDSA certificates, \
          TLS_AES_128_GCM_SHA256, X25519 offered alone (`hybrid`: X25519MLKEM768 alone). CPU is the scheduler's sum for all \
          threads and workers of the proxy, kernel included; its share of the core is `busy`. Handshakes are counted by the \
