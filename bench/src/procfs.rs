@@ -29,3 +29,47 @@ pub(crate) fn memory_kib(pid: u32, field: &str) -> anyhow::Result<u64> {
 pub(crate) fn descriptors(pid: u32) -> anyhow::Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
+
+/// Processor time of the whole machine so far that was not idle, in nanoseconds; to the kernel's tick.
+fn machine_ns() -> anyhow::Result<u64> {
+    let text = std::fs::read_to_string("/proc/stat")?;
+    let line = text.lines().next().context("an empty /proc/stat")?;
+    let fields: Vec<u64> = line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    let busy = fields.iter().take(8).sum::<u64>() - fields.iter().skip(3).take(2).sum::<u64>();
+    Ok(busy * 1_000_000_000 / rustix::param::clock_ticks_per_second())
+}
+
+/// What part of the machine somebody else took, measured between two points in time.
+pub(crate) struct Others {
+    pids: Vec<u32>,
+    start: std::time::Instant,
+    before_ns: u64,
+}
+
+impl Others {
+    /// From now on; these processes and this one are not others.
+    pub(crate) fn start(pids: &[u32]) -> anyhow::Result<Self> {
+        let pids: Vec<u32> = pids.iter().copied().chain([std::process::id()]).collect();
+        let before_ns = Self::others_ns(&pids)?;
+        Ok(Others { pids, start: std::time::Instant::now(), before_ns })
+    }
+
+    /// Share of all cores, in words for a report.
+    pub(crate) fn in_words(&self) -> anyhow::Result<String> {
+        // Not `available_parallelism`, which counts the cores that this process may use.
+        let text = std::fs::read_to_string("/proc/stat")?;
+        let cores = text.lines().filter(|line| line.starts_with("cpu")).count() - 1;
+        let time = self.start.elapsed().as_nanos() as f64 * cores as f64;
+        let share = Self::others_ns(&self.pids)?.saturating_sub(self.before_ns) as f64 / time * 100.0;
+        Ok(format!("Other processes took {share:.0} % of the machine meanwhile."))
+    }
+
+    fn others_ns(pids: &[u32]) -> anyhow::Result<u64> {
+        let mut ours = 0;
+        for pid in pids {
+            ours += cpu_ns(*pid)?;
+        }
+        Ok(machine_ns()?.saturating_sub(ours))
+    }
+}

@@ -21,6 +21,7 @@ pub(crate) use self::service::{Service, run as serve};
 use self::watch::{Usage, Watch};
 use crate::client::{Group, Identity, Target};
 use crate::ours;
+use crate::procfs;
 use crate::servers::sealway_beside;
 
 /// What the replaced gateway was published with.
@@ -109,6 +110,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let tail = gateway.as_ref().map_or_else(|| service.tail(), Daemon::tail);
         bail!("no request gets through: {}\n{tail}", probe[0].tally.faults_in_words());
     }
+    let others = procfs::Others::start(&watched[1..].iter().map(|(_, pid)| *pid).collect::<Vec<_>>())?;
     let watch = Watch::start(&watched)?;
     let plan = burst::Plan {
         bursts: options.bursts,
@@ -119,9 +121,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     let bursts = LocalSet::new().block_on(&runtime, burst::run(&through, &plan));
     let usage = watch.stop()?;
+    let noise = others.in_words()?;
     let counts = LocalSet::new().block_on(&runtime, burst::counts(&direct))?;
     let _ = service.signal(rustix::process::Signal::TERM);
     report(options, group, &bursts, &usage, &counts);
+    println!("{noise}\n");
     verdict(options, &bursts, &usage, &counts)
 }
 

@@ -84,6 +84,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         .into_iter()
         .map(|row| (row, proxies.iter().filter(|p| row.is_for(p.kind)).map(Cell::of).collect()))
         .collect();
+    let others = procfs::Others::start(&proxies.iter().map(Proxy::pid).collect::<Vec<_>>())?;
     for round in 0..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);
         // The first one warms up.
@@ -100,7 +101,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             }
         }
     }
+    let noise = others.in_words()?;
     report::print(&mut table, &proxies, options.seconds, options.rounds);
+    println!("{noise}");
     Ok(())
 }
 

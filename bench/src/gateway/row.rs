@@ -43,8 +43,7 @@ fn all() -> Vec<Row> {
 pub(super) fn select(words: &[String]) -> Vec<Row> {
     let fits = |row: &Row| {
         let name = row.name();
-        let mut parts = name.split(' ').chain([name.as_str()]);
-        words.is_empty() || words.iter().any(|word| parts.any(|part| part == word))
+        words.is_empty() || words.iter().any(|word| name.split(' ').any(|part| part == word) || *word == name)
     };
     all().into_iter().filter(fits).collect()
 }
