@@ -235,11 +235,12 @@ limits: { buffered_bytes_max: 134217728 }
 ";
     let server = Launch::new(BINARY, config).start().unwrap();
     // Each announces 16 MiB and sends nothing. Eight of them, and a KiB each, are over 128 MiB.
-    let head = b"POST /transaction/purchase HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n";
+    let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    let announced = || agreed.seal("/transaction/purchase", b"x").0.bare().set("Content-Length", "16777216");
     let slow: Vec<std::net::TcpStream> = (0..7)
         .map(|_| {
             let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
-            std::io::Write::write_all(&mut stream, head).unwrap();
+            std::io::Write::write_all(&mut stream, &announced().head_bytes()).unwrap();
             stream
         })
         .collect();
@@ -248,7 +249,6 @@ limits: { buffered_bytes_max: 134217728 }
     large.assert_error("over the bound", 503, "SERVICE_UNAVAILABLE");
     assert_eq!(large.header("retry-after"), Some("1"));
     // What is small still fits beside them.
-    let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
     assert_eq!(agreed.call("/transaction/purchase", br#"{"schemeCode":"A","amount":1}"#).unwrap().0.status, 200);
     drop(slow);
     std::thread::sleep(Duration::from_millis(300));
