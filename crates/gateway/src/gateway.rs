@@ -32,8 +32,6 @@ use crate::standalone::Standalone;
 use crate::traffic::Traffic;
 use crate::upstream::Upstream;
 
-/// Longest body that is echoed, in bytes.
-const ECHO_BODY_MAX: usize = 16 * 1024 * 1024;
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 struct RouteMetrics {
@@ -219,8 +217,9 @@ impl Gateway {
         parts: &Parts,
         body: RequestBody,
     ) -> Response<Body> {
-        let Ok(_held) = self.hold(&body, ECHO_BODY_MAX) else { return self.too_much(body).await };
-        standalone.answer(parts, body, ECHO_BODY_MAX, self.limits.body_idle, route.delay).await
+        let len_max = standalone.body_max();
+        let Ok(_held) = self.hold(&body, len_max) else { return self.too_much(body).await };
+        standalone.answer(parts, body, len_max, self.limits.body_idle, route.delay).await
     }
 }
 
@@ -242,7 +241,8 @@ fn asked(parts: &Parts) -> Asked<'_> {
         Some((host, port)) if !port.ends_with(']') => host,
         _ => host,
     };
-    Asked { listener, host, path: parts.uri.path() }
+    // The dot of a full name names no other host.
+    Asked { listener, host: host.strip_suffix('.').unwrap_or(host), path: parts.uri.path() }
 }
 
 fn looks_sealed(parts: &Parts) -> bool {
@@ -291,5 +291,20 @@ impl hyper::service::Service<Request<RequestBody>> for GatewayService {
             traffic.record(response.status(), began.elapsed());
             Ok(response)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_asked_for_without_its_port_and_the_dot_of_a_full_name() {
+        for (host, name) in
+            [("a.example", "a.example"), ("a.example.:80", "a.example"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]")]
+        {
+            let request = Request::get("/").header(HOST, host).body(()).unwrap();
+            assert_eq!(asked(&request.into_parts().0).host, name);
+        }
     }
 }
