@@ -9,6 +9,7 @@ use http::HeaderName;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use sealway_runtime::http::{Body, BodyError, BodyRefusal};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
 use crate::headers::{is_alike, remove_where};
@@ -120,6 +121,34 @@ where
     }
 }
 
+/// A body that keeps its room among those held whole until it is dropped.
+struct Keeping {
+    body: Body,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Has a body keep `room` until it is sent.
+pub(crate) fn keeping(body: Body, room: OwnedSemaphorePermit) -> Body {
+    Keeping { body, _room: room }.boxed_unsync()
+}
+
+impl HttpBody for Keeping {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// The refusal behind an error, if a bound of ours is what broke the exchange off.
 pub fn refusal_behind(err: &(dyn std::error::Error + 'static)) -> Option<BodyRefusal> {
     let mut cause = Some(err);
@@ -164,6 +193,15 @@ mod tests {
         assert!(poll(&mut body).is_pending(), "it is not late: it was not asked for");
         tokio::time::sleep(idle + idle / 2).await;
         assert!(matches!(poll(&mut body), Poll::Ready(Some(Err(_)))), "it was asked for, and did not come");
+    }
+
+    #[tokio::test]
+    async fn an_answer_keeps_its_room_until_it_is_sent() {
+        let room = std::sync::Arc::new(tokio::sync::Semaphore::new(3));
+        let body = keeping(sealway_runtime::http::full("x"), room.clone().try_acquire_many_owned(3).unwrap());
+        assert_eq!((room.available_permits(), body.size_hint().exact()), (0, Some(1)));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "x");
+        assert_eq!(room.available_permits(), 3);
     }
 
     #[tokio::test]
