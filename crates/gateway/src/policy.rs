@@ -13,7 +13,7 @@ use sealway_runtime::http::{Origin, Peer};
 use sealway_runtime::telemetry;
 use sealway_runtime::tls::PeerCertificate;
 
-use crate::headers::{is_alike, remove_hop_by_hop, remove_where};
+use crate::headers::{is_alike, of_hop, remove_hop_by_hop, remove_where};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -154,10 +154,10 @@ impl HeaderPolicy {
     /// own. What a peer says of where a request came from counts if it `is_trusted`.
     pub(crate) fn to_upstream(&self, parts: &mut Parts, is_trusted: bool) {
         let headers = &mut parts.headers;
-        remove_hop_by_hop(headers);
+        let is_of_hop = of_hop(headers);
         let host = parts.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok());
         let host = host.or_else(|| headers.get(header::HOST).cloned());
-        remove_where(headers, |name| name == header::HOST || self.is_ours(name, is_trusted));
+        remove_where(headers, |name| is_of_hop(name) || name == header::HOST || self.is_ours(name, is_trusted));
         let Some(origin) = parts.extensions.get::<Origin>() else { return };
         if self.forwarded {
             add_origin(headers, origin, host.as_ref());
@@ -231,6 +231,12 @@ fn add_origin(headers: &mut HeaderMap, origin: &Origin, host: Option<&HeaderValu
 
 /// Adds an element to a list that may be there.
 fn append(headers: &mut HeaderMap, name: HeaderName, element: &str) {
+    if !headers.contains_key(&name)
+        && let Ok(value) = HeaderValue::from_str(element)
+    {
+        headers.insert(name, value);
+        return;
+    }
     let mut list = String::new();
     for value in headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()) {
         list.push_str(value);
