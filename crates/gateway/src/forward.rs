@@ -8,7 +8,7 @@ use sealway_runtime::http::{Body, RequestBody, discard};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::answer::plain_error;
 
-use crate::body::{StreamLimits, bounded};
+use crate::body::{StreamLimits, barred};
 use crate::config::RequestLimits;
 use crate::headers::says_close;
 use crate::route::Forward;
@@ -41,7 +41,8 @@ pub(crate) async fn pass_through(
     asked.put_back(&mut parts.headers);
     parts.uri = policy.target(&parts.uri);
     let limits = StreamLimits { len_max: policy.body_max, idle: limits.body_idle, time: Some(limits.body_time) };
-    let body = bounded(body, limits);
+    let trailers = if body.is_end_stream() { Vec::new() } else { policy.headers.barred_trailers() };
+    let body = barred(body, limits, trailers);
     let answer = forward.upstream.call(Request::from_parts(parts, body)).await;
     timing.lap("upstream");
     match answer {

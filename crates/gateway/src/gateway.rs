@@ -18,9 +18,10 @@ use sealway_runtime::http::{Body, Origin, RequestBody, discard};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::answer::{plain_error, unavailable};
 use sealway_sessions::{Authority, endpoint};
-use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tracing::Instrument;
 
+use crate::body::keeping;
 use crate::config::RequestLimits;
 use crate::cors::{Cors, is_preflight};
 use crate::forward;
@@ -31,8 +32,6 @@ use crate::standalone::Standalone;
 use crate::traffic::Traffic;
 use crate::upstream::Upstream;
 
-/// Longest body that is echoed, in bytes.
-const ECHO_BODY_MAX: usize = 16 * 1024 * 1024;
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 struct RouteMetrics {
@@ -64,7 +63,7 @@ pub struct Gateway {
     /// Whom a listener trusts.
     trusted: HashMap<Arc<str>, TrustedProxies>,
     /// KiB of request bodies that may be held whole at once: sealed ones, inits, echoes.
-    buffered_kib: Semaphore,
+    buffered_kib: Arc<Semaphore>,
     metrics: Vec<RouteMetrics>,
     unrouted: RouteMetrics,
     upstreams: Vec<Arc<Upstream>>,
@@ -80,7 +79,7 @@ impl Gateway {
         trusted: HashMap<Arc<str>, TrustedProxies>,
     ) -> Self {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
-        let buffered_kib = Semaphore::new(limits.buffered_max / 1024);
+        let buffered_kib = Arc::new(Semaphore::new(limits.buffered_max / 1024));
         let unrouted = RouteMetrics::new("none");
         Gateway { authority, routes, cors, limits, trusted, buffered_kib, metrics, unrouted, upstreams: Vec::new() }
     }
@@ -180,19 +179,20 @@ impl Gateway {
                 endpoint::handle(&self.authority, Request::from_parts(parts, body), timing).await
             }
             Action::Forward(forward) => {
-                let Ok(_held) = self.hold(&body, forward.policy.sealed_body_max) else {
+                let Ok(room) = self.hold(&body, forward.policy.sealed_body_max) else {
                     return self.too_much(body).await;
                 };
-                sealed::call(&self.authority, forward, parts, body, is_trusted, timing).await
+                let answer = sealed::call(&self.authority, forward, parts, body, is_trusted, timing).await;
+                answer.map(|body| keeping(body, room))
             }
         }
     }
 
-    /// Room for a body that is held whole until the answer is there: what a connection may send whole is bounded, and so
-    /// is what all may together.
-    fn hold(&self, body: &RequestBody, len_max: usize) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+    /// Room for a body that is held whole: what a connection may send whole is bounded, and so is what all may together.
+    /// An answer made of it keeps the room until it is sent, however slowly its client reads.
+    fn hold(&self, body: &RequestBody, len_max: usize) -> Result<OwnedSemaphorePermit, TryAcquireError> {
         let len = body.size_hint().upper().unwrap_or(u64::MAX).min(len_max as u64);
-        self.buffered_kib.try_acquire_many(u32::try_from(len / 1024 + 1).unwrap_or(u32::MAX))
+        self.buffered_kib.clone().try_acquire_many_owned(u32::try_from(len / 1024 + 1).unwrap_or(u32::MAX))
     }
 
     async fn too_much(&self, body: RequestBody) -> Response<Body> {
@@ -210,8 +210,10 @@ impl Gateway {
         parts: &Parts,
         body: RequestBody,
     ) -> Response<Body> {
-        let Ok(_held) = self.hold(&body, ECHO_BODY_MAX) else { return self.too_much(body).await };
-        standalone.answer(parts, body, ECHO_BODY_MAX, self.limits.body_idle, route.delay).await
+        let len_max = standalone.body_max();
+        let Ok(room) = self.hold(&body, len_max) else { return self.too_much(body).await };
+        let answer = standalone.answer(parts, body, len_max, self.limits.body_idle, route.delay).await;
+        if len_max > 0 { answer.map(|body| keeping(body, room)) } else { answer }
     }
 }
 
@@ -233,7 +235,8 @@ fn asked(parts: &Parts) -> Asked<'_> {
         Some((host, port)) if !port.ends_with(']') => host,
         _ => host,
     };
-    Asked { listener, host, path: parts.uri.path() }
+    // The dot of a full name names no other host.
+    Asked { listener, host: host.strip_suffix('.').unwrap_or(host), path: parts.uri.path() }
 }
 
 fn looks_sealed(parts: &Parts) -> bool {
@@ -282,5 +285,20 @@ impl hyper::service::Service<Request<RequestBody>> for GatewayService {
             traffic.record(response.status(), began.elapsed());
             Ok(response)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_asked_for_without_its_port_and_the_dot_of_a_full_name() {
+        for (host, name) in
+            [("a.example", "a.example"), ("a.example.:80", "a.example"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]")]
+        {
+            let request = Request::get("/").header(HOST, host).body(()).unwrap();
+            assert_eq!(asked(&request.into_parts().0).host, name);
+        }
     }
 }

@@ -73,6 +73,13 @@ pub(crate) fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -
     *headers = kept;
 }
 
+/// Whether a service may take one for the other: many pass headers on as variables, in which a hyphen is an underscore.
+pub(crate) fn is_alike(one: &HeaderName, other: &HeaderName) -> bool {
+    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    let (one, other) = (one.as_str().as_bytes(), other.as_str().as_bytes());
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| plain(*one) == plain(*other))
+}
+
 /// What `Connection` names (RFC 9110 section 7.6.1). Names that are none are passed over.
 fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
     let options =

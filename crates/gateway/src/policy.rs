@@ -13,7 +13,7 @@ use sealway_runtime::http::{Origin, Peer};
 use sealway_runtime::telemetry;
 use sealway_runtime::tls::PeerCertificate;
 
-use crate::headers::{of_hop, remove_hop_by_hop, remove_where};
+use crate::headers::{is_alike, of_hop, remove_hop_by_hop, remove_where};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -22,12 +22,29 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// What says where a request came from; a stranger may say none of it.
-static OF_ORIGIN: [HeaderName; 7] =
-    [X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_HOST, header::FORWARDED, header::VIA, TRACEPARENT, TRACESTATE];
+static OF_ORIGIN: [HeaderName; 13] = [
+    X_FORWARDED_FOR,
+    X_FORWARDED_PROTO,
+    X_FORWARDED_HOST,
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-prefix"),
+    HeaderName::from_static("x-forwarded-server"),
+    HeaderName::from_static("x-forwarded-ssl"),
+    HeaderName::from_static("x-forwarded-scheme"),
+    HeaderName::from_static("x-real-ip"),
+    header::FORWARDED,
+    header::VIA,
+    TRACEPARENT,
+    TRACESTATE,
+];
 
-/// What says who the client is, by RFC 9440; always the gateway's to say.
-static OF_IDENTITY: [HeaderName; 2] =
-    [HeaderName::from_static("client-cert"), HeaderName::from_static("client-cert-chain")];
+/// What says who the client is, by RFC 9440 and by default; always the gateway's to say, also on a route that says it in
+/// other headers: a service behind two routes cannot tell them apart.
+static OF_IDENTITY: [HeaderName; 3] = [
+    HeaderName::from_static("client-cert"),
+    HeaderName::from_static("client-cert-chain"),
+    HeaderName::from_static("x-client-cert"),
+];
 
 /// Headers that are set, and headers that are taken out.
 #[derive(Clone, Debug, Default)]
@@ -41,9 +58,10 @@ pub struct HeaderRules {
 impl HeaderRules {
     /// Applies them.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
-        if !self.remove.is_empty() {
-            remove_where(headers, |name| self.remove.contains(name));
-        }
+        let is_other = |name: &HeaderName, set: &HeaderName| name != set && is_alike(name, set);
+        remove_where(headers, |name| {
+            self.remove.iter().any(|gone| is_alike(gone, name)) || self.set.iter().any(|(set, _)| is_other(name, set))
+        });
         for (name, value) in &self.set {
             headers.insert(name, value.clone());
         }
@@ -139,14 +157,7 @@ impl HeaderPolicy {
         let is_of_hop = of_hop(headers);
         let host = parts.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok());
         let host = host.or_else(|| headers.get(header::HOST).cloned());
-        let is_identity = |name: &HeaderName| self.identity.iter().any(|(set, _)| set == name);
-        remove_where(headers, |name| {
-            is_of_hop(name)
-                || name == header::HOST
-                || is_identity(name)
-                || OF_IDENTITY.contains(name)
-                || (!is_trusted && OF_ORIGIN.contains(name))
-        });
+        remove_where(headers, |name| is_of_hop(name) || name == header::HOST || self.is_ours(name, is_trusted));
         let Some(origin) = parts.extensions.get::<Origin>() else { return };
         if self.forwarded {
             add_origin(headers, origin, host.as_ref());
@@ -160,6 +171,20 @@ impl HeaderPolicy {
             headers.insert(header::HOST, host);
         }
         self.request.apply(headers);
+    }
+
+    /// Whether a header of a request is the gateway's to say.
+    fn is_ours(&self, name: &HeaderName, is_trusted: bool) -> bool {
+        let one_of = |names: &[HeaderName]| names.iter().any(|ours| is_alike(ours, name));
+        self.identity.iter().any(|(set, _)| is_alike(set, name))
+            || one_of(&OF_IDENTITY)
+            || (!is_trusted && one_of(&OF_ORIGIN))
+    }
+
+    /// What a client may not say in trailers either, for a service that takes them for headers.
+    pub(crate) fn barred_trailers(&self) -> Vec<HeaderName> {
+        let set = self.identity.iter().map(|(name, _)| name).chain(self.request.set.iter().map(|(name, _)| name));
+        set.chain(&self.request.remove).chain(&OF_IDENTITY).chain(&OF_ORIGIN).cloned().collect()
     }
 
     /// Makes an answer's headers fit for the client.
@@ -288,6 +313,11 @@ mod tests {
             ("host", "shop.example"),
             ("x-client-cert", ":evil:"),
             ("client-cert", ":evil:"),
+            ("x_client_cert", ":evil:"),
+            ("x-client_cert", ":evil:"),
+            ("x_forwarded_for", "evil"),
+            ("x-real-ip", "evil"),
+            ("x-forwarded-port", "evil"),
         ];
         let mut parts = parts(&spoofed, "[::ffff:127.0.0.1]:9");
         HeaderPolicy::default().to_upstream(&mut parts, false);
@@ -300,6 +330,31 @@ mod tests {
         assert_eq!(headers["traceparent"].len(), 55);
         assert!(!headers.values().any(|value| value.to_str().unwrap().contains("evil")), "{headers:?}");
         assert!(!headers.contains_key("host"));
+    }
+
+    #[test]
+    fn what_a_route_sets_or_removes_is_gone_in_other_spellings_and_the_usual_identity_always() {
+        let spoofed =
+            [("X_Customer_Id", "evil"), ("x_internal", "evil"), ("x-client-cert", "evil"), ("x_name", "evil")];
+        let mut parts = parts(&[], "127.0.0.1:9");
+        for (name, value) in spoofed {
+            parts.headers.append(HeaderName::try_from(name).unwrap(), HeaderValue::from_static(value));
+        }
+        let request = HeaderRules {
+            set: vec![(HeaderName::from_static("x-customer-id"), HeaderValue::from_static("7"))],
+            remove: vec![HeaderName::from_static("x-internal")],
+        };
+        let identity = vec![(HeaderName::from_static("x-name"), CertificateField::CommonName)];
+        let policy = HeaderPolicy { request, identity, ..HeaderPolicy::default() };
+        policy.to_upstream(&mut parts, false);
+        assert_eq!(parts.headers["x-customer-id"], "7");
+        assert!(!parts.headers.values().any(|value| value == "evil"), "{:?}", parts.headers);
+        let barred = policy.barred_trailers();
+        assert!(
+            ["x-customer-id", "x-internal", "x-name", "x-client-cert"]
+                .iter()
+                .all(|name| barred.contains(&HeaderName::from_static(name)))
+        );
     }
 
     #[test]

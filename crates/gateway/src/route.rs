@@ -249,11 +249,14 @@ fn is_unusual(path: &str) -> bool {
 
 /// The path as lenient services might read it: percent-decoded not at all, once, or twice (by a chain of them). `None`
 /// is a path on which they disagree so much that it may be any.
-fn readings(path: &str) -> [Option<String>; 3] {
+fn readings(path: &str) -> [Option<String>; 5] {
     let bytes = path.as_bytes();
     let once = percent_decoded(bytes);
     let twice = percent_decoded(&once);
-    [bytes, &once, &twice].map(reading)
+    // Who decodes for one that decodes again may have made a query of a part of the path.
+    let bare = |path: &[u8]| path.split(|byte| b"?#".contains(byte)).next().unwrap_or_default().to_vec();
+    let (bare_once, bare_twice) = (bare(&once), bare(&twice));
+    [bytes, &once, &twice, &bare_once, &bare_twice].map(reading)
 }
 
 /// With `\` as `/`, and without parameters, empty segments and dots.
@@ -264,7 +267,9 @@ fn reading(bytes: &[u8]) -> Option<String> {
     if text.split('/').any(hides_slash) {
         return None;
     }
-    let text = text.replace('\\', "/");
+    // Letters whose other case is an ASCII one: for who takes no notice of case they are that.
+    let text = text.replace('\\', "/").replace('\u{17f}', "s").replace('\u{212a}', "k");
+    let text = text.replace(['\u{130}', '\u{131}'], "i");
     let mut plain = String::with_capacity(text.len() + 1);
     let mut ends_open = true;
     for segment in text.split('/') {
@@ -377,6 +382,10 @@ mod tests {
             "/TRANSACTION/purchase",
             "/Transaction/Purchase",
             "/transaction",
+            "/tran%C5%BFaction/purchase",
+            "/transact%C4%B1on/purchase",
+            "/transaction%3Fx",
+            "/transaction%2523x",
         ] {
             assert!(matches!(find(&routes, asked(path)), Found::Disguised), "{path}");
         }

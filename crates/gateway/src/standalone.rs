@@ -8,6 +8,8 @@ use sealway_sessions::answer::plain_error;
 use std::time::Duration;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// Longest body that is echoed, in bytes.
+const ECHO_BODY_MAX: usize = 16 * 1024 * 1024;
 const OK: &[u8] = br#"{"status":"ok","mode":"standalone"}"#;
 
 /// What is answered.
@@ -21,6 +23,14 @@ pub enum Standalone {
 }
 
 impl Standalone {
+    /// How much of a body it holds, in bytes: one that is not read takes no room.
+    pub(crate) fn body_max(self) -> usize {
+        match self {
+            Standalone::Ok => 0,
+            Standalone::Echo => ECHO_BODY_MAX,
+        }
+    }
+
     /// Answers. The body of a request that is echoed has at most `body_max` bytes, and `deadline` to come; then `delay` goes
     /// by.
     pub(crate) async fn answer(

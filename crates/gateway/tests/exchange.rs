@@ -349,3 +349,31 @@ async fn http_2_without_an_answer_is_slow() {
     let get = Request::get("/x").body(full("")).unwrap();
     assert_eq!(slow.call(get).await.unwrap_err().status(), StatusCode::GATEWAY_TIMEOUT);
 }
+
+#[tokio::test]
+async fn a_server_is_not_late_with_what_the_client_did_not_take() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = ServerAddress::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let limits = UpstreamLimits { idle_ms: 2000, ..UpstreamLimits::default() };
+    let upstream =
+        Upstream::new(Target::Servers(vec![address]), UpstreamSettings { limits, ..UpstreamSettings::default() });
+    let asked = tokio::spawn(async move { upstream.call(post(full(""))).await.unwrap() });
+    let mut stream = accept(&listener).await;
+    read_until(&mut stream, "\r\n\r\n").await;
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na").await.unwrap();
+    let mut body = asked.await.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "a");
+    // It is waited for, and comes.
+    let (second, ()) = tokio::join!(body.frame(), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stream.write_all(b"b").await.unwrap();
+    });
+    assert_eq!(second.unwrap().unwrap().into_data().unwrap(), "b");
+    // Now the client takes its time, and the server a moment after it.
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let (third, ()) = tokio::join!(body.frame(), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stream.write_all(b"c").await.unwrap();
+    });
+    assert_eq!(third.unwrap().unwrap().into_data().unwrap(), "c");
+}

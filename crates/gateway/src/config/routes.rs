@@ -155,6 +155,7 @@ fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &
             );
         }
         host.make_ascii_lowercase();
+        host.truncate(host.trim_end_matches('.').len());
     }
     for name in OneOrMany::list(raw.listener.as_ref()) {
         match listeners.iter().find(|listener| *listener.name == *name) {
@@ -216,10 +217,15 @@ fn resolve_rules(at: &str, raw: Option<&RawHeaderRules>, problems: &mut Problems
     let mut rules = HeaderRules::default();
     for (name, value) in raw.set.iter().flatten() {
         let path = format!("{at}.set.{name}");
+        let value_has_variables = value.contains("${");
         let value = problems.take(&path, with_variables(value, |name| std::env::var(name).ok()));
         let value = value.and_then(|value| {
             let value = HeaderValue::try_from(value).map_err(|_| "a header's value has no control characters");
-            problems.take(&path, value)
+            problems.take(&path, value).map(|mut value| {
+                // What comes from the environment may be a secret: it is not shown, and HTTP/2 keeps no index of it.
+                value.set_sensitive(value_has_variables);
+                value
+            })
         });
         if let (Some(name), Some(value)) = (header_name(&path, name, problems), value) {
             rules.set.push((name, value));
@@ -260,6 +266,14 @@ fn with_variables(text: &str, var: impl Fn(&str) -> Option<String>) -> Result<St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_header_has_from_the_environment_is_not_shown() {
+        let set = [("x-key", "k-${PATH}"), ("x-open", "seen")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let raw = RawHeaderRules { set: Some(set.into()), remove: None };
+        let shown = format!("{:?}", resolve_rules("r", Some(&raw), &mut Problems::default()));
+        assert!(shown.contains("seen") && !shown.contains("k-"), "{shown}");
+    }
 
     #[test]
     fn variables_are_put_in_and_a_missing_one_is_named() {

@@ -21,14 +21,16 @@ pub(super) struct AnswerBody {
     idle: Duration,
     /// Made when something is first waited for.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// When something last moved, either way.
+    /// When something last moved, either way, or was asked for.
     moved: Instant,
+    /// Whether something was asked for and is not there. The server is not late with what the client did not take.
+    is_waiting: bool,
 }
 
 impl AnswerBody {
     pub(super) fn new(exchange: Exchange, decoder: Decoder, keep_alive: bool, idle: Duration) -> Self {
         let moved = Instant::now();
-        AnswerBody { exchange: Some(exchange), decoder, keep_alive, idle, deadline: None, moved }
+        AnswerBody { exchange: Some(exchange), decoder, keep_alive, idle, deadline: None, moved, is_waiting: false }
     }
 
     /// The next of the answer; ends the exchange where the answer ends.
@@ -89,14 +91,16 @@ impl HttpBody for AnswerBody {
         let polled = match this.poll_answer(cx) {
             Poll::Ready(polled) => polled,
             Poll::Pending => {
+                if !std::mem::replace(&mut this.is_waiting, true) {
+                    this.moved = Instant::now();
+                }
                 ready!(this.poll_idle(cx));
                 Err(BodyRefusal::TooSlow.into())
             }
         };
-        match &polled {
-            Ok(_) if this.deadline.is_some() => this.moved = Instant::now(),
-            Ok(_) => {}
-            Err(_) => this.exchange = None,
+        this.is_waiting = false;
+        if polled.is_err() {
+            this.exchange = None;
         }
         Poll::Ready(polled.transpose())
     }

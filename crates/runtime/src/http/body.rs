@@ -12,7 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 
-use super::h1::Source;
+use super::h1::{Source, without_barred};
 
 /// Why a body broke off.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -188,9 +188,14 @@ impl HttpBody for RequestBody {
             Inner::Empty => Poll::Ready(None),
             // Whose body broke off must be known later: the client's is not the service's fault.
             Inner::Wire(body) => body.poll_frame(cx),
-            Inner::Hyper(body) => {
-                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|_| BodyRefusal::Broken)))
-            }
+            Inner::Hyper(body) => Pin::new(body).poll_frame(cx).map(|frame| {
+                let frame = frame?.map_err(|_| BodyRefusal::Broken);
+                // What is barred from trailers is so however they come.
+                Some(frame.map(|frame| match frame.into_trailers() {
+                    Ok(trailers) => Frame::trailers(without_barred(trailers)),
+                    Err(frame) => frame,
+                }))
+            }),
         }
     }
 

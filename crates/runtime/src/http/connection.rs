@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use hyper::service::Service;
 use hyper::{Request, Response};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::connections::{Place, Protocol};
@@ -43,6 +44,8 @@ where
     let mut setup = Setup { origin, limits: listening.limits, entry: place.entry.clone() };
     let Some(tls) = &listening.tls else { return serve_either(stream, &setup, service).await };
     setup.entry.set_protocol(Protocol::Handshake);
+    // From before the handshake: rules that change while it is done count at once, not at the next look.
+    let generation = tls.generation();
     // Larger than what follows, and over soon.
     let handshake = Box::pin(timeout(setup.limits.handshake_timeout, tls.accept(stream)));
     let handshake = tokio::select! {
@@ -68,7 +71,7 @@ where
     setup.entry.set_subject(&certificate.subject);
     tokio::select! {
         served = serve_tls(stream, is_h2, &setup, service) => served,
-        () = outlived(tls, &certificate, &setup) => Ok(()),
+        () = outlived(tls, &certificate, &setup, generation) => Ok(()),
     }
 }
 
@@ -87,8 +90,13 @@ where
 }
 
 /// Resolves when the client's certificate is not good any more, after a while in which the connection can end well.
-async fn outlived(tls: &tls::Server, certificate: &Arc<PeerCertificate>, setup: &Setup) {
-    let mut generation = tls.generation();
+/// `generation` has seen what was in force when the handshake began.
+async fn outlived(
+    tls: &tls::Server,
+    certificate: &Arc<PeerCertificate>,
+    setup: &Setup,
+    mut generation: watch::Receiver<u64>,
+) {
     loop {
         let left = certificate.not_after_ms.saturating_sub(SystemClock.now_ms());
         // Just after its last moment, not before.
@@ -162,5 +170,54 @@ async fn sniff<IO: Transport>(io: &mut IO, setup: &Setup) -> io::Result<Option<(
         Ok(Ok(Some(is_h2))) => Ok(Some((is_h2, read))),
         Ok(Ok(None)) | Err(_) => Ok(None),
         Ok(Err(err)) => Err(err),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::certs::{self, Leaf, Making};
+    use crate::http::{Connections, HttpLimits, Peer};
+    use crate::tls::{ClientAuth, Secret, Server, ServerFiles};
+
+    #[tokio::test]
+    async fn who_is_revoked_while_the_handshake_is_done_does_not_stay_until_the_next_look() {
+        let ground = tempfile::tempdir().unwrap();
+        let folder = ground.path().join("certs");
+        let password = Secret::from("changeit".to_owned());
+        let making = Making { names: vec![], client_name: "a".into(), days: 30, password, force: false };
+        certs::make(&folder, &making, SystemClock.now_ms()).unwrap();
+        let files = ServerFiles {
+            cert: folder.join(Leaf::Server.cert()),
+            key: Some(folder.join(Leaf::Server.key())),
+            client_ca: vec![folder.join(certs::CA_CERT)],
+            client_auth: ClientAuth::Required,
+            crl: vec![folder.join(certs::CA_CRL)],
+            ..ServerFiles::default()
+        };
+        let tls = Server::load(files, Arc::new(SystemClock)).unwrap();
+        let client = folder.join(Leaf::Client.cert());
+        let chain = CertificateDer::pem_file_iter(&client).unwrap().collect::<Result<_, _>>().unwrap();
+        let certificate = Arc::new(PeerCertificate::parse(chain).unwrap());
+        let limits = HttpLimits::default();
+        let place = Arc::new(Connections::new("test")).enter(Peer::Unix, &limits, CancellationToken::new()).unwrap();
+        let (listener, peer) = ("test".into(), Peer::Unix);
+        let origin = Origin { listener, peer, client: None, is_tls: true, certificate: None };
+        let setup = Setup { origin, limits, entry: place.entry.clone() };
+
+        // As in `serve`: the handshake is over, and has found nothing.
+        let generation = tls.generation();
+        tls.still_valid(&certificate).unwrap();
+        certs::revoke(&folder, &client.display().to_string(), SystemClock.now_ms()).unwrap();
+        assert!(tls.reload().unwrap());
+        tokio::select! {
+            () = outlived(&tls, &certificate, &setup, generation) => {}
+            () = setup.entry.stop.cancelled() => {}
+            () = sleep(RECHECK_INTERVAL / 2) => panic!("it stays"),
+        }
     }
 }

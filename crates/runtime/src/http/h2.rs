@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HOST};
+use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
@@ -58,6 +58,7 @@ where
         let answer = check(&request, &limits).map(|()| {
             let mut request = request.map(RequestBody::from);
             request.extensions_mut().insert(origin.clone());
+            join_cookies(request.headers_mut());
             service.call(request)
         });
         async move {
@@ -117,14 +118,20 @@ fn builder(limits: &HttpLimits) -> Builder<TokioExecutor> {
     builder
 }
 
-/// What HTTP/1 refuses and hyper does not look at: too many fields, and a `Host` that says another thing than
-/// `:authority` (RFC 9113 section 8.3.1). The rest of that section is refused by hyper.
+/// What HTTP/1 refuses and hyper does not look at: too many fields, two lengths, a path with bytes that have to be
+/// percent-encoded, which a service may decode to another one, and a `Host` that says another thing than `:authority`
+/// (RFC 9113 section 8.3.1). The rest of that section is refused by hyper.
 fn check(request: &Request<Incoming>, limits: &HttpLimits) -> Result<(), StatusCode> {
     if request.headers().len() > limits.fields_max {
         return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
     }
+    let target = request.uri().path_and_query().map_or("", |target| target.as_str());
+    let is_one_length = request.headers().get_all(CONTENT_LENGTH).iter().nth(1).is_none();
+    if !target.bytes().all(|byte| byte.is_ascii_graphic()) || !is_one_length {
+        return Err(StatusCode::BAD_REQUEST);
+    }
     let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
-    let mut hosts = request.headers().get_all(HOST).iter().map(http::HeaderValue::as_bytes);
+    let mut hosts = request.headers().get_all(HOST).iter().map(HeaderValue::as_bytes);
     let (host, other) = (hosts.next(), hosts.next());
     let is_right = match (authority, host) {
         (Some(authority), Some(host)) => is_host(authority) && authority.eq_ignore_ascii_case(host),
@@ -132,6 +139,16 @@ fn check(request: &Request<Incoming>, limits: &HttpLimits) -> Result<(), StatusC
         (None, None) => false,
     };
     if is_right && other.is_none() { Ok(()) } else { Err(StatusCode::BAD_REQUEST) }
+}
+
+/// Makes one `Cookie` of its parts (RFC 9113 section 8.2.3): of several HTTP/1 services read the first, or each another.
+fn join_cookies(headers: &mut HeaderMap) {
+    let parts: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if parts.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&parts.join(&b"; "[..]))
+    {
+        headers.insert(COOKIE, joined);
+    }
 }
 
 fn refusal(status: StatusCode) -> Response<Body> {

@@ -397,3 +397,36 @@ async fn http2_refuses_a_host_that_says_another_thing() {
     assert_eq!(answer.headers()["content-length"], "1");
     assert!(answer.into_body().collect().await.unwrap().to_bytes().is_empty());
 }
+
+#[tokio::test]
+async fn http2_says_nothing_that_http1_could_not() {
+    let server = served(HttpLimits::default(), |request: Request<RequestBody>| async move {
+        let cookies: Vec<_> = request.headers().get_all("cookie").iter().cloned().collect();
+        let body = request.into_body().collect().await.unwrap();
+        let trailers: Vec<_> = body.trailers().into_iter().flat_map(HeaderMap::keys).map(ToString::to_string).collect();
+        Response::new(full(format!("{cookies:?} {trailers:?}")))
+    })
+    .await;
+    let stream = TokioIo::new(server.open().await);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    for (target, status) in [("/%C3%A9", 200), ("/\u{e9}", 400), ("/x?\u{e9}", 400)] {
+        let mut parts = http::Uri::from_static("http://h/").into_parts();
+        parts.path_and_query = Some(target.parse().unwrap());
+        let request = Request::get(http::Uri::from_parts(parts).unwrap()).body(full("")).unwrap();
+        assert_eq!(sender.send_request(request).await.unwrap().status(), status, "{target}");
+    }
+    let two = Request::post("http://h/").header("content-length", "1").header("content-length", "1");
+    assert_eq!(sender.send_request(two.body(full("x")).unwrap()).await.unwrap().status(), 400);
+
+    let mut trailers = HeaderMap::new();
+    for name in ["x-sum", "host", "content-length", "x-client-cert", "client-cert", "x-forwarded-for", "cookie"] {
+        trailers.insert(name, "1".parse().unwrap());
+    }
+    let frames = vec![Frame::data(Bytes::from_static(b"x")), Frame::trailers(trailers)];
+    let request = Request::post("http://h/").header("cookie", "a=1").header("x-a", "1").header("cookie", "b=2");
+    let answer = sender.send_request(request.body(Frames(frames, Some(Ok(()))).boxed_unsync()).unwrap()).await.unwrap();
+    let told = answer.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(told, r#"["a=1; b=2"] ["x-sum"]"#);
+}

@@ -195,7 +195,22 @@ static BARRED: [HeaderName; 24] = [
 
 /// The same for those that gateways set.
 fn is_barred(name: &HeaderName) -> bool {
-    BARRED.contains(name) || name.as_str().starts_with("x-forwarded-") || name.as_str().starts_with("x-client-")
+    let starts = |prefix| name.as_str().starts_with(prefix);
+    BARRED.contains(name) || starts("x-forwarded-") || starts("x-client-") || starts("client-cert")
+}
+
+/// Takes out of trailers that came another way what [`Decoder`] leaves out.
+pub(in crate::http) fn without_barred(trailers: HeaderMap) -> HeaderMap {
+    if !trailers.keys().any(is_barred) {
+        return trailers;
+    }
+    let mut kept = HeaderMap::with_capacity(trailers.len());
+    for name in trailers.keys().filter(|name| !is_barred(name)) {
+        for value in trailers.get_all(name) {
+            kept.append(name, value.clone());
+        }
+    }
+    kept
 }
 
 /// The trailer section with the blank line after it, if all of it is there. What has no place in it is left out.
