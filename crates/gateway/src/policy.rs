@@ -102,7 +102,12 @@ impl CertificateField {
                 let chain: Vec<String> = certificate.chain.iter().skip(1).map(|der| sequence(der)).collect();
                 chain.join(", ")
             }
-            field => field.texts(certificate).join(","),
+            field => {
+                // A name that holds a comma would be two to whoever reads the list.
+                let is_list = matches!(field, CertificateField::Dns | CertificateField::Uri);
+                let texts = field.texts(certificate).into_iter();
+                texts.filter(|text| !is_list || !text.contains(',')).collect::<Vec<_>>().join(",")
+            }
         };
         if text.is_empty() { None } else { HeaderValue::try_from(text).ok() }
     }

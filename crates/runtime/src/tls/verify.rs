@@ -30,7 +30,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::allow::AllowPattern;
 use super::peer::{self, PeerCertificate};
 
-/// Chains whose verdict is remembered. Good ones alone are, so nobody else can fill it.
+/// Chains whose verdict is remembered. Good ones alone are, so who is not let in cannot fill it.
 const VERDICTS_MAX: usize = 10_000;
 
 /// An authority's own dates.
