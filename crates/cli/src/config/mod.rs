@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayConfig;
 use sealway_gateway::config::{Place, RawCors, RawGateway, RawLimits, RawListener, RawRoute, RawUpstream};
-use sealway_runtime::config::{Layers, Problems, relative_to};
+use sealway_runtime::config::{Layers, Problems};
 use sealway_runtime::telemetry::{RawTelemetry, Telemetry};
 use sealway_sessions::config::{RawCompat, RawReplay, RawSessions, SessionsConfig};
 use serde::{Deserialize, Serialize};
@@ -180,8 +180,16 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
             let stays = "the admin listener stays on this machine: 127.0.0.1, [::1], localhost or a Unix socket";
             problems.add("admin.address", stays);
         }
-        let certificates_folder = admin.certificates_folder.as_ref().map(|folder| relative_to(file, folder));
-        AdminConfig { place, token_file: relative_to(file, &admin.token_file), certificates_folder }
+        if let Some(taken) = gateway.listeners.iter().find(|listener| listener.place.collides(&place)) {
+            problems.add("admin.address", format!("{} is also {}", admin.address, taken.setting));
+        }
+        let folder = admin.certificates_folder.as_ref();
+        let certificates_folder = folder.map(|folder| problems.file("admin.certificates_folder", file, folder));
+        AdminConfig {
+            place,
+            token_file: problems.file("admin.token_file", file, &admin.token_file),
+            certificates_folder,
+        }
     });
     let prefix = file.map_or_else(String::new, |file| format!("{}:\n", file.display()));
     problems.into_result().map_err(|err| anyhow!("{prefix}{err}"))?;
