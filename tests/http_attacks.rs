@@ -129,9 +129,9 @@ fn a_slow_head_is_cut_by_its_own_deadline_however_it_trickles() {
 #[test]
 fn a_process_without_descriptors_sheds_and_recovers() {
     let config = CONFIG.replace("UPSTREAM", "127.0.0.1:9").replace("1500", "60000");
-    let mut server = Launch::new(BINARY, &config).descriptors_max(200).start().unwrap();
+    let mut server = Launch::new(BINARY, &config).descriptors_max(256).start().unwrap();
     let (mut answered, mut shed) = (Vec::new(), 0);
-    for number in 0..600 {
+    for number in 0..1000 {
         let mut stream = TcpStream::connect(server.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         // It may have been closed already.

@@ -59,7 +59,7 @@ fn route(matcher: &str, sealed: Sealed) -> Route {
         name: String::new(),
         matcher: Matcher { paths, path_prefixes, ..Matcher::default() },
         delay: Duration::ZERO,
-        action: Action::Forward(forward),
+        action: Action::Forward(Box::new(forward)),
     }
 }
 

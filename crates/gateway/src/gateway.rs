@@ -16,7 +16,6 @@ use sealway_proto::limits::INIT_V1_BODY_MAX;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use sealway_runtime::http::{Body, Origin, RequestBody, discard};
 use sealway_runtime::timing::ServerTiming;
-use sealway_runtime::tls;
 use sealway_sessions::answer::{plain_error, unavailable};
 use sealway_sessions::{Authority, endpoint};
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
@@ -69,7 +68,6 @@ pub struct Gateway {
     metrics: Vec<RouteMetrics>,
     unrouted: RouteMetrics,
     upstreams: Vec<Arc<Upstream>>,
-    clients: Vec<Arc<tls::Client>>,
 }
 
 impl Gateway {
@@ -84,24 +82,17 @@ impl Gateway {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
         let buffered_kib = Semaphore::new(limits.buffered_max / 1024);
         let unrouted = RouteMetrics::new("none");
-        let (upstreams, clients) = (Vec::new(), Vec::new());
-        Gateway { authority, routes, cors, limits, trusted, buffered_kib, metrics, unrouted, upstreams, clients }
+        Gateway { authority, routes, cors, limits, trusted, buffered_kib, metrics, unrouted, upstreams: Vec::new() }
     }
 
-    /// Keeps what its routes forward to, and the TLS material towards it, for those who look at them.
-    pub(crate) fn own(&mut self, upstreams: Vec<Arc<Upstream>>, clients: Vec<Arc<tls::Client>>) {
-        self.upstreams = upstreams;
-        self.clients = clients;
+    /// Keeps all upstreams of its configuration, for those who look at them.
+    pub(crate) fn with_upstreams(self, upstreams: Vec<Arc<Upstream>>) -> Self {
+        Gateway { upstreams, ..self }
     }
 
     /// The upstreams of its configuration.
     pub fn upstreams(&self) -> &[Arc<Upstream>] {
         &self.upstreams
-    }
-
-    /// The TLS material towards them.
-    pub fn clients(&self) -> &[Arc<tls::Client>] {
-        &self.clients
     }
 
     /// Answers a request, whatever it is.

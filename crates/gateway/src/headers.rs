@@ -82,10 +82,16 @@ fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
     names.filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH).collect()
 }
 
-/// Takes out the headers of this hop, those that `Connection` names included.
-pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+/// Which headers are of this hop, those that `Connection` names included.
+pub(crate) fn of_hop(headers: &HeaderMap) -> impl Fn(&HeaderName) -> bool + use<> {
     let nominated = nominated(headers);
-    remove_where(headers, |name| HOP_BY_HOP.contains(name) || nominated.contains(name));
+    move |name| HOP_BY_HOP.contains(name) || nominated.contains(name)
+}
+
+/// Takes out the headers of this hop.
+pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let is_of_hop = of_hop(headers);
+    remove_where(headers, is_of_hop);
 }
 
 /// Whether `Connection: close` was sent.

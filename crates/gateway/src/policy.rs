@@ -13,7 +13,7 @@ use sealway_runtime::http::{Origin, Peer};
 use sealway_runtime::telemetry;
 use sealway_runtime::tls::PeerCertificate;
 
-use crate::headers::{remove_hop_by_hop, remove_where};
+use crate::headers::{of_hop, remove_hop_by_hop, remove_where};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -136,12 +136,13 @@ impl HeaderPolicy {
     /// own. What a peer says of where a request came from counts if it `is_trusted`.
     pub(crate) fn to_upstream(&self, parts: &mut Parts, is_trusted: bool) {
         let headers = &mut parts.headers;
-        remove_hop_by_hop(headers);
+        let is_of_hop = of_hop(headers);
         let host = parts.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok());
         let host = host.or_else(|| headers.get(header::HOST).cloned());
         let is_identity = |name: &HeaderName| self.identity.iter().any(|(set, _)| set == name);
         remove_where(headers, |name| {
-            name == header::HOST
+            is_of_hop(name)
+                || name == header::HOST
                 || is_identity(name)
                 || OF_IDENTITY.contains(name)
                 || (!is_trusted && OF_ORIGIN.contains(name))
@@ -205,6 +206,12 @@ fn add_origin(headers: &mut HeaderMap, origin: &Origin, host: Option<&HeaderValu
 
 /// Adds an element to a list that may be there.
 fn append(headers: &mut HeaderMap, name: HeaderName, element: &str) {
+    if !headers.contains_key(&name)
+        && let Ok(value) = HeaderValue::from_str(element)
+    {
+        headers.insert(name, value);
+        return;
+    }
     let mut list = String::new();
     for value in headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()) {
         list.push_str(value);

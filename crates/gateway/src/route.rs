@@ -60,7 +60,7 @@ pub enum Action {
     /// The session authority answers.
     Sessions,
     /// A service behind answers.
-    Forward(Forward),
+    Forward(Box<Forward>),
     /// The gateway answers by itself.
     Standalone(Standalone),
 }
@@ -318,10 +318,10 @@ mod tests {
                 ..Matcher::default()
             },
             delay: Duration::ZERO,
-            action: Action::Forward(Forward {
+            action: Action::Forward(Box::new(Forward {
                 upstream: upstream.clone(),
                 policy: ForwardPolicy { sealed, ..ForwardPolicy::default() },
-            }),
+            })),
         };
         vec![route("/transaction/", Sealed::Required), route("", Sealed::Off)]
     }

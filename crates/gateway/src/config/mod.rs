@@ -28,7 +28,7 @@ use self::upstreams::{CheckedTarget, CheckedUpstream};
 use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
-use crate::route::{Action, Forward, Route};
+use crate::route::{Action, Forward, ForwardPolicy, Route};
 use crate::upstream::{Target, Upstream};
 
 /// One text, or several.
@@ -133,16 +133,13 @@ impl GatewayConfig {
         provider: &'static dyn Provider,
         clock: &Arc<dyn Clock>,
     ) -> Result<Gateway, String> {
-        let mut clients = Vec::new();
         let mut upstreams: BTreeMap<&str, Arc<Upstream>> = BTreeMap::new();
         for (name, upstream) in &self.upstreams {
             let mut settings = upstream.settings.clone();
             if let Some(files) = &upstream.tls {
                 let client = tls::Client::load(files.clone(), clock.clone())
                     .map_err(|err| format!("upstreams.{name}.tls.{err}"))?;
-                let client = Arc::new(client);
-                settings.tls = Some(client.clone());
-                clients.push(client);
+                settings.tls = Some(Arc::new(client));
             }
             let target = match &upstream.target {
                 CheckedTarget::Servers(servers) => Target::Servers(servers.clone()),
@@ -154,17 +151,16 @@ impl GatewayConfig {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,
                 CheckedAction::Standalone(standalone) => Action::Standalone(*standalone),
-                CheckedAction::Forward(upstream, policy) => Action::Forward(Forward {
+                CheckedAction::Forward(upstream, policy) => Action::Forward(Box::new(Forward {
                     upstream: upstreams.get(upstream.as_str())?.clone(),
-                    policy: policy.clone(),
-                }),
+                    policy: ForwardPolicy::clone(policy),
+                })),
             };
             Some(Route { name: format!("routes[{index}]"), matcher: route.matcher.clone(), delay: route.delay, action })
         });
         let trusted = self.listeners.iter().map(|listener| (listener.name.clone(), listener.trusted.clone())).collect();
         let routes = routes.collect();
-        let mut gateway = Gateway::new(authority, routes, self.cors.clone(), self.limits, trusted);
-        gateway.own(upstreams.into_values().collect(), clients);
-        Ok(gateway)
+        let gateway = Gateway::new(authority, routes, self.cors.clone(), self.limits, trusted);
+        Ok(gateway.with_upstreams(upstreams.into_values().collect()))
     }
 }

@@ -77,7 +77,7 @@ pub(super) enum CheckedAction {
     Sessions,
     Standalone(Standalone),
     /// The upstream's name.
-    Forward(String, ForwardPolicy),
+    Forward(String, Box<ForwardPolicy>),
 }
 
 /// Checks `routes[index]`; `None` when it says nothing that can be done.
@@ -98,7 +98,7 @@ pub(super) fn resolve(
             if !upstreams.contains_key(upstream) {
                 problems.add(format!("{at}.upstream"), format!("no upstream is named \"{upstream}\""));
             }
-            Some(CheckedAction::Forward(upstream.clone(), resolve_forward(&at, raw, problems)))
+            Some(CheckedAction::Forward(upstream.clone(), Box::new(resolve_forward(&at, raw, problems))))
         }
         _ => {
             problems.add(&at, "expected one of: sessions: {}, an upstream, or standalone");

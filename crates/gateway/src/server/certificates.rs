@@ -75,7 +75,9 @@ impl Server {
             Some((format!("listener {}", running.name()), Material::Shown(running.tls.clone()?)))
         });
         let gateway = self.0.service.current();
-        let asked = gateway.clients().iter().map(|tls| ("an upstream".to_owned(), Material::Asked(tls.clone())));
+        let asked = gateway.upstreams().iter().filter_map(|upstream| {
+            Some((format!("upstream {}", upstream.name()), Material::Asked(upstream.tls()?.clone())))
+        });
         shown.chain(asked).collect()
     }
 

@@ -7,7 +7,6 @@ use http::header::{CONNECTION, HeaderValue, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{Request, Uri};
 use sealway_runtime::http::{full, read_body};
-use sealway_runtime::tls::Client;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
@@ -102,20 +101,12 @@ fn note(server: &Server, run: &mut Run, verdict: Option<Result<(), String>>, set
     }
 }
 
-/// Closes idle connections in time, reads files of TLS again when they change, and keeps the gauges, until the task is
-/// ended.
-pub(super) async fn tidy(group: Arc<Group>, tls: Option<Arc<Client>>) {
+/// Closes idle connections in time and keeps the gauges, until the task is ended.
+pub(super) async fn tidy(group: Arc<Group>) {
     let mut ticks = interval(TIDY_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Some(client) = tls.clone().filter(|client| client.files_changed()) {
-            match tokio::task::spawn_blocking(move || client.reload()).await {
-                Ok(Ok(true)) => tracing::info!("TLS files of an upstream were read again"),
-                Ok(Err(err)) => tracing::error!(%err, "TLS files of an upstream cannot be used; the old ones stay"),
-                _ => {}
-            }
-        }
         for server in &group.servers {
             server.tidy();
         }

@@ -172,7 +172,7 @@ impl Upstream {
                 let servers = addresses.into_iter().take(SERVERS_MAX).map(server).collect();
                 let group = Arc::new(Group::new(servers, balance, limits));
                 if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                    tasks.push(runtime.spawn(health::tidy(group.clone(), tls.clone())).abort_handle());
+                    tasks.push(runtime.spawn(health::tidy(group.clone())).abort_handle());
                     let check = health.map(|health| runtime.spawn(health::check(group.clone(), health)));
                     tasks.extend(check.map(|task| task.abort_handle()));
                 }
@@ -205,8 +205,7 @@ impl Upstream {
         }
     }
 
-    /// What is shown to its servers over TLS, and whom is trusted there. Files that change are read again without being
-    /// asked, within seconds.
+    /// What is shown to its servers over TLS, and whom is trusted there. Whoever owns the upstream has it look at its files.
     pub fn tls(&self) -> Option<&Arc<Client>> {
         self.tls.as_ref()
     }

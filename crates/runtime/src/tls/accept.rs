@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::HandshakeKind;
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
@@ -103,12 +102,10 @@ impl Server {
         };
         let chain: Vec<CertificateDer<'static>> = chain.iter().map(|der| der.clone().into_owned()).collect();
         let peer = PeerCertificate::parse(chain).map_err(AcceptError::Certificate)?;
-        if connection.handshake_kind() != Some(HandshakeKind::Resumed) {
-            // The handshake has just verified it. What remains to be known is how long that holds.
-            let holds = verifier.dates(&peer.chain, unix_time(self.clock.now_ms()));
-            let holds = holds.map_err(|err| AcceptError::Certificate(verify::explain(&err)))?;
-            peer.verified(loaded.rules, holds.from_ms, holds.until_ms);
-        }
+        // A full handshake has just verified it, and left its verdict.
+        let holds = verifier.verify(&peer.chain, unix_time(self.clock.now_ms()));
+        let holds = holds.map_err(|err| AcceptError::Certificate(verify::explain(&err)))?;
+        peer.verified(loaded.rules, holds.from_ms, holds.until_ms);
         // Other material may have come into force meanwhile.
         self.still_valid(&peer).map_err(AcceptError::Certificate)?;
         Ok(Some(Arc::new(peer)))

@@ -5,12 +5,18 @@
 //! * the authority has not expired either;
 //! * the certificate is on the allow-list, if there is one.
 //!
+//! A chain that was found good under the same rules is not verified again while its dates hold: instruments come back with
+//! the same certificate, and one signature less is a quarter of a resumed handshake.
+//!
 //! A list of revoked certificates whose time for a successor has passed goes on counting, with a warning when it is loaded
 //! and in the statuses: refusing everybody because a file was not renewed would stop a plant, and what it revokes stays
 //! revoked. An authority that no list is about is not asked for one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{Context, SHA256};
+use parking_lot::Mutex;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
@@ -23,6 +29,9 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::allow::AllowPattern;
 use super::peer::{self, PeerCertificate};
+
+/// Chains whose verdict is remembered. Good ones alone are, so nobody else can fill it.
+const VERDICTS_MAX: usize = 10_000;
 
 /// An authority's own dates.
 #[derive(Debug)]
@@ -38,9 +47,12 @@ pub(super) struct ClientVerifier {
     paths: Arc<dyn ClientCertVerifier>,
     authorities: Vec<Authority>,
     allow: Vec<AllowPattern>,
+    /// By SHA-256 of the chain as presented. They are of these rules, and go with them.
+    verdicts: Mutex<HashMap<[u8; 32], Holds>>,
 }
 
 /// From when and until when a verdict holds by the clock, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Holds {
     pub(super) from_ms: u64,
     pub(super) until_ms: u64,
@@ -79,11 +91,26 @@ impl ClientVerifier {
         let paths = paths.with_crls(lists).allow_unknown_revocation_status();
         let paths = if is_optional { paths.allow_unauthenticated() } else { paths };
         let paths = paths.build().map_err(|err| BuildError::List(format!("cannot be used: {err}")))?;
-        Ok(ClientVerifier { paths, authorities: known, allow })
+        Ok(ClientVerifier { paths, authorities: known, allow, verdicts: Mutex::default() })
     }
 
-    /// Verifies a chain from nothing.
+    /// Whether a chain is good now: by the verdict on it, or by verifying it.
     pub(super) fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Holds, Error> {
+        let (digest, now_ms) = (digest(chain), now.as_secs().saturating_mul(1000));
+        let known = self.verdicts.lock().get(&digest).copied();
+        if let Some(holds) = known.filter(|holds| (holds.from_ms..=holds.until_ms).contains(&now_ms)) {
+            return Ok(holds);
+        }
+        let holds = self.verify_anew(chain, now)?;
+        let mut verdicts = self.verdicts.lock();
+        if verdicts.len() >= VERDICTS_MAX {
+            verdicts.clear();
+        }
+        verdicts.insert(digest, holds);
+        Ok(holds)
+    }
+
+    fn verify_anew(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Holds, Error> {
         let (leaf, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
         self.paths.verify_client_cert(leaf, intermediates, now)?;
         let holds = self.dates(chain, now)?;
@@ -99,7 +126,7 @@ impl ClientVerifier {
     }
 
     /// The dates of the chain as presented, and of the authorities that it may have led to, one of which must be valid.
-    pub(super) fn dates(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Holds, Error> {
+    fn dates(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Holds, Error> {
         let now_ms = now.as_secs().saturating_mul(1000);
         let (mut from_ms, mut until_ms) = (0, u64::MAX);
         let mut authority: Option<(u64, u64)> = None;
@@ -123,6 +150,18 @@ impl ClientVerifier {
         };
         Ok(Holds { from_ms: from_ms.max(from), until_ms: until_ms.min(until) })
     }
+}
+
+/// Each certificate after its length: no two chains are one text.
+fn digest(chain: &[CertificateDer<'_>]) -> [u8; 32] {
+    let mut context = Context::new(&SHA256);
+    for der in chain {
+        context.update(&(der.len() as u64).to_be_bytes());
+        context.update(der);
+    }
+    let mut digest = [0; 32];
+    digest.copy_from_slice(context.finish().as_ref());
+    digest
 }
 
 /// None of the authorities that could have issued a certificate is valid now.
