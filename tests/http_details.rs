@@ -251,19 +251,19 @@ fn a_connection_that_does_not_get_on_with_its_head_is_cut() {
         [&b""[..], b"P", b"PRI * HT", b"PRI * HTTP/2.0\r\n\r\nSM\r\n", b"POST /session/init HTTP/1.1\r\nHost: x\r\n"]
     {
         let mut connection = Connection::open(server()).unwrap();
-        connection.set_wait(Duration::from_secs(8)).unwrap();
+        connection.set_wait(Duration::from_secs(30)).unwrap();
         let started = Instant::now();
         connection.write(part).unwrap();
         let read = connection.read_to_end();
         // Cut with or without a word: what counts is that it does not stay.
-        assert!(started.elapsed() < Duration::from_secs(6), "{:?}: {read:?}", String::from_utf8_lossy(part));
+        assert!(started.elapsed() < Duration::from_secs(25), "{:?}: {read:?}", String::from_utf8_lossy(part));
     }
 }
 
 #[test]
 fn a_connection_that_stays_silent_after_an_answer_is_cut() {
     let mut connection = Connection::open(server()).unwrap();
-    connection.set_wait(Duration::from_secs(8)).unwrap();
+    connection.set_wait(Duration::from_secs(30)).unwrap();
     connection.write(&Request::get("/health").header("Connection", "keep-alive").bytes()).unwrap();
     assert_eq!(connection.read_answer("GET").unwrap().status, 200);
     assert_eq!(connection.read_to_end().unwrap(), b"");
@@ -282,7 +282,7 @@ fn a_head_that_trickles_is_cut_and_one_that_is_too_large_refused() {
         std::thread::sleep(Duration::from_millis(40));
     }
     let rest = if cut { Vec::new() } else { connection.read_to_end().unwrap_or_default() };
-    assert!(!rest.starts_with(b"HTTP/1.1 200") && started.elapsed() < Duration::from_secs(6));
+    assert!(!rest.starts_with(b"HTTP/1.1 200") && started.elapsed() < Duration::from_secs(25));
     let large = Request::get("/health").header("X-Large", "x".repeat(40 * 1024)).send(server());
     assert!(large.map_or(true, |answer| answer.status == 431));
     let many = (0..300).fold(Request::get("/health"), |request, n| request.header(&format!("X-{n}"), "x"));

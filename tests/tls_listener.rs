@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, date_time_ymd};
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::tls::{Client, ClientFiles};
-use tls_ground::{Ground, copy, curl, is_full, s_client};
+use tls_ground::{Ground, copy, curl, s_client};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -272,7 +272,7 @@ async fn ask_ten(client: &Client, to: std::net::SocketAddr, done: &AtomicU64) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_request_fails_while_leaves_lists_and_the_authority_are_replaced() {
-    let step = if is_full() { 20_000 } else { 200 };
+    let step = if sealway_testkit::fleet::is_full() { 20_000 } else { 200 };
     let ground = Ground::new();
     let mut serving = ground.serve();
     let certs = ground.text("certs");

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use sealway_testkit::daemon::free_port;
 
 use crate::load::{Kind, drive};
-use crate::servers::{LOAD_CORE, SERVER_CORE, Server, free_port, sealway_beside};
+use crate::servers::{LOAD_CORE, SERVER_CORE, Server, sealway_beside};
 use crate::table::{median, us};
 
 struct Case {

@@ -112,8 +112,3 @@ impl Drop for Server {
         let _ = self.child.wait();
     }
 }
-
-/// A port that is free now.
-pub(crate) fn free_port() -> anyhow::Result<u16> {
-    Ok(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
-}

@@ -16,11 +16,12 @@ use sealway_runtime::config::{Problems, load_yaml};
 use sealway_sessions::config::{RawCompat, RawReplay, RawSessions, SessionsConfig, resolve};
 use sealway_sessions::kek::KeyRing;
 use sealway_sessions::store::Store;
+use sealway_testkit::daemon::free_port;
 use sealway_testkit::postgres::Postgres;
 use sealway_testkit::redis::Redis;
 
 use crate::load::{Kind, drive_with};
-use crate::servers::{SERVER_CORE, Server, free_port, sealway_beside};
+use crate::servers::{SERVER_CORE, Server, sealway_beside};
 use crate::table::{median, us, verdict};
 
 const WRITERS: usize = 100;

@@ -99,11 +99,6 @@ pub(crate) fn curl(to: SocketAddr, ca: &str, more: &[&str]) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
 }
 
-/// Whether the long form of a test is wanted.
-pub(crate) fn is_full() -> bool {
-    std::env::var_os("SEALWAY_GATEWAY").is_some_and(|value| value == "full")
-}
-
 pub(crate) fn copy(from: &str, to: &Path) {
     // As a replacement is: beside it, then renamed.
     let new = to.with_extension("new");

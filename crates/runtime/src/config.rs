@@ -28,7 +28,21 @@ pub struct ConfigError(pub String);
 pub fn load_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
     let mut options = serde_saphyr::Options::default();
     options.with_snippet = false;
-    serde_saphyr::from_str_with_options(text, options).map_err(|err| ConfigError(err.to_string()))
+    serde_saphyr::from_str_with_options(text, options).map_err(|err| {
+        let key = err.location().and_then(|at| key_before(text, at.line(), at.column()));
+        ConfigError(key.map_or_else(|| err.to_string(), |key| format!("{key}: {err}")))
+    })
+}
+
+/// The key whose value stands at a place, both counted from 1, if they are on one line.
+fn key_before(text: &str, line: u64, column: u64) -> Option<String> {
+    let line = text.lines().nth(usize::try_from(line.checked_sub(1)?).ok()?)?;
+    let before: String = line.chars().take(usize::try_from(column.checked_sub(1)?).ok()?).collect();
+    let before = before.trim_end().strip_suffix(':')?;
+    let key = before.rsplit([' ', '{', ',']).next()?;
+    // Nothing but a plain key, so that no part of a value is shown.
+    let is_plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    is_plain.then(|| key.to_owned())
 }
 
 /// Layers of settings, the later over the earlier.
@@ -204,6 +218,14 @@ impl Problems {
         }
     }
 
+    /// A file's path, relative to the folder of the configuration in `base`; an empty one is a problem.
+    pub fn file(&mut self, path: &str, base: Option<&Path>, text: &str) -> PathBuf {
+        if text.is_empty() {
+            self.add(path, "expected a file's path");
+        }
+        relative_to(base, text)
+    }
+
     /// `Ok` when there is none.
     ///
     /// # Errors
@@ -240,6 +262,20 @@ mod tests {
             let layered: Settings = Layers::new().text::<Settings>("test", text).unwrap().extract().unwrap();
             assert_eq!(layered, checked, "{text}");
         }
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_named_by_its_key_and_line() {
+        for (text, want) in [
+            ("section: { number: x }", "number: "),
+            ("name: a\nsection:\n  number: [1]", "number: "),
+            ("word:   {}", "word: "),
+        ] {
+            let err = load_yaml::<Settings>(text).unwrap_err().0;
+            assert!(err.starts_with(want) && err.contains("line "), "{text}: {err}");
+        }
+        let err = load_yaml::<Vec<u32>>("[1, 'secret: x']").unwrap_err().0;
+        assert!(!err.contains("secret"), "{err}");
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! It may not know what is stored in it.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::certificates::Certificates;
+use crate::daemon::free_port;
 
 mod tree;
 
@@ -410,10 +410,6 @@ fn owner() -> anyhow::Result<Option<(u32, u32)>> {
     let user = user.context("there is no user postgres; install PostgreSQL 15, as Debian's package postgresql-15")?;
     let number = |at: usize| user.get(at).and_then(|number| number.parse().ok()).context("/etc/passwd");
     Ok(Some((number(2)?, number(3)?)))
-}
-
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {

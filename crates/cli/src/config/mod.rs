@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayConfig;
 use sealway_gateway::config::{Place, RawCors, RawGateway, RawLimits, RawListener, RawRoute, RawUpstream};
-use sealway_runtime::config::{Layers, Problems, relative_to};
+use sealway_runtime::config::{Layers, Problems};
 use sealway_runtime::telemetry::{RawTelemetry, Telemetry};
 use sealway_sessions::config::{RawCompat, RawReplay, RawSessions, SessionsConfig};
 use serde::{Deserialize, Serialize};
@@ -180,8 +180,16 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
             let stays = "the admin listener stays on this machine: 127.0.0.1, [::1], localhost or a Unix socket";
             problems.add("admin.address", stays);
         }
-        let certificates_folder = admin.certificates_folder.as_ref().map(|folder| relative_to(file, folder));
-        AdminConfig { place, token_file: relative_to(file, &admin.token_file), certificates_folder }
+        if let Some(taken) = gateway.listeners.iter().find(|listener| listener.place.collides(&place)) {
+            problems.add("admin.address", format!("{} is also {}", admin.address, taken.setting));
+        }
+        let folder = admin.certificates_folder.as_ref();
+        let certificates_folder = folder.map(|folder| problems.file("admin.certificates_folder", file, folder));
+        AdminConfig {
+            place,
+            token_file: problems.file("admin.token_file", file, &admin.token_file),
+            certificates_folder,
+        }
     });
     let prefix = file.map_or_else(String::new, |file| format!("{}:\n", file.display()));
     problems.into_result().map_err(|err| anyhow!("{prefix}{err}"))?;
@@ -318,6 +326,58 @@ limits: { connections_max: 0 }
         ] {
             assert!(found.contains(path), "{path} is not named in:\n{found}");
         }
+    }
+
+    #[test]
+    fn what_cannot_work_is_found_by_the_check_and_not_by_serve() {
+        let with = |listener: &str, route: &str, upstream: &str, more: &str| {
+            problems(&format!(
+                "listeners: [{{ address: '127.0.0.1:1'{listener} }}]\nroutes: [{{ {route} }}]\n\
+                 upstreams: {{ s: {{ servers: ['https://a:1'{upstream} }} }}\n{more}\n"
+            ))
+        };
+        let listener = |text: &str| with(text, "match: {}, upstream: s", "]", "");
+        let tls = |text: &str| listener(&format!(", tls: {{ cert: a, key: b, {text} }}"));
+        let matcher = |text: &str| with("", &format!("match: {{ {text} }}, upstream: s"), "]", "");
+        let route = |text: &str| with("", &format!("match: {{}}, upstream: s, {text}"), "]", "");
+        let upstream = |text: &str| with("", "match: {}, upstream: s", text, "");
+        let admin =
+            |text: &str| with("", "match: {}, upstream: s", "]", &format!("admin: {{ token_file: t, {text} }}"));
+        for (found, path) in [
+            (listener(", name: ''"), "listeners[0].name"),
+            (listener(" }, { address: '0.0.0.0:1'"), "listeners[1].address"),
+            (listener(", trusted_proxies: []"), "listeners[0].trusted_proxies"),
+            (listener(", tls: { cert: '' }"), "listeners[0].tls.cert"),
+            (tls("client_ca: []"), "listeners[0].tls.client_ca"),
+            (tls("client_ca: ['']"), "listeners[0].tls.client_ca"),
+            (tls("client_ca: c, crl: []"), "listeners[0].tls.crl"),
+            (tls("client_ca: c, allow: []"), "listeners[0].tls.allow"),
+            (tls("ocsp: ''"), "listeners[0].tls.ocsp"),
+            (matcher("path: []"), "routes[0].match.path"),
+            (matcher("path: '/a?b'"), "routes[0].match.path"),
+            (matcher("path_prefix: '/a b'"), "routes[0].match.path_prefix"),
+            (matcher("listener: []"), "routes[0].match.listener"),
+            (matcher("host: []"), "routes[0].match.host"),
+            (matcher("host: 'a.example:80'"), "routes[0].match.host"),
+            (route("content_type: ''"), "routes[0].content_type"),
+            (route("client_identity: { X-A: dns, x-a: uri }"), "routes[0].client_identity"),
+            (route("request_headers: { set: { A: x, a: y } }"), "routes[0].request_headers.set.a"),
+            (upstream(", 'http://b:99999']"), "upstreams.s.servers[1]"),
+            (upstream(", 'https://a:1/']"), "upstreams.s.servers[1]"),
+            (upstream("], tls: { ca: '' }"), "upstreams.s.tls.ca"),
+            (upstream("], tls: { server_name: 'a b' }"), "upstreams.s.tls.server_name"),
+            (admin("address: '127.0.0.1:1'"), "admin.address"),
+            (admin("address: 'unix:a', certificates_folder: ''"), "admin.certificates_folder"),
+            (upstream("], queue_max: -1"), "queue_max"),
+        ] {
+            assert!(found.lines().any(|line| line.contains(&format!("{path}: "))), "{path} is not named in:\n{found}");
+        }
+        let right = "
+listeners: [{ address: '0.0.0.0:1', reuse_port: true }, { address: '127.0.0.1:1', reuse_port: true }]
+routes: [{ match: { host: ['[::1]', '*.A_b-c.example'], path: '/ü{}' }, sessions: {} }]
+";
+        let raw: RawServe = Layers::new().text::<RawServe>("test.yaml", right).unwrap().extract().unwrap();
+        resolve(&raw, None).unwrap();
     }
 
     #[test]

@@ -105,11 +105,17 @@ impl Place {
         Ok(Place::Unix(relative_to(file, path)))
     }
 
-    /// Whether both cannot be bound at once. Port 0 is never taken.
-    fn collides(&self, other: &Place) -> bool {
+    /// Whether both cannot be bound at once: one address, or one port of which one of them takes every address. Port 0 is
+    /// never taken.
+    pub fn collides(&self, other: &Place) -> bool {
+        let is_taken = |mine: &SocketAddr, theirs: &SocketAddr| {
+            let is_any = mine.ip().is_unspecified() || theirs.ip().is_unspecified();
+            let is_one = mine.ip() == theirs.ip() || (is_any && mine.is_ipv4() == theirs.is_ipv4());
+            mine.port() != 0 && mine.port() == theirs.port() && is_one
+        };
         match (self, other) {
             (Place::Tcp(mine), Place::Tcp(theirs)) => {
-                mine.iter().any(|address| address.port() != 0 && theirs.contains(address))
+                mine.iter().any(|mine| theirs.iter().any(|it| is_taken(mine, it)))
             }
             (Place::Unix(mine), Place::Unix(theirs)) => mine == theirs,
             _ => false,
@@ -160,11 +166,16 @@ pub(super) fn resolve(raw: &[RawListener], file: Option<&Path>, problems: &mut P
         let name: Arc<str> = listener.name.clone().unwrap_or_else(|| setting.clone()).into();
         let path = format!("{setting}.address");
         let place = problems.take(&path, Place::parse(&listener.address, file)).unwrap_or(Place::Tcp(Vec::new()));
+        if name.is_empty() {
+            problems.add(format!("{setting}.name"), "a name has at least one character");
+        }
         for other in &listeners {
             if other.name == name {
                 problems.add(format!("{setting}.name"), format!("\"{name}\" stands twice"));
             }
-            if place.collides(&other.place) {
+            // The kernel lets an address and all of them share a port where both say so.
+            let shares = listener.reuse_port == Some(true) && other.reuse_port && place != other.place;
+            if place.collides(&other.place) && !shares {
                 problems.add(&path, format!("{} is also {}", listener.address, other.setting));
             }
         }
@@ -185,15 +196,14 @@ pub(super) fn resolve(raw: &[RawListener], file: Option<&Path>, problems: &mut P
 
 fn resolve_trusted(setting: &str, listener: &RawListener, problems: &mut Problems) -> TrustedProxies {
     let mut trusted = TrustedProxies::default();
-    for text in OneOrMany::list(listener.trusted_proxies.as_ref()) {
+    let at = format!("{setting}.trusted_proxies");
+    for text in OneOrMany::checked(listener.trusted_proxies.as_ref(), &at, problems) {
         let network = text.parse().or_else(|_| text.parse().map(|address: std::net::IpAddr| address.into()));
         match network {
             _ if text == UNIX => trusted.unix = true,
             Ok(network) => trusted.networks.push(network),
-            Err(_) => problems.add(
-                format!("{setting}.trusted_proxies"),
-                format!("\"{text}\" is no network, such as 10.0.0.0/8, 2001:db8::/32, 192.0.2.7 or unix:"),
-            ),
+            Err(_) => problems
+                .add(&at, format!("\"{text}\" is no network, such as 10.0.0.0/8, 2001:db8::/32, 192.0.2.7 or unix:")),
         }
     }
     trusted
@@ -201,9 +211,12 @@ fn resolve_trusted(setting: &str, listener: &RawListener, problems: &mut Problem
 
 impl RawTls {
     fn resolve(&self, at: &str, file: Option<&Path>, problems: &mut Problems) -> ServerFiles {
-        let path = |text: &String| relative_to(file, text);
-        let paths = |list: &Option<OneOrMany>| OneOrMany::list(list.as_ref()).iter().map(path).collect::<Vec<_>>();
-        let client_ca = paths(&self.client_ca);
+        let mut paths = |name: &str, list: &Option<OneOrMany>| {
+            let at = format!("{at}.{name}");
+            let list = OneOrMany::checked(list.as_ref(), &at, problems);
+            list.iter().map(|text| problems.file(&at, file, text)).collect::<Vec<_>>()
+        };
+        let (client_ca, crl) = (paths("client_ca", &self.client_ca), paths("crl", &self.crl));
         let client_auth = match (client_ca.is_empty(), self.client_auth) {
             (true, None) => ClientAuth::None,
             (true, Some(_)) => {
@@ -218,21 +231,23 @@ impl RawTls {
                 problems.add(format!("{at}.{name}"), "there is no client_ca to verify clients by");
             }
         }
-        let patterns = OneOrMany::list(self.allow.as_ref());
+        let patterns = OneOrMany::checked(self.allow.as_ref(), &format!("{at}.allow"), problems);
         let allow = patterns
             .iter()
             .enumerate()
-            .filter_map(|(index, text)| problems.take(format!("{at}.allow[{index}]"), AllowPattern::parse(text)));
+            .filter_map(|(index, text)| problems.take(format!("{at}.allow[{index}]"), AllowPattern::parse(text)))
+            .collect();
+        let mut path = |name: &str, text: &String| problems.file(&format!("{at}.{name}"), file, text);
         ServerFiles {
-            cert: path(&self.cert),
-            key: self.key.as_ref().map(path),
-            password_file: self.password_file.as_ref().map(path),
+            cert: path("cert", &self.cert),
+            key: self.key.as_ref().map(|text| path("key", text)),
+            password_file: self.password_file.as_ref().map(|text| path("password_file", text)),
             password: self.password.clone(),
             client_ca,
             client_auth,
-            allow: allow.collect(),
-            crl: paths(&self.crl),
-            ocsp: self.ocsp.as_ref().map(path),
+            allow,
+            crl,
+            ocsp: self.ocsp.as_ref().map(|text| path("ocsp", text)),
             tls13_only: self.min_version == Some(MinVersion::Tls13),
         }
     }

@@ -33,13 +33,21 @@ use crate::upstream::{Target, Upstream};
 
 /// One text, or several.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a text or a list of texts")]
 enum OneOrMany {
     One(String),
     Many(Vec<String>),
 }
 
 impl OneOrMany {
+    /// Its texts. A list without any is a problem: it would say the same as no list, and look as if it said the opposite.
+    fn checked(value: Option<&Self>, path: &str, problems: &mut Problems) -> Vec<String> {
+        if matches!(value, Some(OneOrMany::Many(many)) if many.is_empty()) {
+            problems.add(path, "an empty list; leave it out");
+        }
+        Self::list(value)
+    }
+
     fn list(value: Option<&Self>) -> Vec<String> {
         match value {
             None => Vec::new(),

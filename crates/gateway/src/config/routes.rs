@@ -1,6 +1,7 @@
 //! `routes:` of the configuration.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -137,18 +138,22 @@ impl RawRoute {
 fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &mut Problems) -> Matcher {
     let mut matcher = Matcher {
         listeners: Vec::new(),
-        hosts: OneOrMany::list(raw.host.as_ref()),
-        paths: OneOrMany::list(raw.path.as_ref()),
-        path_prefixes: OneOrMany::list(raw.path_prefix.as_ref()),
+        hosts: OneOrMany::checked(raw.host.as_ref(), &format!("{at}.match.host"), problems),
+        paths: OneOrMany::checked(raw.path.as_ref(), &format!("{at}.match.path"), problems),
+        path_prefixes: OneOrMany::checked(raw.path_prefix.as_ref(), &format!("{at}.match.path_prefix"), problems),
     };
-    for path in matcher.paths.iter().chain(&matcher.path_prefixes) {
-        if !path.starts_with('/') {
-            problems.add(format!("{at}.match"), format!("\"{path}\" does not begin with /"));
+    for (name, paths) in [("path", &matcher.paths), ("path_prefix", &matcher.path_prefixes)] {
+        for path in paths.iter().filter(|path| !is_path(path)) {
+            problems
+                .add(format!("{at}.match.{name}"), format!("\"{path}\" is no path, such as /api/: it begins with /"));
         }
     }
     for host in &mut matcher.hosts {
         let bare = host.strip_prefix("*.").unwrap_or(host);
-        if bare.is_empty() || !bare.bytes().all(|b| b.is_ascii_alphanumeric() || b".-[]:_".contains(&b)) {
+        // A colon stands in an address of IPv6 alone: what is compared has no port.
+        let is_name = !bare.is_empty() && bare.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
+        let is_ipv6 = bare.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).and_then(|ip| ip.parse().ok());
+        if !is_name && is_ipv6.is_none_or(|_: Ipv6Addr| bare != host) {
             problems.add(
                 format!("{at}.match.host"),
                 format!("\"{host}\" is no host, such as example.com or *.example.com"),
@@ -157,7 +162,7 @@ fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &
         host.make_ascii_lowercase();
         host.truncate(host.trim_end_matches('.').len());
     }
-    for name in OneOrMany::list(raw.listener.as_ref()) {
+    for name in OneOrMany::checked(raw.listener.as_ref(), &format!("{at}.match.listener"), problems) {
         match listeners.iter().find(|listener| *listener.name == *name) {
             Some(listener) => matcher.listeners.push(listener.name.clone()),
             None => problems.add(format!("{at}.match.listener"), format!("no listener is named \"{name}\"")),
@@ -168,14 +173,24 @@ fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &
 
 fn resolve_forward(at: &str, raw: &RawRoute, problems: &mut Problems) -> ForwardPolicy {
     let all = ForwardPolicy::default();
-    let content_type = raw.content_type.as_deref().map_or(Ok(all.content_type.clone()), HeaderValue::from_str);
-    let content_type = problems.take(format!("{at}.content_type"), content_type.map_err(|_| "not a media type"));
+    let content_type = raw.content_type.as_deref().map_or(Some(all.content_type.clone()), |text| {
+        let value = HeaderValue::from_str(text).ok().filter(|value| !value.is_empty());
+        problems.take(format!("{at}.content_type"), value.ok_or("not a media type"))
+    });
     let defaults = all.headers;
     let identity = match &raw.client_identity {
         None => defaults.identity,
         Some(identity) => {
             let path = format!("{at}.client_identity");
-            identity.iter().filter_map(|(name, field)| Some((header_name(&path, name, problems)?, *field))).collect()
+            let mut checked: Vec<(HeaderName, CertificateField)> = Vec::new();
+            for (name, field) in identity {
+                let Some(header) = header_name(&path, name, problems) else { continue };
+                if checked.iter().any(|(other, _)| *other == header) {
+                    problems.add(&path, format!("{name} stands twice"));
+                }
+                checked.push((header, *field));
+            }
+            checked
         }
     };
     if let Some(CertificateField::Certificate | CertificateField::Chain) = raw.client_id_from {
@@ -206,10 +221,14 @@ fn resolve_forward(at: &str, raw: &RawRoute, problems: &mut Problems) -> Forward
         pass_connection_close: raw.pass_connection_close.unwrap_or(false),
         upstream_path: raw.upstream_path.as_ref().and_then(|path| {
             let expected = || format!("\"{path}\" is no path, such as /base");
-            let is_path = path.starts_with('/') && !path.contains(['?', '#']) && path.parse::<PathAndQuery>().is_ok();
-            problems.take(format!("{at}.upstream_path"), is_path.then(|| path.clone()).ok_or_else(expected))
+            problems.take(format!("{at}.upstream_path"), is_path(path).then(|| path.clone()).ok_or_else(expected))
         }),
     }
+}
+
+/// Whether a request's path could look like this.
+fn is_path(text: &str) -> bool {
+    text.starts_with('/') && !text.contains(['?', '#']) && text.parse::<PathAndQuery>().is_ok()
 }
 
 fn resolve_rules(at: &str, raw: Option<&RawHeaderRules>, problems: &mut Problems) -> HeaderRules {
@@ -228,6 +247,9 @@ fn resolve_rules(at: &str, raw: Option<&RawHeaderRules>, problems: &mut Problems
             })
         });
         if let (Some(name), Some(value)) = (header_name(&path, name, problems), value) {
+            if rules.set.iter().any(|(other, _)| *other == name) {
+                problems.add(&path, "it stands twice, in another letter case");
+            }
             rules.set.push((name, value));
         }
     }
@@ -239,8 +261,16 @@ fn resolve_rules(at: &str, raw: Option<&RawHeaderRules>, problems: &mut Problems
 
 /// A header that rules may speak of: what frames a message, or belongs to one hop, is not theirs.
 fn header_name(at: &str, name: &str, problems: &mut Problems) -> Option<HeaderName> {
-    const OF_FRAMING: [&str; 7] =
-        ["connection", "content-length", "host", "keep-alive", "te", "transfer-encoding", "upgrade"];
+    const OF_FRAMING: [&str; 8] = [
+        "connection",
+        "content-length",
+        "host",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+    ];
     let parsed = problems.take(at, HeaderName::try_from(name).map_err(|_| format!("\"{name}\" is no header name")))?;
     if OF_FRAMING.contains(&parsed.as_str()) {
         problems.add(at, format!("{name} is the gateway's own (for Host: preserve_host)"));

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use sealway_runtime::config::{Problems, relative_to};
+use sealway_runtime::config::Problems;
 use sealway_runtime::tls::{ClientFiles, Secret};
 use serde::{Deserialize, Serialize};
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::upstream::{
     Balance, HealthSettings, Protocol, SERVERS_MAX, ServerAddress, UpstreamLimits, UpstreamSettings,
@@ -115,7 +116,7 @@ fn resolve_servers(at: &str, servers: &[String], problems: &mut Problems) -> Opt
         return Some(CheckedTarget::Demo);
     }
     if servers.is_empty() || servers.len() > SERVERS_MAX {
-        let expected = "servers: http://HOST:PORT, https://HOST:PORT or unix:PATH; or demo: alone";
+        let expected = "servers: http://HOST:PORT, https://HOST:PORT or unix:/PATH; or demo: alone";
         problems.add(format!("{at}.servers"), format!("expected 1 to {SERVERS_MAX} {expected}"));
         return None;
     }
@@ -125,7 +126,7 @@ fn resolve_servers(at: &str, servers: &[String], problems: &mut Problems) -> Opt
         if server == "demo:" {
             problems.add(&path, "demo: stands alone");
         } else if let Some(address) = problems.take(&path, ServerAddress::parse(server)) {
-            if checked.iter().any(|other| other.as_str() == address.as_str()) {
+            if checked.iter().any(|other| other.is_same(&address)) {
                 problems.add(&path, format!("\"{server}\" stands twice"));
             }
             checked.push(address);
@@ -153,13 +154,20 @@ fn resolve_tls(
     if tls.cert.is_none() && (tls.key.is_some() || tls.password_file.is_some()) {
         problems.add(format!("{at}.tls.cert"), "a key or a password without a certificate");
     }
-    let path = |text: &Option<String>| text.as_ref().map(|text| relative_to(file, text));
+    if let Some(name) = &tls.server_name
+        && ServerName::try_from(name.as_str()).is_err()
+    {
+        problems.add(format!("{at}.tls.server_name"), format!("\"{name}\" is neither a DNS name nor an IP address"));
+    }
+    let mut path = |name: &str, text: &Option<String>| {
+        text.as_ref().map(|text| problems.file(&format!("{at}.tls.{name}"), file, text))
+    };
     Some(ClientFiles {
-        ca: path(&tls.ca),
+        ca: path("ca", &tls.ca),
         system_roots: tls.system_roots.unwrap_or(false),
-        cert: path(&tls.cert),
-        key: path(&tls.key),
-        password_file: path(&tls.password_file),
+        cert: path("cert", &tls.cert),
+        key: path("key", &tls.key),
+        password_file: path("password_file", &tls.password_file),
         password: tls.password,
         server_name: tls.server_name,
     })

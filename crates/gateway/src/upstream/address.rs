@@ -8,6 +8,9 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::connect::Place;
 
+/// Longest path of a Unix socket, in bytes (the kernel's bound, without its final zero).
+const UNIX_PATH_MAX: usize = 107;
+
 /// A server of an upstream.
 #[derive(Clone, Debug)]
 pub struct ServerAddress {
@@ -27,8 +30,10 @@ impl ServerAddress {
     /// A sentence that says what is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
-            if !path.starts_with('/') {
-                return Err(format!("\"{text}\" is no socket, such as unix:/run/shop.sock"));
+            if !path.starts_with('/') || path.len() > UNIX_PATH_MAX {
+                return Err(format!(
+                    "\"{text}\" is no socket of at most {UNIX_PATH_MAX} bytes, such as unix:/run/shop.sock"
+                ));
             }
             let place = Place::Unix(PathBuf::from(path));
             let authority = Authority::from_static("localhost");
@@ -56,9 +61,10 @@ impl ServerAddress {
             true => Some(ServerName::try_from(host.clone()).map_err(|_| expected())?),
             false => None,
         };
-        let port = match authority.port() {
-            Some(_) => authority.port_u16().filter(|port| *port != 0).ok_or_else(expected)?,
-            None => port,
+        // A port that is no number of 16 bits is none to the parser of URLs.
+        let port = match authority.as_str().strip_prefix(authority.host()) {
+            Some("") => port,
+            _ => authority.port_u16().filter(|port| *port != 0).ok_or_else(expected)?,
         };
         let header = HeaderValue::from_str(authority.as_str()).map_err(|_| expected())?;
         let place = Place::Tcp { host, port };
@@ -68,6 +74,11 @@ impl ServerAddress {
     /// As written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Whether both are one server, however they are written.
+    pub fn is_same(&self, other: &ServerAddress) -> bool {
+        self.place == other.place && self.is_tls() == other.is_tls()
     }
 
     /// Whether it is reached over TLS.
@@ -96,5 +107,15 @@ mod tests {
         {
             assert!(ServerAddress::parse(bad).is_err(), "{bad}");
         }
+        for bad in ["http://x:99999", "http://[::1]:70000", "http://x:", &format!("unix:/{}", "x".repeat(107))] {
+            assert!(ServerAddress::parse(bad).is_err(), "{bad}");
+        }
+        let same = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|text| ServerAddress::parse(text).unwrap());
+            one.is_same(&other)
+        };
+        assert!(
+            same("http://x", "http://x:80/") && !same("http://x:443", "https://x") && !same("http://x", "http://y")
+        );
     }
 }

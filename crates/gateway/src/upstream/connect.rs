@@ -20,7 +20,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 const KEEPALIVE_RETRIES: u32 = 3;
 
 /// Where a server is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
