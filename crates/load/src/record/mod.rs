@@ -1,0 +1,170 @@
+//! What was seen of a run: counts, classes of failures, times by phase, second by second and in all.
+//!
+//! A shard writes to an [`Interval`] of its own without a lock or an allocation; once a second the intervals of all
+//! shards are merged into one [`Second`] and into the [`Totals`]. Memory does not grow with the number of requests.
+
+mod fault;
+mod phase;
+mod times;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::fault::{Class, Fault};
+pub use self::phase::Phase;
+pub use self::times::{HEAT_BUCKETS, Heat, Quantiles, TIME_MAX_NS, Times};
+
+/// Counts; of an interval or of a whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests that were meant to start.
+    pub due: u64,
+    /// Requests that did start.
+    pub started: u64,
+    /// Requests whose answer was whole, in time, and as asserted.
+    pub succeeded: u64,
+    /// Requests that failed, for any reason.
+    pub failed: u64,
+    /// Requests that were under way when the run ended, and cut then. Only at the end of a run.
+    pub unfinished: u64,
+    /// Requests that were due and never started: the open model found no free connection for them. Only at the end.
+    pub unsent: u64,
+    /// Bytes written, TLS not counted.
+    pub bytes_sent: u64,
+    /// Bytes read, TLS not counted.
+    pub bytes_received: u64,
+    /// Connections that stood, their handshake included.
+    pub connections_opened: u64,
+    /// Connections that were tried.
+    pub connections_tried: u64,
+    /// Full TLS handshakes.
+    pub handshakes_full: u64,
+    /// Resumed TLS handshakes.
+    pub handshakes_resumed: u64,
+    /// Sessions agreed.
+    pub sessions_agreed: u64,
+}
+
+/// What one shard saw in one second, or several merged. Its size is constant.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// Counts.
+    pub counts: Counts,
+    /// Answers by status code; the index is the code, 0 for what is none.
+    pub statuses: Box<[u64; 600]>,
+    /// Failures by class; the index is [`Class::index`].
+    pub faults: [u64; Class::ALL.len()],
+    /// The first failure of each class.
+    pub examples: [Option<String>; Class::ALL.len()],
+    /// Times by phase; the index is [`Phase::index`].
+    pub times: Vec<Times>,
+    /// How late the generator itself was: from when a timer was due to when its task ran.
+    pub lag: Times,
+    /// Requests under way at the end.
+    pub in_flight: u64,
+    /// Connections open at the end.
+    pub connections: u64,
+}
+
+/// One second of a run, small enough to keep all of them.
+#[derive(Clone, Debug)]
+pub struct Second {
+    /// Which it is, from 0; warm-up counts.
+    pub index: u32,
+    /// Since the run's start, at its end.
+    pub at: Duration,
+    /// How long it was: the last one may be shorter.
+    pub length: Duration,
+    /// Whether it is part of the warm-up, and so in no total.
+    pub warm_up: bool,
+    /// Counts of this second.
+    pub counts: Counts,
+    /// [`Phase::Response`] of this second.
+    pub response: Quantiles,
+    /// [`Phase::Service`] of this second.
+    pub service: Quantiles,
+    /// How the response times lie.
+    pub heat: Heat,
+    /// Answers by status code, those that came.
+    pub statuses: Vec<(u16, u64)>,
+    /// Failures by class, those that happened.
+    pub faults: Vec<(Class, u64)>,
+    /// Requests under way at its end.
+    pub in_flight: u64,
+    /// Connections open at its end.
+    pub connections: u64,
+    /// How late the generator was at most.
+    pub lag_max: Duration,
+    /// Processor time of the generator in this second, over its length: 1.0 is one core.
+    pub cpu: f64,
+}
+
+/// One class of failures in a whole run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultCount {
+    /// The class.
+    pub class: Class,
+    /// How many.
+    pub count: u64,
+    /// The first one's words.
+    pub example: String,
+}
+
+/// A whole run until now, without its warm-up.
+#[derive(Clone, Debug)]
+pub struct Totals {
+    /// How long it has been measured.
+    pub measured: Duration,
+    /// Everything of all shards together.
+    pub sum: Interval,
+}
+
+impl Default for Interval {
+    fn default() -> Self {
+        Interval {
+            counts: Counts::default(),
+            statuses: Box::new([0; 600]),
+            faults: [0; Class::ALL.len()],
+            examples: std::array::from_fn(|_| None),
+            times: vec![Times::default(); Phase::ALL.len()],
+            lag: Times::default(),
+            in_flight: 0,
+            connections: 0,
+        }
+    }
+}
+
+impl Interval {
+    /// The times of this phase.
+    pub fn times(&self, phase: Phase) -> &Times {
+        &self.times[phase.index()]
+    }
+
+    /// Answers by status code, those that came, in the order of the codes.
+    pub fn statuses(&self) -> Vec<(u16, u64)> {
+        let came = self.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
+        came.map(|(code, count)| (code as u16, *count)).collect()
+    }
+
+    /// Failures by class, the most frequent first.
+    pub fn faults(&self) -> Vec<FaultCount> {
+        let mut faults: Vec<_> = Class::ALL
+            .into_iter()
+            .filter(|class| self.faults[class.index()] > 0)
+            .map(|class| FaultCount {
+                class,
+                count: self.faults[class.index()],
+                example: self.examples[class.index()].clone().unwrap_or_default(),
+            })
+            .collect();
+        faults.sort_by_key(|fault| std::cmp::Reverse(fault.count));
+        faults
+    }
+
+    /// Share of requests that failed, of those that ended; 0.0 to 1.0.
+    pub fn failed_share(&self) -> f64 {
+        let ended = self.counts.succeeded + self.counts.failed;
+        if ended == 0 { 0.0 } else { self.counts.failed as f64 / ended as f64 }
+    }
+}
