@@ -6,7 +6,9 @@
 //! It may not know how servers are built: it drives them from outside, as any client would.
 #![warn(missing_docs)]
 
+pub mod autotune;
 pub mod engine;
+pub mod flags;
 pub mod plan;
 pub mod progress;
 pub mod record;
