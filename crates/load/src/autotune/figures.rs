@@ -11,6 +11,8 @@ pub struct RunFigures {
     pub succeeded: u64,
     /// The mean response time, in nanoseconds.
     pub mean_ns: f64,
+    /// The median of response times, in nanoseconds.
+    pub p50_ns: u64,
     /// The 95th percentile of response times, in nanoseconds.
     pub p95_ns: u64,
     /// The 99th percentile of response times, in nanoseconds.

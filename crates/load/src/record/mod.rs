@@ -5,6 +5,7 @@
 
 mod fault;
 mod phase;
+mod since;
 mod times;
 
 use std::time::Duration;

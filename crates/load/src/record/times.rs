@@ -44,6 +44,14 @@ impl Times {
         self.0.reset();
     }
 
+    /// Takes away all of an earlier reading of the same times.
+    pub(crate) fn take_away(&mut self, before: &Times) {
+        if !before.is_empty() {
+            // It was read earlier, so that nothing goes below zero.
+            let _ = self.0.subtract(&before.0);
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> u64 {
         self.0.len()
