@@ -7,8 +7,11 @@
 #![warn(missing_docs)]
 
 pub mod engine;
+mod figures;
+pub mod plain;
 pub mod plan;
 pub mod progress;
 pub mod record;
 pub mod request;
 pub mod target;
+pub mod tui;
