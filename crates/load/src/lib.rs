@@ -11,3 +11,4 @@ pub mod plan;
 pub mod progress;
 pub mod record;
 pub mod target;
+pub mod thresholds;
