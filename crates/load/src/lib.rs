@@ -10,5 +10,6 @@ pub mod engine;
 pub mod plan;
 pub mod progress;
 pub mod record;
+pub mod report;
 pub mod target;
 pub mod thresholds;
