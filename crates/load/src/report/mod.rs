@@ -5,17 +5,29 @@
 //! escaped by each form in its own way.
 
 mod asked;
+mod csv;
 mod document;
+mod escape;
 mod file;
+mod format;
+#[cfg(test)]
+mod format_tests;
 mod histogram;
+mod hlog;
+mod html;
+mod junit;
 mod machine;
 mod made;
+mod markdown;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod schema_tests;
+mod text;
 mod tuned;
+mod tuned_forms;
 mod units;
+mod words;
 
 pub use self::asked::{Arrived, Asked, AskedSealed, AskedTls, StageAsked};
 pub use self::document::{
@@ -23,6 +35,7 @@ pub use self::document::{
     SecondRow, StatusSeen, Times,
 };
 pub use self::file::{ReportError, read};
+pub use self::format::{Document, Format, render, write};
 pub use self::histogram::{decode as decode_histogram, encode as encode_histogram};
 pub use self::machine::Machine;
 pub use self::tuned::{AutotuneReport, Cell, Interval, Knee, MatrixReport, Point};
