@@ -15,3 +15,6 @@ pub mod record;
 pub mod request;
 pub mod target;
 pub mod tui;
+pub mod report;
+pub mod target;
+pub mod thresholds;
