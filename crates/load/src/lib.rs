@@ -8,8 +8,15 @@
 
 pub mod autotune;
 pub mod engine;
+mod figures;
 pub mod flags;
+pub mod plain;
 pub mod plan;
 pub mod progress;
 pub mod record;
+pub mod report;
+pub mod request;
+pub mod run;
 pub mod target;
+pub mod thresholds;
+pub mod tui;

@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::figures::{Measured, RunFigures};
 use super::{Found, Model, Search, Settings, Step};
 use crate::engine::{Ended, Limit, Outcome, StartError};
+use crate::figures;
 use crate::plan::{Arrival, Plan, Spacing, Steps, Stop};
 use crate::progress::Event;
 use crate::record::{Phase, Totals};
 use crate::run::Driver;
-use crate::thresholds::Threshold;
+use crate::thresholds::{Check, Threshold, Unit};
 
 /// Requests under way at most while a rate is searched for, unless the plan says it: what an overloaded target leaves
 /// waiting needs a connection each.
@@ -61,7 +62,7 @@ async fn point(driver: &mut Driver, tuning: &Tuning, load: f64, left_max: u32) -
         driver.tell(Event::Point { offered, repeat, repeats, left_max }).await;
         let plan = tuning.plan_of(load, repeat);
         let (outcome, before) = driver.run(plan, tuning.warm_up).await?;
-        runs.push(figures(&outcome, before.as_ref(), &tuning.thresholds));
+        runs.push(figures_of(&outcome, before.as_ref(), &tuning.thresholds));
         let is_hopeless = runs.iter().all(|run| run.succeeded == 0);
         if driver.is_stopped() || is_hopeless {
             break;
@@ -75,19 +76,13 @@ impl Tuning {
     /// A run has no warm-up of its own: requests that began in it and end later are throughput, and would be missed.
     fn plan_of(&self, load: f64, repeat: u32) -> Plan {
         let arrival = match (self.settings.model, &self.plan.arrival) {
-            (Model::Closed, _) => {
-                Arrival::Closed { concurrency: Steps::constant(load), ramp_share: 0.0, loops: 0 }
+            (Model::Closed, _) => Arrival::Closed { concurrency: Steps::constant(load), ramp_share: 0.0, loops: 0 },
+            (Model::Open, Arrival::Open { spacing, in_flight_max, .. }) => {
+                Arrival::Open { rate: Steps::constant(load), spacing: *spacing, in_flight_max: *in_flight_max }
             }
-            (Model::Open, Arrival::Open { spacing, in_flight_max, .. }) => Arrival::Open {
-                rate: Steps::constant(load),
-                spacing: *spacing,
-                in_flight_max: *in_flight_max,
-            },
-            (Model::Open, _) => Arrival::Open {
-                rate: Steps::constant(load),
-                spacing: Spacing::Even,
-                in_flight_max: IN_FLIGHT_MAX,
-            },
+            (Model::Open, _) => {
+                Arrival::Open { rate: Steps::constant(load), spacing: Spacing::Even, in_flight_max: IN_FLIGHT_MAX }
+            }
         };
         Plan {
             arrival,
@@ -100,7 +95,7 @@ impl Tuning {
 }
 
 /// What a run says of its load point.
-fn figures(outcome: &Outcome, before: Option<&Totals>, thresholds: &[Threshold]) -> RunFigures {
+fn figures_of(outcome: &Outcome, before: Option<&Totals>, thresholds: &[Threshold]) -> RunFigures {
     let rest = before.map_or_else(|| outcome.totals.clone(), |before| outcome.totals.since(before));
     let seconds = rest.measured.as_secs_f64();
     let response = rest.sum.times(Phase::Response).quantiles();
@@ -128,8 +123,19 @@ fn figures(outcome: &Outcome, before: Option<&Totals>, thresholds: &[Threshold])
         p50_ns: response.p50_ns,
         p95_ns: response.p95_ns,
         p99_ns: response.p99_ns,
-        missed: missed.map(|check| check.to_string()),
+        missed: missed.map(|check| told(&check)),
         generator,
         fault: ended.or(fault),
     }
+}
+
+/// A rule that was missed, and what was measured.
+pub(crate) fn told(check: &Check) -> String {
+    let measured = match (check.measured, check.threshold.figure.unit()) {
+        (None, _) => "nothing to measure".to_owned(),
+        (Some(value), Unit::Nanoseconds) => figures::time(value as u64),
+        (Some(value), Unit::Share) => format!("{:.2} %", value * 100.0),
+        (Some(value), Unit::PerSecond) => format!("{} a second", figures::rate(value)),
+    };
+    format!("{}: {measured}", check.threshold)
 }

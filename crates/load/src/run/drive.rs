@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealway_runtime::shutdown::StopSignals;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
-use crate::engine::{Ended, Outcome, Run, StartError};
+use crate::engine::{Control, Ended, Outcome, Run, StartError};
 use crate::plan::Plan;
 use crate::progress::Event;
 use crate::record::Totals;
@@ -19,17 +19,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Runs plans one after another.
 pub struct Driver {
     watchers: Vec<mpsc::Sender<Event>>,
-    signals: Option<StopSignals>,
+    signals: StopSignals,
+    asked: Arc<Notify>,
     is_stopped: bool,
 }
 
 impl Driver {
-    /// One that is ended by SIGTERM and SIGINT, and tells these.
+    /// One that is ended by SIGTERM, SIGINT and whoever notifies `asked`, and tells these.
     ///
     /// # Errors
     /// When a signal's handler cannot be installed.
-    pub fn new(watchers: Vec<mpsc::Sender<Event>>) -> std::io::Result<Self> {
-        Ok(Driver { watchers, signals: Some(StopSignals::install()?), is_stopped: false })
+    pub fn new(watchers: Vec<mpsc::Sender<Event>>, asked: Arc<Notify>) -> std::io::Result<Self> {
+        Ok(Driver { watchers, signals: StopSignals::install()?, asked, is_stopped: false })
     }
 
     /// Whether somebody stopped a run: then no other is to be started.
@@ -63,16 +64,20 @@ impl Driver {
     /// When it cannot start.
     pub async fn run(&mut self, plan: Plan, mark: Duration) -> Result<(Outcome, Option<Totals>), StartError> {
         let shared = Arc::new(plan.clone());
-        let mut run = Run::start(plan)?;
+        let started = tokio::task::spawn_blocking(move || Run::start(plan)).await;
+        let mut run = started.map_err(|err| StartError::Thread(err.to_string()))??;
         let control = run.control();
         self.tell(Event::Run { plan: shared, control: control.clone() }).await;
         let mut marked = None;
         loop {
             let tick = tokio::select! {
                 tick = run.tick() => tick,
-                () = stopped(&mut self.signals), if !self.is_stopped => {
-                    self.is_stopped = true;
-                    control.stop();
+                _ = self.signals.stopped(), if !self.is_stopped => {
+                    self.stop(&control);
+                    continue;
+                }
+                () = self.asked.notified(), if !self.is_stopped => {
+                    self.stop(&control);
                     continue;
                 }
             };
@@ -87,14 +92,9 @@ impl Driver {
         self.tell(Event::Outcome(Box::new(outcome.clone()))).await;
         Ok((outcome, marked))
     }
-}
 
-/// Resolves when a signal that stops has come; never without handlers.
-async fn stopped(signals: &mut Option<StopSignals>) {
-    match signals {
-        Some(signals) => {
-            signals.stopped().await;
-        }
-        None => std::future::pending().await,
+    fn stop(&mut self, control: &Control) {
+        self.is_stopped = true;
+        control.stop();
     }
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::{Failure, print, say, view};
 use crate::engine::{Ended, Outcome};
-use crate::flags::{Job, Verdict};
+use crate::flags::{Job, Output, Verdict};
 use crate::record::Class;
+use crate::report::{Document, Format, Machine, Report, render, write};
 
 /// Runs a job to its end.
 pub(super) async fn run(job: Job) -> Result<(), Failure> {
@@ -15,15 +16,39 @@ pub(super) async fn run(job: Job) -> Result<(), Failure> {
     drop(driver);
     views.end().await;
     let (outcome, _) = ran.map_err(Failure::failed)?;
-    let reasons = judge(&outcome, &verdict);
-    print(&summary(&outcome));
-    for reason in &reasons {
+    let report = Report::new(&outcome, &verdict.thresholds, Machine::here());
+    let mut reasons = judge(&outcome, &verdict);
+    reasons.extend(report.missed().map(|missed| format!("missed: {}", missed.threshold)));
+    leave(&report, &output, &mut reasons);
+    ended(&reasons)
+}
+
+/// The end of a job: what made it fail is said, a line each.
+pub(super) fn ended(reasons: &[String]) -> Result<(), Failure> {
+    for reason in reasons {
         say(format_args!("sealway load: {reason}"));
     }
     if reasons.is_empty() { Ok(()) } else { Err(Failure::Failed(None)) }
 }
 
-/// Why the run is a failed one, a sentence each.
+/// Shows the summary and writes all reports; one that cannot be written holds up no other.
+pub(super) fn leave<'a>(document: impl Into<Document<'a>>, output: &Output, reasons: &mut Vec<String>) {
+    let document = document.into();
+    let is_taken = output.json_lines || output.out.iter().any(|(file, _)| file.as_os_str() == "-");
+    if !is_taken {
+        match render(document, Format::Text) {
+            Ok(text) => print(&text),
+            Err(err) => reasons.push(err.to_string()),
+        }
+    }
+    for (file, format) in &output.out {
+        if let Err(err) = write(file, document, Some(*format)) {
+            reasons.push(err.to_string());
+        }
+    }
+}
+
+/// Why the run is a failed one, a sentence each; thresholds apart.
 fn judge(outcome: &Outcome, verdict: &Verdict) -> Vec<String> {
     let mut reasons = Vec::new();
     if let Ended::Failed(reason) = &outcome.ended {
@@ -32,23 +57,15 @@ fn judge(outcome: &Outcome, verdict: &Verdict) -> Vec<String> {
     let sum = &outcome.totals.sum;
     let of = |class: Class| sum.faults[class.index()];
     let asserted = of(Class::Assertion) + if verdict.status_asserted { of(Class::Status) } else { 0 };
-    let failed = sum.counts.failed;
+    let (failed, ended) = (sum.counts.failed, sum.counts.succeeded + sum.counts.failed);
     if asserted > 0 {
-        reasons.push(format!("assertions failed in {asserted} of {} requests", sum.counts.succeeded + failed));
+        reasons.push(format!("assertions failed in {asserted} of {ended} requests"));
     }
     if verdict.fail_on_errors && failed > asserted {
-        reasons.push(format!("{failed} of {} requests failed", sum.counts.succeeded + failed));
+        reasons.push(format!("{} of {ended} requests failed", failed - asserted));
+    }
+    if verdict.fail_on_errors && ended == 0 && outcome.ended != Ended::Stopped {
+        reasons.push("no request was answered".to_owned());
     }
     reasons
-}
-
-fn summary(outcome: &Outcome) -> String {
-    let sum = &outcome.totals.sum;
-    format!(
-        "{} requests succeeded, {} failed, {} unfinished; {:.1} a second\n",
-        sum.counts.succeeded,
-        sum.counts.failed,
-        sum.counts.unfinished,
-        outcome.rate()
-    )
 }

@@ -1,12 +1,16 @@
 //! Who watches a run: the full screen where standard output is a terminal, else plain lines or JSON lines.
 
-use tokio::sync::mpsc;
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::drive::NEWS_MAX;
-use super::{Driver, Failure, print};
+use super::{Driver, Failure, print, say};
 use crate::flags::Output;
 use crate::progress::Event;
+use crate::tui;
 
 /// Those who watch, until they have shown all.
 pub(super) struct Views {
@@ -19,9 +23,18 @@ pub(super) struct Views {
 /// [`Failure`], when one of them cannot start.
 pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
     let (send, news) = mpsc::channel(NEWS_MAX);
-    let tasks = vec![tokio::spawn(plain(news, output.json_lines))];
-    let driver = Driver::new(vec![send]).map_err(|err| Failure::failed(format!("cannot listen for signals: {err}")))?;
-    Ok((driver, Views { tasks }))
+    let stop = Arc::new(Notify::new());
+    let driver = Driver::new(vec![send], Arc::clone(&stop))
+        .map_err(|err| Failure::failed(format!("cannot listen for signals: {err}")))?;
+    // What is written to standard output by others would be written into the picture.
+    let is_shared = output.out.iter().any(|(file, _)| file.as_os_str() == "-");
+    let is_full_screen = std::io::stdout().is_terminal() && !output.no_tui && !output.json_lines && !is_shared;
+    let task = if is_full_screen {
+        tokio::spawn(screen(news, stop))
+    } else {
+        tokio::spawn(plain(news, output.json_lines || is_shared))
+    };
+    Ok((driver, Views { tasks: vec![task] }))
 }
 
 impl Views {
@@ -30,6 +43,19 @@ impl Views {
         for task in self.tasks {
             let _ = task.await;
         }
+    }
+}
+
+/// The full screen. Who leaves it at once ends the run.
+async fn screen(news: mpsc::Receiver<Event>, stop: Arc<Notify>) {
+    match tui::show(news, tui::Options::from_environment()).await {
+        Ok(shown) => {
+            if shown.left == tui::Left::AtOnce {
+                stop.notify_one();
+            }
+            shown.notes.iter().for_each(say);
+        }
+        Err(err) => say(format_args!("sealway load: the screen cannot be used: {err}; see --no-tui")),
     }
 }
 
