@@ -20,6 +20,8 @@ pub(crate) struct Timeline {
     pub(crate) start: Instant,
     /// How long nothing counts.
     pub(crate) warm_up: Duration,
+    /// When its time is over, if it has one. What a thread sees a moment later belongs to the last second.
+    pub(crate) end: Option<Instant>,
 }
 
 impl Timeline {
@@ -56,6 +58,8 @@ pub(crate) struct Cut {
     pub(crate) interval: Box<Interval>,
     /// What the thread cost, in this second.
     pub(crate) usage: Usage,
+    /// Requests that waited for another one to end.
+    pub(crate) waited: u64,
     /// The moment of its end, if it is the shard's last.
     pub(crate) last: Option<Instant>,
 }
@@ -76,6 +80,7 @@ pub(crate) struct Recorder {
     index: u32,
     next_cut: Instant,
     current: Box<Interval>,
+    waited: u64,
     usage: Box<dyn FnMut() -> Usage>,
     /// Whether full and resumed handshakes are timed apart.
     apart: bool,
@@ -101,6 +106,7 @@ impl Recorder {
             index: 0,
             next_cut: timeline.start + timeline.begin(1),
             current: Box::default(),
+            waited: 0,
             usage,
             apart,
             in_flight: Gauge::default(),
@@ -117,7 +123,7 @@ impl Recorder {
 
     /// Hands on the seconds that have ended.
     pub(crate) fn roll(&mut self, now: Instant) {
-        while now >= self.next_cut {
+        while now >= self.next_cut && self.timeline.end.is_none_or(|end| self.next_cut < end) {
             self.cut(None);
         }
     }
@@ -127,7 +133,8 @@ impl Recorder {
         let mut interval = std::mem::replace(&mut self.current, empty);
         interval.in_flight = self.in_flight.get();
         interval.connections = self.connections.get();
-        let cut = Cut { shard: self.shard, index: self.index, interval, usage: (self.usage)(), last };
+        let (usage, waited) = ((self.usage)(), std::mem::take(&mut self.waited));
+        let cut = Cut { shard: self.shard, index: self.index, interval, usage, waited, last };
         // Nobody listens any more when the whole run was dropped; the shard is told to end by other means.
         let _ = self.full.send(cut);
         self.index += 1;
@@ -137,7 +144,7 @@ impl Recorder {
     /// Hands on what is left.
     pub(crate) fn end(&mut self, now: Instant) {
         self.roll(now);
-        self.cut(Some(now));
+        self.cut(Some(self.timeline.end.map_or(now, |end| end.min(now))));
     }
 
     /// Where something of a request goes that was due then; nowhere if it is a late part of the warm-up.
@@ -168,10 +175,20 @@ impl Recorder {
         }
     }
 
-    /// A timer was so late.
+    /// A timer of the generator, or a request that nothing but the generator held up, was so late.
     pub(crate) fn lag(&mut self, now: Instant, lag: Duration) {
         self.roll(now);
         self.current.lag.record(lag);
+    }
+
+    /// A request of the open model starts so late: because it had to wait for another to end, or by the generator's fault.
+    pub(crate) fn lateness(&mut self, now: Instant, late: Duration, has_waited: bool) {
+        if has_waited {
+            self.roll(now);
+            self.waited += 1;
+        } else {
+            self.lag(now, late);
+        }
     }
 
     /// A request has ended.
