@@ -10,6 +10,7 @@ pub mod autotune;
 pub mod engine;
 mod figures;
 pub mod flags;
+pub mod matrix;
 pub mod plain;
 pub mod plan;
 pub mod progress;

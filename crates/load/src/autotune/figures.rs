@@ -107,12 +107,23 @@ impl Measured {
         if share <= GAIN_MIN || share > GAIN_PLAIN {
             return share > GAIN_PLAIN;
         }
+        self.is_shown_above(other)
+    }
+
+    /// Whether this point yields nearly as much as the best one. Of several points of a plateau the best is so by its
+    /// noise, so that a bar nearer than this would call others worse that are not.
+    pub(super) fn is_as_good_as(&self, best: &Measured) -> bool {
+        self.level() >= 0.955 * best.level()
+    }
+
+    /// Whether the difference is more than noise, with 95 % confidence: Welch, one-sided.
+    fn is_shown_above(&self, other: &Measured) -> bool {
         let (mine, others) = (self.variance_of_mean(), other.variance_of_mean());
         let error = mine + others;
         let freedom = |variance: f64, runs: usize| variance.powi(2) / (runs as f64 - 1.0).max(1.0);
         let below = freedom(mine, self.runs.len()) + freedom(others, other.runs.len());
         let degrees = if below > 0.0 { error.powi(2) / below } else { 1e9 };
-        gain > student_one_sided(degrees) * error.sqrt()
+        self.level() - other.level() > student_one_sided(degrees) * error.sqrt()
     }
 }
 

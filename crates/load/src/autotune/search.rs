@@ -118,9 +118,7 @@ impl Search {
     /// up to the best one: there may be a better one in between.
     fn edge(&self) -> Option<f64> {
         let best = self.best()?;
-        let fell = |point: &&Measured| {
-            point.load > best.load && (!self.is_good(point) || point.level() < KNEE_SHARE * best.level())
-        };
+        let fell = |point: &&Measured| point.load > best.load && !(self.is_good(point) && point.is_as_good_as(best));
         let bad = self.points.iter().find(fell)?;
         if self.settings.model == Model::Open {
             return self.between_rates(best, bad);
@@ -174,8 +172,9 @@ impl Search {
         if self.settings.model == Model::Open {
             return None;
         }
-        let wanted = KNEE_SHARE * self.best()?.level();
-        let upper = self.good().find(|point| point.level() >= wanted)?;
+        let best = self.best()?;
+        let wanted = KNEE_SHARE * best.level();
+        let upper = self.good().find(|point| point.is_as_good_as(best))?;
         let lower = self.good().take_while(|point| point.load < upper.load).last();
         let Some(lower) = lower else {
             return self.middle(1.0, upper.load).or_else(|| self.unless_known(1.0).filter(|_| upper.load <= 2.0));
@@ -225,7 +224,7 @@ impl Search {
         let best = self.best()?;
         match self.settings.model {
             Model::Open => Some(best),
-            Model::Closed => self.good().find(|point| point.level() >= KNEE_SHARE * best.level()),
+            Model::Closed => self.good().find(|point| point.is_as_good_as(best)),
         }
     }
 
