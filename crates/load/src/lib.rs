@@ -10,4 +10,5 @@ pub mod engine;
 pub mod plan;
 pub mod progress;
 pub mod record;
+pub mod request;
 pub mod target;

@@ -1,5 +1,9 @@
 //! How one request is made: a [`Connector`] opens connections, a [`Connection`] exchanges one request at a time.
 
+mod classify;
+mod dial;
+mod tls;
+
 use std::time::{Duration, Instant};
 
 /// What one request told; filled as it goes on. A new one is made for each request, on the stack.
