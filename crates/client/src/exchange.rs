@@ -19,7 +19,7 @@ use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, header};
 use crate::session::{Error, Options};
 
 /// A session is replaced this long before it ends.
-pub(crate) const RENEW_BEFORE_MS: u64 = 5000;
+const RENEW_BEFORE_MS: u64 = 5000;
 
 /// A request to be sent as `POST`.
 pub struct Outgoing {
@@ -56,16 +56,9 @@ impl Agreement {
         let mut nonce = [0; 16];
         provider.fill_random(&mut nonce).map_err(Error::Seal)?;
         let anonymous = options.init_path.ends_with("/anon");
-        let (init, message) = ClientInit::new(
-            options.wire,
-            anonymous,
-            &options.client_id,
-            options.ttl_sec,
-            ephemeral,
-            &nonce,
-            now_ms(),
-        )
-        .map_err(Error::Seal)?;
+        let (init, message) =
+            ClientInit::new(options.wire, anonymous, &options.client_id, options.ttl_sec, ephemeral, &nonce, now_ms())
+                .map_err(Error::Seal)?;
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in &message.headers {
@@ -232,7 +225,7 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(crate) fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Error> {
+fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Error> {
     let name =
         HeaderName::from_bytes(name.as_bytes()).map_err(|_| Error::Usage(format!("{name} is no header name")))?;
     let mut text =
@@ -242,6 +235,6 @@ pub(crate) fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result
     Ok(())
 }
 
-pub(crate) fn excerpt(body: &[u8]) -> String {
+fn excerpt(body: &[u8]) -> String {
     String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(300).collect()
 }

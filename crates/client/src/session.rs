@@ -15,7 +15,7 @@ use rustls::{ClientConfig, RootCertStore};
 use sealway_proto::wire::{SessionId, Wire};
 use tokio::sync::RwLock;
 
-use crate::exchange::{Agreement, Laps, Outgoing, Session, insert};
+use crate::exchange::{Agreement, Laps, Outgoing, Session};
 
 /// Largest answer that is read.
 const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;
@@ -233,16 +233,9 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Transport`], [`Error::Timeout`].
-    pub async fn send_captured(
-        &self,
-        path_and_query: &str,
-        headers: &[(String, String)],
-        body: Bytes,
-    ) -> Result<(StatusCode, Bytes), Error> {
-        let mut request = self.request(path_and_query, body)?;
-        for (name, value) in headers {
-            insert(request.headers_mut(), name, value)?;
-        }
+    pub async fn send_captured(&self, path_and_query: &str, captured: &Outgoing) -> Result<(StatusCode, Bytes), Error> {
+        let mut request = self.request(path_and_query, captured.body.clone())?;
+        *request.headers_mut() = captured.headers.clone();
         let (status, _, body) = self.send(request).await?;
         Ok((status, body))
     }
@@ -258,9 +251,7 @@ impl Client {
 
     /// The session in use; agreed anew when there is none, it is about to end, or it is `not` wanted any more.
     async fn session(&self, not: Option<&SessionId>) -> Result<Arc<Agreed>, Error> {
-        let usable = |agreed: &Arc<Agreed>| {
-            not != Some(agreed.session.id()) && agreed.session.is_usable()
-        };
+        let usable = |agreed: &Arc<Agreed>| not != Some(agreed.session.id()) && agreed.session.is_usable();
         if let Some(agreed) = self.agreed.read().await.as_ref().filter(|agreed| usable(agreed)) {
             return Ok(agreed.clone());
         }

@@ -26,6 +26,9 @@ use self::template::{Name, Values, write};
 pub use self::template::{Template, TemplateError};
 use crate::plan::{Plan, Protocol};
 
+/// What asks for the end of a connection of HTTP/1.1.
+const CLOSE: &[u8] = b"connection: close\r\n";
+
 /// Why what is to be sent cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{part}: {message}")]
@@ -78,8 +81,9 @@ pub struct Program {
     /// The headers of the other protocols, where they are always the same.
     headers_fixed: Option<HeaderMap>,
     body_fixed: Option<Bytes>,
-    seed: u64,
     is_http1: bool,
+    /// Whether a request of HTTP/1.1 asks for its connection's end.
+    says_close: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,8 +131,8 @@ impl Program {
             path_fixed: None,
             headers_fixed: None,
             body_fixed: None,
-            seed: plan.seed,
             is_http1: plan.target.protocol == Protocol::Http1 && plan.target.sealed.is_none(),
+            says_close: says_close(plan),
         };
         program.fix()?;
         Ok(Arc::new(program))
@@ -185,6 +189,9 @@ impl Program {
         self.path.fill(values, out);
         out.extend_from_slice(b" HTTP/1.1\r\n");
         out.extend_from_slice(&self.http1_first);
+        if self.says_close {
+            out.extend_from_slice(CLOSE);
+        }
         for (name, text) in &self.headers {
             out.extend_from_slice(name.as_str().as_bytes());
             out.extend_from_slice(b": ");
@@ -225,10 +232,13 @@ fn http1_first(plan: &Plan, headers: &[(HeaderName, Template)]) -> Vec<u8> {
     if !has(&http::header::USER_AGENT) {
         out.extend_from_slice(b"user-agent: sealway-load\r\n");
     }
-    let says_close =
-        plan.target.protocol == Protocol::Http1 && !plan.connections.reuse && plan.connections.close_header;
-    if says_close && !has(&CONNECTION) {
-        out.extend_from_slice(b"connection: close\r\n");
-    }
     out
+}
+
+fn says_close(plan: &Plan) -> bool {
+    let says_itself = plan.request.headers.iter().any(|(name, _)| name == CONNECTION);
+    plan.target.protocol == Protocol::Http1
+        && !plan.connections.reuse
+        && plan.connections.close_header
+        && !says_itself
 }

@@ -1,15 +1,17 @@
 //! One request after another of one worker, into memory that it keeps.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, Method};
+use sealway_client::exchange::Session;
 use sealway_runtime::clock::{Clock, SystemClock};
 
 use super::template::{Values, write};
-use super::{Program, Random};
+use super::{CLOSE, Program, Random};
 use crate::record::{Class, Fault};
 
 /// Memory for an answer that is kept from one request to the next, in bytes; what was needed beyond is given back.
@@ -25,6 +27,8 @@ pub struct Prepared {
     body: Vec<u8>,
     answer: Vec<u8>,
     raw: Option<Box<Raw>>,
+    /// The session of this worker, where one is used for all its requests.
+    pub(crate) session: Option<Rc<Session>>,
 }
 
 /// A request that is made by who carries others in it: a sealed one. Its answer is kept whole, and not judged.
@@ -36,21 +40,24 @@ pub(crate) struct Raw {
     pub(crate) headers: HeaderMap,
     /// The body.
     pub(crate) body: Bytes,
+    /// Whether nothing follows it on a connection that is used for one request.
+    pub(crate) is_last: bool,
     /// The answer's headers.
     pub(crate) answer_headers: HeaderMap,
 }
 
 impl Prepared {
-    /// For the worker of this number, which has randomness of its own.
-    pub fn new(program: &Arc<Program>, worker: u64) -> Self {
+    /// What a worker with this seed sends.
+    pub fn new(program: &Arc<Program>, seed: u64) -> Self {
         Prepared {
             program: program.clone(),
-            random: Random::of_worker(program.seed, worker),
+            random: Random::new(seed),
             values: Values::default(),
             buffer: Vec::new(),
             body: Vec::new(),
             answer: Vec::new(),
             raw: None,
+            session: None,
         }
     }
 
@@ -69,6 +76,9 @@ impl Prepared {
             format_args!("POST {} HTTP/1.1\r\n", raw.path.as_ref().map_or("/", PathAndQuery::as_str)),
         );
         self.buffer.extend_from_slice(&program.http1_first);
+        if raw.is_last && program.says_close {
+            self.buffer.extend_from_slice(CLOSE);
+        }
         for (name, value) in &raw.headers {
             self.buffer.extend_from_slice(name.as_str().as_bytes());
             self.buffer.extend_from_slice(b": ");
@@ -80,9 +90,10 @@ impl Prepared {
         self.raw = Some(Box::new(raw));
     }
 
-    /// What was carried, with the headers of its answer.
-    pub(crate) fn carried(&self) -> Option<&Raw> {
-        self.raw.as_deref()
+    /// The answer to what was carried: its headers and its body.
+    pub(crate) fn take_answer(&mut self) -> (HeaderMap, Vec<u8>) {
+        let headers = self.raw.as_mut().map(|raw| std::mem::take(&mut raw.answer_headers)).unwrap_or_default();
+        (headers, std::mem::take(&mut self.answer))
     }
 
     /// Makes the next request: values are drawn anew.
@@ -154,11 +165,6 @@ impl Prepared {
         out.into()
     }
 
-    /// Whether the body, if it is a message, is one of bytes.
-    pub(crate) fn is_binary(&self) -> bool {
-        self.program.body_fixed.as_ref().is_some_and(|body| std::str::from_utf8(body).is_err())
-    }
-
     /// Whether it is a HEAD, whose answer has no body.
     pub fn is_head(&self) -> bool {
         *self.method() == Method::HEAD
@@ -167,11 +173,6 @@ impl Prepared {
     /// Where the answer's body is to be put, if anybody wants to look at it. Empty at first.
     pub fn body(&mut self) -> Option<&mut Vec<u8>> {
         (self.raw.is_some() || self.program.checks.want_body()).then_some(&mut self.answer)
-    }
-
-    /// The answer's body, as far as it was kept.
-    pub(crate) fn answer(&self) -> &[u8] {
-        &self.answer
     }
 
     /// Where the answer's headers are to be put, if anybody wants to look at them.
@@ -208,24 +209,12 @@ impl std::fmt::Debug for Prepared {
     }
 }
 
-impl Raw {
-    /// A request to this path with this body.
-    pub(crate) fn new(path: PathAndQuery, body: Bytes) -> Self {
-        Raw { path: Some(path), body, ..Raw::default() }
-    }
-
-    /// Sets a header.
-    pub(crate) fn header(&mut self, name: &'static str, value: &str) -> Result<(), Fault> {
-        let unfit = |_| Fault::new(Class::Internal, format!("the value of {name} is no header value"));
-        self.headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).map_err(unfit)?);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
     use std::time::Duration;
+
+    use http::HeaderName;
 
     use super::*;
     use crate::plan::{self, Plan, Text};

@@ -51,7 +51,8 @@ impl Seen {
         if let Some((class, detail)) = &*self.broken.lock().unwrap_or_else(PoisonError::into_inner) {
             return Some(Fault::new(*class, detail));
         }
-        let words = || Fault::new(Class::Closed, format!("{} closed the connection before its answer was whole", self.to));
+        let words =
+            || Fault::new(Class::Closed, format!("{} closed the connection before its answer was whole", self.to));
         self.ended.load(Ordering::Relaxed).then(words)
     }
 

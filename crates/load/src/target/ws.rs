@@ -39,15 +39,9 @@ impl WebSocket {
     ///
     /// # Errors
     /// Why there is none; class `Status` where the server answers and does not upgrade.
-    pub(crate) async fn open(
-        opener: &Opener,
-        url: &Uri,
-        prepared: &Prepared,
-        sample: &mut Sample,
-    ) -> Result<Self, Fault> {
+    pub(crate) async fn open(opener: &Opener, request: http::Request<()>, sample: &mut Sample) -> Result<Self, Fault> {
         let (stream, open) = opener.stream(sample).await?;
         let seen = Seen::new(stream.peer());
-        let request = request(url, prepared)?;
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER_LEN)
             .write_buffer_size(0)
@@ -66,6 +60,11 @@ impl WebSocket {
             }
             Err(err) => Err(told(&err, &seen)),
         }
+    }
+
+    /// Whether the last exchange ended well.
+    pub(crate) fn keeps(&self) -> bool {
+        !self.is_closed
     }
 
     /// Whether another message can be sent. Messages that came unasked are passed over.
@@ -150,7 +149,7 @@ impl std::fmt::Debug for WebSocket {
 }
 
 /// The request for the upgrade; with the headers of the plan's request.
-fn request(url: &Uri, prepared: &Prepared) -> Result<http::Request<()>, Fault> {
+pub(super) fn request(url: &Uri, prepared: &Prepared) -> Result<http::Request<()>, Fault> {
     let internal = |err: &dyn std::fmt::Display| Fault::new(Class::Internal, err);
     let mut parts = url.clone().into_parts();
     parts.path_and_query = Some(prepared.path()?);
@@ -172,7 +171,9 @@ fn told(err: &Error, seen: &Seen) -> Fault {
     use tokio_tungstenite::tungstenite::error::ProtocolError;
     match err {
         Error::ConnectionClosed | Error::AlreadyClosed => closed(seen),
-        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake | ProtocolError::HandshakeIncomplete) => closed(seen),
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake | ProtocolError::HandshakeIncomplete) => {
+            closed(seen)
+        }
         Error::Io(err) => seen.fault().unwrap_or_else(|| classify::of(err, classify::At::Exchange, seen.to())),
         Error::Capacity(err) => Fault::new(Class::Malformed, format!("a message of {} is too long: {err}", seen.to())),
         err => Fault::new(
