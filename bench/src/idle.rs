@@ -96,16 +96,17 @@ fn measure(
     let identity = Identity::read(certificates)?;
     let ours = Ours::start(sealway, folder, scheme, certificates, CONFIG)?;
     let target = ours.target(scheme, &identity)?;
+    let net = scheme as u8 + 1;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, async {
         // The first connections make what all share: threads, tables, the route's answer.
-        drop(exchange(open(&target, BATCH).await?).await?);
+        drop(exchange(open(&target, net, BATCH).await?).await?);
         let rss = async || {
             tokio::time::sleep(SETTLE).await;
             procfs::memory_kib(ours.pid(), "VmRSS")
         };
         let before = rss().await?;
-        let connections = open(&target, count).await?;
+        let connections = open(&target, net, count).await?;
         let fresh = rss().await?;
         let connections = exchange(connections).await?;
         let used = rss().await?;
@@ -116,14 +117,15 @@ fn measure(
     })
 }
 
-async fn open(target: &Target, count: usize) -> anyhow::Result<Vec<H1>> {
+/// From addresses of a network of its own: ports of the scheme before are still in TIME_WAIT.
+async fn open(target: &Target, net: u8, count: usize) -> anyhow::Result<Vec<H1>> {
     let mut connections = Vec::with_capacity(count);
     while connections.len() < count {
         let batch = BATCH.min(count - connections.len());
         let tasks: Vec<_> = (0..batch)
             .map(|index| {
                 let source = (connections.len() + index) / PER_SOURCE + 1;
-                let target = Target { source: Some(Ipv4Addr::new(127, 0, 1, source as u8)), ..target.clone() };
+                let target = Target { source: Some(Ipv4Addr::new(127, 0, net, source as u8)), ..target.clone() };
                 spawn_local(async move { target.open().await })
             })
             .collect();

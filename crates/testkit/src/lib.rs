@@ -11,6 +11,7 @@ pub mod postgres;
 pub mod process;
 pub mod raw_http;
 pub mod redis;
+pub mod scripted;
 pub mod steady;
 pub mod store_contract;
 pub mod toxiproxy;

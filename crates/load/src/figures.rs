@@ -1,0 +1,186 @@
+//! How figures are written for a reader: three digits where more would not be true, and always a unit.
+
+use std::time::Duration;
+
+use crate::plan::{Arrival, Plan, Protocol};
+use crate::progress::Offered;
+
+/// A time: `950 ns`, `12.3 µs`, `1.23 ms`, `12.3 s`.
+pub(crate) fn time(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    format!("{} {unit}", digits(value))
+}
+
+/// A time of a length, as [`time`].
+pub(crate) fn length(time_: Duration) -> String {
+    time(u64::try_from(time_.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// How long something takes, for people: `12 s`, `2 min 05 s`, `1 h 02 min`.
+pub(crate) fn clock(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// As [`clock`], of what is a guess: whole minutes from two on.
+pub(crate) fn clock_about(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 120..3600 => format!("{} min", seconds.div_ceil(60)),
+        _ => clock(time),
+    }
+}
+
+/// Three significant digits.
+fn digits(value: f64) -> String {
+    match value {
+        value if value >= 99.95 => format!("{value:.0}"),
+        value if value >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A count: `1,234,567`.
+pub(crate) fn count(count: u64) -> String {
+    let plain = count.to_string();
+    let mut text = String::with_capacity(plain.len() * 4 / 3);
+    for (at, digit) in plain.chars().enumerate() {
+        if at > 0 && (plain.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate, without its unit: `0`, `1.23`, `12.3`, `12,345`.
+pub(crate) fn rate(rate: f64) -> String {
+    match rate {
+        rate if !rate.is_finite() || rate <= 0.0 => "0".to_owned(),
+        rate if rate >= 99.95 => count(rate.round() as u64),
+        rate => digits(rate),
+    }
+}
+
+/// Something large in little room: `950`, `12.3k`, `1.23M`.
+pub(crate) fn short(value: f64) -> String {
+    match value {
+        value if value >= 999.5e6 => format!("{}G", digits(value / 1e9)),
+        value if value >= 999.5e3 => format!("{}M", digits(value / 1e6)),
+        value if value >= 999.5 => format!("{}k", digits(value / 1e3)),
+        value if value.fract() == 0.0 => format!("{value:.0}"),
+        value => digits(value),
+    }
+}
+
+/// Bytes: `950 B`, `12.3 KiB`, `1.23 MiB`.
+pub(crate) fn bytes(bytes: f64) -> String {
+    const KIB: f64 = 1024.0;
+    match bytes {
+        bytes if bytes >= KIB * KIB * KIB => format!("{} GiB", digits(bytes / KIB / KIB / KIB)),
+        bytes if bytes >= KIB * KIB => format!("{} MiB", digits(bytes / KIB / KIB)),
+        bytes if bytes >= KIB => format!("{} KiB", digits(bytes / KIB)),
+        bytes => format!("{bytes:.0} B"),
+    }
+}
+
+/// A share of 0.0 to 1.0: `0 %`, `0.12 %`, `12.3 %`. What is not nothing is never told as `0 %`.
+pub(crate) fn share(share: f64) -> String {
+    match share * 100.0 {
+        value if !value.is_finite() || value <= 0.0 => "0 %".to_owned(),
+        value if value < 0.01 => "<0.01 %".to_owned(),
+        value => format!("{} %", digits(value)),
+    }
+}
+
+/// A part of a whole, as [`share`].
+pub(crate) fn part(part: u64, whole: u64) -> String {
+    share(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
+}
+
+/// An offered load: `64 workers`, `5,000/s`.
+pub(crate) fn offered(offered: Offered) -> String {
+    match offered {
+        Offered::Concurrency(1) => "1 worker".to_owned(),
+        Offered::Concurrency(workers) => format!("{} workers", count(workers)),
+        Offered::Rate(per_second) => format!("{}/s", rate(per_second)),
+    }
+}
+
+/// What a plan offers: `64 workers`, `up to 5,000/s`, `4 bursts of 3,000 every 5.00 s`.
+pub(crate) fn arrival(plan: &Plan) -> String {
+    let up_to = |stages: usize| if stages > 1 { "up to " } else { "" };
+    match &plan.arrival {
+        Arrival::Closed { concurrency, .. } => {
+            let workers = Offered::Concurrency(concurrency.max().round() as u64);
+            format!("{}{}", up_to(concurrency.0.len()), offered(workers))
+        }
+        Arrival::Open { rate, .. } => format!("{}{}", up_to(rate.0.len()), offered(Offered::Rate(rate.max()))),
+        Arrival::Bursts { burst, every, times } => {
+            format!("{times} bursts of {} every {}", count(*burst as u64), length(*every))
+        }
+    }
+}
+
+/// Where a plan's requests go, without the query and without a name and password before the host, which may be secret.
+pub(crate) fn target(plan: &Plan) -> String {
+    let url = &plan.target.url;
+    let host = url.host().unwrap_or_default();
+    let port = url.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+    let path = plan.request.path.split(['?', '#']).next().unwrap_or_default();
+    clean(&format!("{}://{host}{port}{path}", url.scheme_str().unwrap_or("http")))
+}
+
+/// What a plan speaks: `HTTP/1.1`, `HTTP/2 over TLS, sealed`.
+pub(crate) fn protocol(plan: &Plan) -> String {
+    let name = match plan.target.protocol {
+        Protocol::Http1 => "HTTP/1.1",
+        Protocol::Http2 => "HTTP/2",
+        Protocol::Http3 => "HTTP/3",
+        Protocol::WebSocket => "WebSocket",
+    };
+    let tls = if plan.target.tls.is_some() && plan.target.protocol != Protocol::Http3 { " over TLS" } else { "" };
+    let sealed = if plan.target.sealed.is_some() { ", sealed" } else { "" };
+    format!("{name}{tls}{sealed}")
+}
+
+/// One line without control characters: what a server says may hold some that would move a terminal's cursor.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits_and_a_unit() {
+        let told = [0, 999, 1_000, 12_345, 999_960, 1_230_000, 99_960_000, 12_345_678_901].map(time);
+        assert_eq!(told, ["0 ns", "999 ns", "1.00 µs", "12.3 µs", "1000 µs", "1.23 ms", "100 ms", "12.3 s"]);
+        assert_eq!(length(Duration::MAX), time(u64::MAX));
+        let told = [0, 59, 125, 3725].map(|seconds| clock(Duration::from_secs(seconds)));
+        assert_eq!(told, ["0 s", "59 s", "2 min 05 s", "1 h 02 min"]);
+    }
+
+    #[test]
+    fn counts_rates_bytes_and_shares_are_readable() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0.0, f64::NAN, 1.234, 99.96, 12_345.6].map(rate), ["0", "0", "1.23", "100", "12,346"]);
+        assert_eq!([5.0, 950.0, 12_300.0, 1_234_567.0].map(short), ["5", "950", "12.3k", "1.23M"]);
+        assert_eq!([950.0, 12_600.0, 1.3e6].map(bytes), ["950 B", "12.3 KiB", "1.24 MiB"]);
+        assert_eq!([0.0, 1e-9, 0.0012, 1.0].map(share), ["0 %", "<0.01 %", "0.12 %", "100 %"]);
+    }
+
+    #[test]
+    fn what_would_move_a_cursor_is_taken_out() {
+        assert_eq!(clean("a\x1b[2Jb\r\nc\u{9b}1m"), "a [2Jb  c 1m");
+    }
+}

@@ -1,0 +1,190 @@
+//! What keys do.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::panel::Panel;
+use super::state::{Quit, State};
+
+/// What a press of `+` multiplies the load by.
+const STEP: f64 = 1.1;
+/// Presses of `+` or `-` in one direction at most: a factor of 1000, which is what a control takes.
+const STEPS_MAX: i32 = 72;
+
+/// Keys and what they do, for the help.
+pub(super) const HELP: [(&str, &str); 8] = [
+    ("p, space", "pause, and go on"),
+    ("+, -", "10 % more or less load"),
+    ("tab, shift-tab", "the next panel, the one before"),
+    ("1 to 9", "one panel alone"),
+    ("0, esc", "all panels"),
+    ("q", "end the run, with its summary"),
+    ("q again, ctrl-c", "end at once, without it"),
+    ("?", "this help"),
+];
+
+impl State {
+    /// Takes in a key; says whether anything changed.
+    pub fn key(&mut self, key: KeyEvent) -> bool {
+        if key.kind == KeyEventKind::Release {
+            return false;
+        }
+        let notice = self.notice.take();
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if is_control => self.quit_now(),
+            KeyCode::Char(_) if is_control => return notice.is_some(),
+            KeyCode::Char('q' | 'Q') => self.quit_asked(),
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = !self.help,
+            KeyCode::Esc if self.help => self.help = false,
+            KeyCode::Esc | KeyCode::Char('0') => self.panel = None,
+            KeyCode::Tab => self.panel = self.beside(1),
+            KeyCode::BackTab => self.panel = self.beside(-1),
+            KeyCode::Char(digit @ '1'..='9') => {
+                let panel = Panel::numbered(digit as usize - '0' as usize);
+                self.panel = panel.filter(|panel| self.panels().contains(panel));
+            }
+            KeyCode::Char('p' | 'P' | ' ') => self.pause(),
+            KeyCode::Char('+' | '=') => self.scale(1),
+            KeyCode::Char('-' | '_') => self.scale(-1),
+            _ => return notice.is_some(),
+        }
+        true
+    }
+
+    /// Ends everything at once.
+    pub fn quit_now(&mut self) {
+        self.quit = Quit::Now;
+        if let Some(run) = &self.run {
+            run.control.stop();
+        }
+    }
+
+    /// Ends the run; the second time, at once.
+    pub fn quit_asked(&mut self) {
+        if self.quit >= Quit::Asked {
+            return self.quit_now();
+        }
+        self.quit = Quit::Asked;
+        if let Some(run) = &self.run {
+            run.control.stop();
+        }
+    }
+
+    fn pause(&mut self) {
+        if self.is_fixed() {
+            return;
+        }
+        if let Some(run) = &self.run {
+            run.control.pause(!run.control.is_paused());
+        }
+    }
+
+    fn scale(&mut self, by: i32) {
+        if self.is_fixed() {
+            return;
+        }
+        self.scale_steps = (self.scale_steps + by).clamp(-STEPS_MAX, STEPS_MAX);
+        if let Some(run) = &self.run {
+            run.control.scale(STEP.powi(self.scale_steps));
+        }
+    }
+
+    /// Whether the load is not to be touched; the reason is shown.
+    fn is_fixed(&mut self) -> bool {
+        // A point that was paused or scaled is not the load that it says it is, and the knee would be wrong in silence.
+        let is_fixed = self.tuning.is_on();
+        if is_fixed {
+            self.notice = Some("A tuned run sets its own load: it is not paused or scaled by hand".to_owned());
+        }
+        is_fixed
+    }
+
+    /// The panel so many places after the one that is shown, where all of them together are a place too.
+    fn beside(&self, places: isize) -> Option<Panel> {
+        let panels = self.panels();
+        let places_all = panels.len() + 1;
+        let at = self.panel.and_then(|panel| panels.iter().position(|other| *other == panel)).map_or(0, |at| at + 1);
+        let next = at.checked_add_signed(places).unwrap_or(places_all - 1) % places_all;
+        next.checked_sub(1).and_then(|at| panels.get(at).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::generated;
+    use super::*;
+
+    fn state(events: Vec<crate::progress::Event>) -> State {
+        let mut state = State::new(true);
+        events.into_iter().for_each(|event| state.apply(event, Duration::ZERO));
+        state
+    }
+
+    fn press(state: &mut State, codes: &[KeyCode]) {
+        codes.iter().for_each(|code| assert!(state.key(KeyEvent::from(*code)), "{code:?}"));
+    }
+
+    #[test]
+    fn pause_and_scale_reach_the_run_and_come_back_to_where_they_were() {
+        let mut state = state(generated::single(1, 3, 60));
+        let control = state.run.as_ref().unwrap().control.clone();
+        press(&mut state, &[KeyCode::Char('p')]);
+        assert!(control.is_paused());
+        press(&mut state, &[KeyCode::Char(' '), KeyCode::Char('+'), KeyCode::Char('+')]);
+        assert!(!control.is_paused());
+        assert_eq!(control.scaled(), 1.21);
+        press(&mut state, &[KeyCode::Char('-'), KeyCode::Char('-'), KeyCode::Char('-')]);
+        assert_eq!(control.scaled(), 0.909);
+        press(&mut state, &[KeyCode::Char('+')]);
+        assert_eq!(control.scaled(), 1.0);
+        (0..200).for_each(|_| press(&mut state, &[KeyCode::Char('-')]));
+        assert_eq!(control.scaled(), 0.001);
+    }
+
+    #[test]
+    fn a_tuned_run_is_neither_paused_nor_scaled_and_says_why() {
+        let mut state = state(generated::matrix(1));
+        press(&mut state, &[KeyCode::Char('+'), KeyCode::Char('p')]);
+        let control = &state.run.as_ref().unwrap().control;
+        assert_eq!((control.is_paused(), control.scaled()), (false, 1.0));
+        assert!(state.notice.unwrap().starts_with("A tuned run sets its own load"));
+    }
+
+    #[test]
+    fn q_ends_the_run_and_a_second_one_everything_at_once() {
+        let mut first = state(generated::single(1, 3, 60));
+        press(&mut first, &[KeyCode::Char('q')]);
+        assert!(first.run.as_ref().unwrap().control.is_stopped());
+        assert_eq!(first.quit, Quit::Asked);
+        press(&mut first, &[KeyCode::Char('q')]);
+        assert_eq!(first.quit, Quit::Now);
+        let mut second = state(generated::single(1, 3, 60));
+        second.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
+        assert_eq!(second.quit, Quit::Now);
+        assert!(second.run.as_ref().unwrap().control.is_stopped());
+    }
+
+    #[test]
+    fn tab_goes_round_all_panels_and_digits_choose_one() {
+        let mut state = state(generated::single(1, 3, 60));
+        let mut seen = Vec::new();
+        for _ in 0..=state.panels().len() {
+            press(&mut state, &[KeyCode::Tab]);
+            seen.push(state.panel);
+        }
+        assert_eq!(seen.pop(), Some(None), "after the last panel all are shown");
+        assert_eq!(seen, state.panels().into_iter().map(Some).collect::<Vec<_>>());
+        press(&mut state, &[KeyCode::BackTab]);
+        assert_eq!(state.panel, state.panels().last().copied());
+        press(&mut state, &[KeyCode::Char('2')]);
+        assert_eq!(state.panel, Some(Panel::Latency));
+        press(&mut state, &[KeyCode::Char('9')]);
+        assert_eq!(state.panel, None, "there is no matrix here");
+        press(&mut state, &[KeyCode::Char('3'), KeyCode::Char('?'), KeyCode::Esc]);
+        assert_eq!((state.help, state.panel), (false, Some(Panel::Heat)));
+        press(&mut state, &[KeyCode::Esc]);
+        assert_eq!(state.panel, None);
+    }
+}

@@ -1,0 +1,51 @@
+//! The generator's own processor time and lateness: whether the figures are the target's at all.
+
+use super::super::pane::{Look, Pane};
+use super::super::plot;
+use super::super::state::State;
+use super::empty;
+use crate::engine::{Ended, Limit};
+use crate::figures;
+
+pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
+    let Some(run) = &state.run else { return empty(pane, "not running yet") };
+    let Some(second) = &run.last else { return empty(pane, "not running yet") };
+    let mut y = 0;
+    let mut line = |pane: &mut Pane<'_>, text: &str, look: Look| {
+        pane.fitted(0, y, text, look);
+        y += 1;
+    };
+    let threads = run.plan.threads.max(1);
+    let bar = plot::lying(pane.width().saturating_sub(40).clamp(6, 30), second.cpu / threads as f64);
+    let plural = if threads == 1 { "" } else { "s" };
+    let verdict = state.strained();
+    if let Some(verdict) = &verdict {
+        line(pane, &format!("! {verdict}"), Look::Warning);
+    }
+    line(pane, &format!("processors {bar} {:.2} of {threads} thread{plural}", second.cpu), Look::Plain);
+    let lag = run.whole.as_ref().map(|whole| whole.lag_p99).unwrap_or_default();
+    let lag = run.end.as_ref().map(|end| end.lag_p99).unwrap_or(lag);
+    let lags = (figures::length(second.lag_max), figures::length(lag));
+    line(pane, &format!("timers late {} at most in the last second", lags.0), Look::Plain);
+    line(pane, &format!("            {} p99 of the whole run", lags.1), Look::Plain);
+    match &run.end {
+        None if verdict.is_none() => line(pane, "it has time to spare", Look::Good),
+        None => {}
+        Some(end) => {
+            match &end.limit {
+                Limit::Target => line(pane, "the limit was the target", Look::Plain),
+                Limit::Offered => line(pane, "no limit was met: the offered load was served", Look::Good),
+                Limit::Generator(_) => {}
+            }
+            if let Ended::Failed(why) = &end.ended {
+                line(pane, &figures::clean(why), Look::Bad);
+            }
+            for warning in &end.warnings {
+                line(pane, &format!("! {warning}"), Look::Bad);
+            }
+        }
+    }
+    for note in state.notes.iter().rev() {
+        line(pane, note, Look::Faint);
+    }
+}

@@ -1,0 +1,96 @@
+//! What the time was spent on; and what a user waited beside what the server is blamed for.
+
+use super::super::pane::{Field, Look, Pane, cells, table};
+use super::super::state::{State, Whole};
+use super::empty;
+use crate::figures;
+use crate::record::Phase;
+
+pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
+    let whole = state.run.as_ref().and_then(|run| run.whole.as_ref());
+    let Some(whole) = whole.filter(|whole| !whole.phases.is_empty()) else { return empty(pane, "no answer yet") };
+    let mut rows = Vec::new();
+    for (phase, figures) in &whole.phases {
+        let times = [figures.p50_ns, figures.p95_ns, figures.p99_ns, figures.max_ns].map(figures::time);
+        let look = if *phase == Phase::Response { Look::Strong } else { Look::Plain };
+        let (name, more) = told(*phase);
+        let mut row = vec![name.to_owned()];
+        row.extend(times);
+        row.extend([figures::count(figures.count), more.to_owned()]);
+        rows.push((row, look));
+    }
+    let fields = [
+        ("", false, 0),
+        ("p50", true, 1),
+        ("p95", true, 4),
+        ("p99", true, 2),
+        ("max", true, 3),
+        ("times", true, 6),
+        ("", false, 5),
+    ];
+    let waits = held_back(whole);
+    let room = pane.height().saturating_sub(usize::from(waits.is_some()) + 1);
+    if rows.len() > room {
+        rows.truncate(room);
+    }
+    let top = usize::from(waits.is_some());
+    if let Some(waits) = waits {
+        let end = pane.fitted(0, 0, &waits, Look::Bad);
+        let why = ": requests waited in the generator for a free connection";
+        if end + cells(why) <= pane.width() {
+            pane.text(end, 0, why, Look::Bad);
+        }
+    }
+    table(pane, top, &fields.map(|(name, right, rank)| Field { name, right, rank }), &rows);
+}
+
+/// A phase's name, and what is in it.
+fn told(phase: Phase) -> (&'static str, &'static str) {
+    match phase {
+        Phase::Response => ("response", "from when it was due"),
+        Phase::Service => ("service", "from when it was sent"),
+        Phase::Connect => ("connect", "opening TCP"),
+        Phase::Tls => ("TLS", "handshakes"),
+        Phase::TlsFull => ("TLS full", "full handshakes"),
+        Phase::TlsResumed => ("TLS resumed", "resumed handshakes"),
+        Phase::FirstByte => ("first byte", "from sent to answered"),
+        Phase::KeyAgreement => ("agreement", "of session keys"),
+        Phase::Seal => ("seal", "the request"),
+        Phase::Open => ("open", "the answer"),
+        Phase::Server => ("server", "by its own word"),
+        Phase::Failed => ("failed", "from when it was due"),
+    }
+}
+
+/// What users waited before their requests were sent, where it is a good part of what they waited in all: a figure
+/// that starts at the sending does not have it.
+fn held_back(whole: &Whole) -> Option<String> {
+    let (response, service) = (whole.phase(Phase::Response).p99_ns, whole.phase(Phase::Service).p99_ns);
+    if service == 0 || response < service.saturating_add(service / 5).saturating_add(1_000_000) {
+        return None;
+    }
+    Some(format!("! p99 {}, but {} once sent", figures::time(response), figures::time(service)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::super::generated::{self, Story};
+    use super::*;
+    use crate::progress::Event;
+
+    #[test]
+    fn a_stall_that_the_service_time_hides_is_told() {
+        let mut state = State::new(false);
+        let mut told = Vec::new();
+        for event in generated::single(3, 17, 60) {
+            state.apply(event, Duration::ZERO);
+            told.push(state.run.as_ref().and_then(|run| run.whole.as_ref()).and_then(held_back).is_some());
+        }
+        assert_eq!((told[16], told[17]), (false, true));
+        let mut story = Story::new(3);
+        state.apply(Event::Tick(Box::new(story.tick(100.0))), Duration::ZERO);
+        assert!(held_back(state.run.unwrap().whole.as_ref().unwrap()).is_none());
+    }
+}

@@ -1,0 +1,381 @@
+//! What is known of a run, and what of it is looked at. Fed by events and keys; reads no clock and writes nowhere.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::history::History;
+use super::pane::Theme;
+use super::panel::Panel;
+use super::tuning::Tuning;
+use crate::engine::{Control, Ended, Limit, Outcome, Tick};
+use crate::figures;
+use crate::plan::{Arrival, Plan};
+use crate::progress::Event;
+use crate::record::{Counts, FaultCount, Heat, Phase, Quantiles, Second, Totals};
+
+/// Notes that are kept.
+const NOTES_MAX: usize = 64;
+/// Seconds of which the generator's own strain is looked at.
+const STRAIN_SECONDS: usize = 3;
+/// A processor share from which a generator is taken to be at its end.
+const CPU_STRAINED: f64 = 0.9;
+/// Lateness of timers from which their times are doubtful.
+const LAG_STRAINED: Duration = Duration::from_millis(20);
+
+/// Whether the end was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Quit {
+    /// No.
+    No,
+    /// With a summary.
+    Asked,
+    /// At once.
+    Now,
+}
+
+/// Everything that is shown.
+#[derive(Debug)]
+pub struct State {
+    pub(super) theme: Theme,
+    pub(super) run: Option<Running>,
+    pub(super) history: History,
+    pub(super) tuning: Tuning,
+    pub(super) notes: VecDeque<String>,
+    /// An answer to a key, until the next key.
+    pub(super) notice: Option<String>,
+    /// The panel that has all the room, if one has.
+    pub(super) panel: Option<Panel>,
+    pub(super) help: bool,
+    pub(super) quit: Quit,
+    /// How often `+` was pressed, less how often `-` was.
+    pub(super) scale_steps: i32,
+}
+
+/// The run that goes on, or the last one.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) plan: Arc<Plan>,
+    pub(super) control: Control,
+    pub(super) last: Option<Second>,
+    pub(super) whole: Option<Whole>,
+    /// Lateness and processor share of the last seconds.
+    strain: VecDeque<(Duration, f64)>,
+    pub(super) end: Option<End>,
+    is_first: bool,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) ended: Ended,
+    pub(super) limit: Limit,
+    pub(super) warnings: Vec<String>,
+    pub(super) lag_p99: Duration,
+}
+
+/// A run until now, in figures; without its warm-up.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) measured: Duration,
+    pub(super) counts: Counts,
+    pub(super) statuses: Vec<(u16, u64)>,
+    pub(super) faults: Vec<FaultCount>,
+    /// Those that have times.
+    pub(super) phases: Vec<(Phase, Quantiles)>,
+    pub(super) heat: Heat,
+    pub(super) lag_p99: Duration,
+}
+
+impl Whole {
+    fn new(totals: &Totals) -> Self {
+        let sum = &totals.sum;
+        let phases = Phase::ALL.into_iter().filter(|phase| !sum.times(*phase).is_empty());
+        Whole {
+            measured: totals.measured,
+            counts: sum.counts,
+            statuses: sum.statuses(),
+            faults: sum.faults(),
+            phases: phases.map(|phase| (phase, sum.times(phase).quantiles())).collect(),
+            heat: sum.times(Phase::Response).heat(),
+            lag_p99: Duration::from_nanos(sum.lag.quantile_ns(0.99)),
+        }
+    }
+
+    /// Figures of a phase, all zero where there are none.
+    pub(super) fn phase(&self, phase: Phase) -> Quantiles {
+        self.phases.iter().find(|(of, _)| *of == phase).map(|(_, figures)| *figures).unwrap_or_default()
+    }
+
+    /// Requests that succeeded, a second.
+    pub(super) fn rate(&self) -> f64 {
+        let seconds = self.measured.as_secs_f64();
+        if seconds > 0.0 { self.counts.succeeded as f64 / seconds } else { 0.0 }
+    }
+}
+
+impl State {
+    /// Nothing is known yet.
+    pub fn new(colours: bool) -> Self {
+        State {
+            theme: Theme { colours },
+            run: None,
+            history: History::default(),
+            tuning: Tuning::default(),
+            notes: VecDeque::new(),
+            notice: None,
+            panel: None,
+            help: false,
+            quit: Quit::No,
+            scale_steps: 0,
+        }
+    }
+
+    /// Takes in what happened, `now` after the beginning.
+    pub fn apply(&mut self, event: Event, now: Duration) {
+        match event {
+            Event::Cell { name, index, of } => {
+                self.history = History::default();
+                self.tuning.cell(name, index, of, now);
+            }
+            Event::Point { offered, repeat, repeats, left_max } => {
+                self.tuning.point(offered, repeat, repeats, left_max);
+            }
+            Event::Run { plan, control } => self.begin(plan, control),
+            Event::Tick(tick) => self.tick(&tick),
+            Event::Outcome(outcome) => self.end(*outcome),
+            Event::CellDone(summary) => self.tuning.cell_done(summary, now),
+            Event::Note(note) => {
+                if self.notes.len() == NOTES_MAX {
+                    self.notes.pop_front();
+                }
+                self.notes.push_back(figures::clean(&note));
+            }
+        }
+    }
+
+    fn begin(&mut self, plan: Arc<Plan>, control: Control) {
+        // An end that was asked for is of the whole, not of the run that went on then.
+        if self.quit > Quit::No {
+            control.stop();
+        }
+        if !self.tuning.is_on() {
+            self.history = History::default();
+        }
+        self.scale_steps = 0;
+        let (last, whole, strain, end) = (None, None, VecDeque::new(), None);
+        self.run = Some(Running { plan, control, last, whole, strain, end, is_first: true });
+    }
+
+    fn tick(&mut self, tick: &Tick) {
+        let Some(run) = &mut self.run else { return };
+        self.history.push(&tick.second, std::mem::take(&mut run.is_first));
+        run.take(tick);
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.tuning.outcome(&outcome);
+        let Some(run) = &mut self.run else { return };
+        run.whole = Some(Whole::new(&outcome.totals));
+        run.end = Some(End {
+            ended: outcome.ended,
+            limit: outcome.limit,
+            warnings: outcome.warnings.iter().map(|warning| figures::clean(warning)).collect(),
+            lag_p99: outcome.generator.lag_p99,
+        });
+    }
+
+    /// Seconds that the chart should have room for; 0 where nobody knows.
+    pub(super) fn planned_seconds(&self) -> u64 {
+        match &self.run {
+            Some(run) if !self.tuning.is_on() => {
+                run.planned().map(|time| time.as_secs_f64().ceil() as u64).unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
+    /// How long everything will take at most from now on, if that can be said.
+    pub(super) fn left(&self, now: Duration) -> Option<Left> {
+        let run = self.run.as_ref()?;
+        let planned = run.planned();
+        let here = planned.map(|planned| planned.saturating_sub(run.at()));
+        self.tuning.left(here, planned, now)
+    }
+
+    /// Why the figures may be the generator's own, in one sentence.
+    pub(super) fn strained(&self) -> Option<String> {
+        let run = self.run.as_ref()?;
+        if let Some(End { limit: Limit::Generator(why), .. }) = &run.end {
+            return Some(format!("The generator was the limit, not the target: {}", figures::clean(why)));
+        }
+        run.strained()
+    }
+}
+
+/// What is left of a tuned run, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    /// Of this cell, or of the one there is.
+    pub(super) here: Duration,
+    /// Of all cells, this one included; guessed.
+    pub(super) all: Option<Duration>,
+    /// Runs of this cell, the one that goes on included.
+    pub(super) runs: u64,
+}
+
+impl Running {
+    fn take(&mut self, tick: &Tick) {
+        if self.strain.len() == STRAIN_SECONDS {
+            self.strain.pop_front();
+        }
+        self.strain.push_back((tick.second.lag_max, tick.second.cpu));
+        self.whole = Some(Whole::new(&tick.totals));
+        self.last = Some(tick.second.clone());
+    }
+
+    /// Since its beginning.
+    pub(super) fn at(&self) -> Duration {
+        self.last.as_ref().map(|second| second.at).unwrap_or_default()
+    }
+
+    /// How long it is meant to take, if that is known.
+    pub(super) fn planned(&self) -> Option<Duration> {
+        let bursts = match self.plan.arrival {
+            Arrival::Bursts { every, times, .. } => {
+                Some(every.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX)))
+            }
+            _ => None,
+        };
+        let duration = self.plan.stop.duration.map(|time| time.saturating_add(self.plan.warm_up));
+        match (duration, bursts) {
+            (Some(duration), Some(bursts)) => Some(duration.min(bursts)),
+            (duration, bursts) => duration.or(bursts),
+        }
+    }
+
+    /// Requests it is meant to make, if there is a number.
+    fn requests(&self) -> Option<u64> {
+        let own = match &self.plan.arrival {
+            Arrival::Closed { concurrency, loops, .. } if *loops > 0 => {
+                Some((concurrency.max() as u64).saturating_mul(*loops))
+            }
+            Arrival::Bursts { burst, times, .. } => Some((*burst as u64).saturating_mul(*times as u64)),
+            _ => None,
+        };
+        match (self.plan.stop.requests, own) {
+            (Some(requests), Some(own)) => Some(requests.min(own)),
+            (requests, own) => requests.or(own),
+        }
+    }
+
+    /// How much of it is done, 0.0 to 1.0, and how long the rest will take; by whichever of its ends comes first.
+    pub(super) fn progress(&self) -> Option<(f64, Duration)> {
+        if self.end.is_some() {
+            return Some((1.0, Duration::ZERO));
+        }
+        let at = self.at();
+        let by_time = self.planned().filter(|planned| !planned.is_zero()).map(|planned| {
+            let share = (at.as_secs_f64() / planned.as_secs_f64()).clamp(0.0, 1.0);
+            (share, planned.saturating_sub(at))
+        });
+        let by_requests = self.requests().zip(self.whole.as_ref()).filter(|(requests, _)| *requests > 0);
+        let by_requests = by_requests.map(|(requests, whole)| {
+            let done = whole.counts.succeeded + whole.counts.failed;
+            let share = (done as f64 / requests as f64).clamp(0.0, 1.0);
+            let rest = if share > 0.0 { at.as_secs_f64() * (1.0 - share) / share } else { 0.0 };
+            (share, Duration::from_secs_f64(rest.clamp(0.0, 1e9)))
+        });
+        match (by_time, by_requests) {
+            (Some(time), Some(requests)) => Some(if requests.0 > time.0 { requests } else { time }),
+            (time, requests) => time.or(requests),
+        }
+    }
+
+    fn strained(&self) -> Option<String> {
+        if self.strain.len() < STRAIN_SECONDS {
+            return None;
+        }
+        let threads = self.plan.threads.max(1) as f64;
+        if self.strain.iter().all(|(_, cpu)| *cpu >= threads * CPU_STRAINED) {
+            let cpu = self.strain.back().map(|(_, cpu)| *cpu).unwrap_or_default();
+            return Some(format!(
+                "The generator uses {cpu:.1} of its {threads:.0} processors: it is the limit, not the target"
+            ));
+        }
+        if self.strain.iter().all(|(lag, _)| *lag >= LAG_STRAINED) {
+            let lag = self.strain.iter().map(|(lag, _)| *lag).min().unwrap_or_default();
+            return Some(format!(
+                "The generator's own timers are {} late: the times shown hold its waits",
+                figures::length(lag)
+            ));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::generated;
+    use super::*;
+
+    fn fed(events: Vec<Event>) -> State {
+        let mut state = State::new(true);
+        for (at, event) in events.into_iter().enumerate() {
+            state.apply(event, Duration::from_secs(at as u64));
+        }
+        state
+    }
+
+    #[test]
+    fn the_percentiles_of_now_are_of_the_last_second_and_not_of_the_whole() {
+        let state = fed(generated::single(3, 17, 60));
+        let run = state.run.as_ref().unwrap();
+        let (now, whole) = (run.last.as_ref().unwrap().response, run.whole.as_ref().unwrap().phase(Phase::Response));
+        // The 17th second has a stall, which the run as a whole has not.
+        assert!(now.p50_ns > 10 * whole.p50_ns, "{} {}", now.p50_ns, whole.p50_ns);
+        assert_eq!(run.progress().unwrap(), (17.0 / 60.0, Duration::from_secs(43)));
+    }
+
+    #[test]
+    fn an_end_that_was_asked_for_ends_the_runs_that_follow_too() {
+        let mut state = fed(generated::single(3, 2, 60));
+        state.quit = Quit::Asked;
+        let (plan, control) = (state.run.as_ref().unwrap().plan.clone(), Control::default());
+        state.apply(Event::Run { plan, control: control.clone() }, Duration::ZERO);
+        assert!(control.is_stopped());
+    }
+
+    #[test]
+    fn a_generator_at_its_end_is_said_to_be_the_limit() {
+        let mut state = fed(generated::single(3, 2, 60));
+        assert_eq!(state.strained(), None);
+        let mut story = generated::Story::new(3);
+        for _ in 0..3 {
+            let mut tick = story.tick(5_000.0);
+            tick.second.cpu = 1.95;
+            state.apply(Event::Tick(Box::new(tick)), Duration::ZERO);
+        }
+        assert!(state.strained().unwrap().contains("1.9 of its 2 processors: it is the limit"));
+        for _ in 0..3 {
+            let mut tick = story.tick(5_000.0);
+            tick.second.lag_max = Duration::from_millis(35);
+            state.apply(Event::Tick(Box::new(tick)), Duration::ZERO);
+        }
+        assert!(state.strained().unwrap().contains("timers are 35.0 ms late"));
+    }
+
+    #[test]
+    fn a_run_of_so_many_requests_is_done_by_their_number() {
+        let mut events = generated::single(3, 4, 60);
+        if let Event::Run { plan, .. } = &mut events[0] {
+            let mut counted = (**plan).clone();
+            counted.stop.requests = Some(40_000);
+            *plan = Arc::new(counted);
+        }
+        let state = fed(events);
+        let (share, left) = state.run.as_ref().unwrap().progress().unwrap();
+        assert!((0.45..0.55).contains(&share), "{share}");
+        assert!(left < Duration::from_secs(6), "{left:?}");
+    }
+}
