@@ -25,7 +25,7 @@ pub(crate) struct Checks {
 #[derive(Debug)]
 enum BodyCheck {
     Json { text: String, path: JsonPath, equals: Template },
-    Holds { text: Template, finder: Option<Finder<'static>> },
+    Holds { text: Template, finder: Option<Box<Finder<'static>>> },
     Is(Template),
 }
 
@@ -48,7 +48,7 @@ impl Checks {
                 }
                 Assertion::BodyHolds(text) => {
                     let text = template(text)?;
-                    let finder = text.as_fixed().map(|bytes| Finder::new(bytes).into_owned());
+                    let finder = text.as_fixed().map(|bytes| Box::new(Finder::new(bytes).into_owned()));
                     BodyCheck::Holds { text, finder }
                 }
                 Assertion::BodyIs(text) => BodyCheck::Is(template(text)?),

@@ -237,8 +237,5 @@ fn http1_first(plan: &Plan, headers: &[(HeaderName, Template)]) -> Vec<u8> {
 
 fn says_close(plan: &Plan) -> bool {
     let says_itself = plan.request.headers.iter().any(|(name, _)| name == CONNECTION);
-    plan.target.protocol == Protocol::Http1
-        && !plan.connections.reuse
-        && plan.connections.close_header
-        && !says_itself
+    plan.target.protocol == Protocol::Http1 && !plan.connections.reuse && plan.connections.close_header && !says_itself
 }

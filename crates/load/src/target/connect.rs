@@ -12,13 +12,13 @@ use super::dial::{Addresses, Dial};
 use super::h1::{Http1, ReadBuffer};
 use super::h2::Http2Lines;
 use super::sealed::{Sealed, Seals};
-use super::stream::Stream;
+use super::stream::{Opened, Stream};
 use super::tls::{Handshakes, Material};
 use super::ws::WebSocket;
 use super::{Connection, Sample};
 use crate::engine::StartError;
 use crate::plan::{Plan, Protocol};
-use crate::record::{Entered, Fault, Gauge};
+use crate::record::{Fault, Gauge};
 use crate::request::{Prepared, Program};
 
 /// What is done once for a run and shared by all shards: the request is taken apart, the target's name is looked up,
@@ -89,21 +89,21 @@ impl Opener {
     ///
     /// # Errors
     /// Why there is no stream.
-    pub(crate) async fn stream(&self, sample: &mut Sample) -> Result<(Stream, Entered), Fault> {
+    pub(crate) async fn stream(&self, sample: &mut Sample) -> Result<Opened, Fault> {
         sample.connections_tried += 1;
         let opened = tokio::time::timeout(self.dial.timeout(), async {
             let before = Instant::now();
-            let tcp = self.dial.tcp().await?;
+            let (tcp, to) = self.dial.tcp().await?;
             let connected = Instant::now();
             sample.connect = Some(connected - before);
-            let Some(tls) = &self.tls else { return Ok(Stream::Plain(tcp)) };
-            let (stream, kind) = tls.shake(tcp).await?;
+            let Some(tls) = &self.tls else { return Ok((Stream::Plain(tcp), to)) };
+            let (stream, kind) = tls.shake(tcp, to).await?;
             sample.tls = Some((connected.elapsed(), kind));
-            Ok(Stream::Tls(Box::new(stream)))
+            Ok((Stream::Tls(Box::new(stream)), to))
         });
-        let stream = opened.await.unwrap_or_else(|_| Err(self.dial.late()))?;
+        let (stream, to) = opened.await.unwrap_or_else(|_| Err(self.dial.late()))?;
         sample.connections_opened += 1;
-        Ok((stream, self.open.enter()))
+        Ok(Opened { stream, to, open: self.open.enter() })
     }
 }
 
@@ -124,8 +124,8 @@ impl Lines {
                 Ok(Connection::WebSocket(Box::new(WebSocket::open(&self.opener, request, sample).await?)))
             }
             Protocol::Http1 | Protocol::Http3 => {
-                let (stream, open) = self.opener.stream(sample).await?;
-                Ok(Connection::Http1(Http1::new(stream, self.buffer.clone(), open)))
+                let opened = self.opener.stream(sample).await?;
+                Ok(Connection::Http1(Http1::new(opened, self.buffer.clone())))
             }
         }
     }

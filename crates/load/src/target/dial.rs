@@ -119,7 +119,7 @@ impl Dial {
     ///
     /// # Errors
     /// A fault of why there is none.
-    pub(crate) async fn tcp(&self) -> Result<TcpStream, Fault> {
+    pub(crate) async fn tcp(&self) -> Result<(TcpStream, SocketAddr), Fault> {
         loop {
             let (address, source) = self.next()?;
             let opened = open(address, source).await;
@@ -132,7 +132,7 @@ impl Dial {
                 }
                 Err(_) => {}
             }
-            return opened;
+            return opened.map(|tcp| (tcp, address));
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
         let dial = dial(&[&target], &sources, true);
         let mut seen = Vec::new();
         for _ in 0..4 {
-            let tcp = dial.tcp().await.unwrap();
+            let (tcp, _) = dial.tcp().await.unwrap();
             seen.push(tcp.local_addr().unwrap().ip().to_string());
         }
         assert_eq!(seen.iter().filter(|ip| *ip == sources[0]).count(), 2, "{seen:?}");

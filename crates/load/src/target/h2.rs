@@ -18,6 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::OnceCell;
 
 use super::connect::Opener;
+use super::stream::Opened;
 use super::watched::{Seen, Watched};
 use super::{Sample, classify, server_timing};
 use crate::record::{Class, Fault};
@@ -113,8 +114,8 @@ impl Http2Lines {
     }
 
     async fn connect(&self, sample: &mut Sample) -> Result<Live, Fault> {
-        let (stream, open) = self.opener.stream(sample).await?;
-        let seen = Seen::new(stream.peer());
+        let Opened { stream, to, open } = self.opener.stream(sample).await?;
+        let seen = Seen::new(to.to_string());
         let io = TokioIo::new(Watched::new(stream, seen.clone()));
         let handshake = Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())

@@ -1,12 +1,25 @@
 //! Bytes to and from the target.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
+
+use crate::record::Entered;
+
+/// A stream that stands.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) stream: Stream,
+    /// Where it goes; a socket that was reset does not know it any more.
+    pub(crate) to: SocketAddr,
+    /// Counted as open until this is dropped.
+    pub(crate) open: Entered,
+}
 
 /// One connection.
 #[derive(Debug)]
@@ -15,17 +28,6 @@ pub(crate) enum Stream {
     Plain(TcpStream),
     /// TLS over it.
     Tls(Box<TlsStream<TcpStream>>),
-}
-
-impl Stream {
-    /// The address it goes to, as text.
-    pub(crate) fn peer(&self) -> String {
-        let tcp = match self {
-            Stream::Plain(tcp) => tcp,
-            Stream::Tls(tls) => tls.get_ref().0,
-        };
-        tcp.peer_addr().map_or_else(|_| "the server".to_owned(), |address| address.to_string())
-    }
 }
 
 impl AsyncRead for Stream {

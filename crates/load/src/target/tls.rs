@@ -6,6 +6,7 @@
 mod store;
 mod verify;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::client::Resumption as Resuming;
@@ -81,11 +82,6 @@ impl Material {
         };
         config
     }
-
-    /// Whom a certificate must be of.
-    pub(crate) fn name(&self) -> &ServerName<'static> {
-        &self.name
-    }
 }
 
 impl std::fmt::Debug for Material {
@@ -113,12 +109,15 @@ impl Handshakes {
     ///
     /// # Errors
     /// A fault of class `TlsAlert`, `Certificate` or `Tls`, or of a connection that broke.
-    pub(crate) async fn shake(&self, tcp: TcpStream) -> Result<(TlsStream<TcpStream>, Handshake), Fault> {
-        let to = tcp.peer_addr().map_or_else(|_| "the server".to_owned(), |address| address.to_string());
+    pub(crate) async fn shake(
+        &self,
+        tcp: TcpStream,
+        to: SocketAddr,
+    ) -> Result<(TlsStream<TcpStream>, Handshake), Fault> {
         let tls = self.connector.connect(self.name.clone(), tcp).await;
-        let tls = tls.map_err(|err| classify::of(&err, classify::At::Handshake, &to))?;
+        let tls = tls.map_err(|err| classify::of(&err, classify::At::Handshake, to))?;
         let (_, state) = tls.get_ref();
-        check_alpn(self.protocol, state.alpn_protocol(), &to)?;
+        check_alpn(self.protocol, state.alpn_protocol(), to)?;
         let kind = kind(state.handshake_kind());
         Ok((tls, kind))
     }
@@ -138,7 +137,7 @@ fn kind(kind: Option<HandshakeKind>) -> Handshake {
 }
 
 /// HTTP/1.1 is what a server that says nothing speaks; the others must be agreed.
-fn check_alpn(protocol: Protocol, told: Option<&[u8]>, to: &str) -> Result<(), Fault> {
+fn check_alpn(protocol: Protocol, told: Option<&[u8]>, to: SocketAddr) -> Result<(), Fault> {
     match (told, protocol) {
         (None, Protocol::Http1 | Protocol::WebSocket) => Ok(()),
         (Some(told), protocol) if told == alpn(protocol) => Ok(()),

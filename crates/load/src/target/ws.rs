@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::connect::Opener;
 use super::h2::keep;
-use super::stream::Stream;
+use super::stream::{Opened, Stream};
 use super::watched::{Seen, Watched};
 use super::{Sample, classify};
 use crate::record::{Class, Entered, Fault};
@@ -40,8 +40,8 @@ impl WebSocket {
     /// # Errors
     /// Why there is none; class `Status` where the server answers and does not upgrade.
     pub(crate) async fn open(opener: &Opener, request: http::Request<()>, sample: &mut Sample) -> Result<Self, Fault> {
-        let (stream, open) = opener.stream(sample).await?;
-        let seen = Seen::new(stream.peer());
+        let Opened { stream, to, open } = opener.stream(sample).await?;
+        let seen = Seen::new(to.to_string());
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER_LEN)
             .write_buffer_size(0)

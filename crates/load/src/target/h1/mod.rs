@@ -12,6 +12,7 @@ mod head;
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -21,7 +22,7 @@ use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use self::answer::Answer;
-use super::stream::Stream;
+use super::stream::{Opened, Stream};
 use super::{Sample, classify};
 use crate::record::{Class, Entered, Fault};
 use crate::request::Prepared;
@@ -43,14 +44,15 @@ impl Default for ReadBuffer {
 #[derive(Debug)]
 pub struct Http1 {
     stream: Stream,
+    to: SocketAddr,
     buffer: ReadBuffer,
     keeps: bool,
     _open: Entered,
 }
 
 impl Http1 {
-    pub(crate) fn new(stream: Stream, buffer: ReadBuffer, open: Entered) -> Self {
-        Http1 { stream, buffer, keeps: true, _open: open }
+    pub(crate) fn new(opened: Opened, buffer: ReadBuffer) -> Self {
+        Http1 { stream: opened.stream, to: opened.to, buffer, keeps: true, _open: opened.open }
     }
 
     /// Whether the last answer allows another request.
@@ -113,7 +115,7 @@ impl Http1 {
     }
 
     fn broken(&self, error: &std::io::Error) -> Fault {
-        classify::of(error, classify::At::Exchange, self.stream.peer())
+        classify::of(error, classify::At::Exchange, self.to)
     }
 
     async fn write(&mut self, bytes: &[u8], sample: &mut Sample) -> std::io::Result<()> {
