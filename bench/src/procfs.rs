@@ -17,6 +17,16 @@ pub(crate) fn cpu_ns(pid: u32) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
+/// Processor time of a process that has ended and was not waited for yet, all its threads together, in seconds; to the
+/// kernel's tick.
+pub(crate) fn cpu_ended_s(pid: u32) -> anyhow::Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // Fields 14 and 15, counted after the name, which may hold spaces.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let field = |index: usize| fields.get(index).context("a short stat")?.parse::<f64>().context("no number in stat");
+    Ok((field(11)? + field(12)?) / rustix::param::clock_ticks_per_second() as f64)
+}
+
 /// Resident memory of a process, in KiB: `VmRSS` for now, `VmHWM` for the most there was.
 pub(crate) fn memory_kib(pid: u32, field: &str) -> anyhow::Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;

@@ -6,11 +6,17 @@
 //! It may not know how servers are built: it drives them from outside, as any client would.
 #![warn(missing_docs)]
 
+pub mod autotune;
 pub mod engine;
 mod figures;
+pub mod flags;
 pub mod plain;
 pub mod plan;
 pub mod progress;
 pub mod record;
+pub mod report;
+pub mod request;
+pub mod run;
 pub mod target;
+pub mod thresholds;
 pub mod tui;

@@ -3,6 +3,7 @@
 pub mod certificates;
 pub mod daemon;
 pub mod fleet;
+pub mod generator;
 pub mod ground;
 pub mod haproxy;
 pub mod history;
@@ -11,6 +12,7 @@ pub mod postgres;
 pub mod process;
 pub mod raw_http;
 pub mod redis;
+pub mod scripted;
 pub mod steady;
 pub mod store_contract;
 pub mod toxiproxy;

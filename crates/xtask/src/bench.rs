@@ -14,6 +14,12 @@ pub(crate) fn gateway(arguments: &[String]) -> anyhow::Result<()> {
     run(&with("gateway", arguments))
 }
 
+/// The comparison of load generators: first what it compares with is installed.
+pub(crate) fn load(arguments: &[String]) -> anyhow::Result<()> {
+    shell::run(shell::command("scripts/setup-bench.sh").arg("load"))?;
+    run(&with("load", arguments))
+}
+
 /// The published acceptance test; its verdict is the exit code.
 pub(crate) fn accept(arguments: &[String]) -> anyhow::Result<()> {
     run(&with("accept", arguments))

@@ -57,6 +57,12 @@ enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Compare the load generator with wrk, h2load, k6 and oha
+    BenchLoad {
+        /// Arguments for the comparison: --cases, --tools, --seconds, --rounds, --sockets, --minutes, --quick
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// The published acceptance test: 4 times 3,000 new mTLS connections through the gateway
     AcceptGateway {
         /// Arguments for the test: --bursts, --size
@@ -86,6 +92,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Fuzz(arguments) => fuzz::run(&arguments),
         Job::Bench { arguments } => bench::run(&arguments),
         Job::BenchGateway { arguments } => bench::gateway(&arguments),
+        Job::BenchLoad { arguments } => bench::load(&arguments),
         Job::AcceptGateway { arguments } => bench::accept(&arguments),
     }
 }

@@ -1,12 +1,36 @@
 //! Offers the load of a plan from several threads, and hands on what they saw, once a second.
 
+mod arrivals;
+mod closed;
+mod collect;
 mod control;
+mod deadline;
+mod open;
+mod random;
+mod run;
+mod shard;
+mod timer;
+mod usage;
+mod verdict;
+mod worker;
 
 use std::time::Duration;
 
 pub use self::control::Control;
+pub use self::run::Run;
 use crate::plan::Plan;
 use crate::record::{Second, Totals};
+
+/// Why a load cannot be offered at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The plan asks for what cannot be done: files that do not load, a host without an address.
+    #[error("{0}")]
+    Target(String),
+    /// The system gives no thread, or no event loop for one.
+    #[error("{0}")]
+    Thread(String),
+}
 
 /// What is told once a second.
 #[derive(Clone, Debug)]
@@ -40,7 +64,7 @@ pub enum Limit {
 }
 
 /// What the run cost the generator itself.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Generator {
     /// Threads that offered the load.
     pub threads: usize,

@@ -4,7 +4,11 @@
 //! shards are merged into one [`Second`] and into the [`Totals`]. Memory does not grow with the number of requests.
 
 mod fault;
+mod gauge;
 mod phase;
+mod recorder;
+mod seconds;
+mod since;
 mod times;
 
 use std::time::Duration;
@@ -12,7 +16,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::fault::{Class, Fault};
+pub(crate) use self::gauge::{Entered, Gauge};
 pub use self::phase::Phase;
+pub(crate) use self::recorder::{Cut, Recorder, Timeline, Usage};
+pub(crate) use self::seconds::Seconds;
 pub use self::times::{HEAT_BUCKETS, Heat, Quantiles, TIME_MAX_NS, Times};
 
 /// Counts; of an interval or of a whole run.
@@ -38,6 +45,9 @@ pub struct Counts {
     pub connections_opened: u64,
     /// Connections that were tried.
     pub connections_tried: u64,
+    /// Requests that found their connection closed by the server between requests, and opened another before they sent
+    /// anything. No failure.
+    pub reconnections: u64,
     /// Full TLS handshakes.
     pub handshakes_full: u64,
     /// Resumed TLS handshakes.
@@ -135,7 +145,61 @@ impl Default for Interval {
     }
 }
 
+impl Counts {
+    /// Adds all of another's.
+    pub fn add(&mut self, other: &Counts) {
+        self.due += other.due;
+        self.started += other.started;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.unfinished += other.unfinished;
+        self.unsent += other.unsent;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.connections_opened += other.connections_opened;
+        self.connections_tried += other.connections_tried;
+        self.reconnections += other.reconnections;
+        self.handshakes_full += other.handshakes_full;
+        self.handshakes_resumed += other.handshakes_resumed;
+        self.sessions_agreed += other.sessions_agreed;
+    }
+}
+
 impl Interval {
+    /// Adds what another shard saw, or this one a second later. Gauges are added too, as of several shards.
+    pub fn add(&mut self, other: &Interval) {
+        self.counts.add(&other.counts);
+        for (mine, more) in self.statuses.iter_mut().zip(other.statuses.iter()) {
+            *mine += more;
+        }
+        for (mine, more) in self.faults.iter_mut().zip(other.faults) {
+            *mine += more;
+        }
+        for (mine, more) in self.examples.iter_mut().zip(&other.examples) {
+            if mine.is_none() {
+                mine.clone_from(more);
+            }
+        }
+        for (mine, more) in self.times.iter_mut().zip(&other.times) {
+            mine.add(more);
+        }
+        self.lag.add(&other.lag);
+        self.in_flight += other.in_flight;
+        self.connections += other.connections;
+    }
+
+    /// Forgets everything and keeps its memory.
+    pub fn clear(&mut self) {
+        self.counts = Counts::default();
+        self.statuses.fill(0);
+        self.faults = [0; Class::ALL.len()];
+        self.examples.fill(None);
+        self.times.iter_mut().for_each(Times::clear);
+        self.lag.clear();
+        self.in_flight = 0;
+        self.connections = 0;
+    }
+
     /// The times of this phase.
     pub fn times(&self, phase: Phase) -> &Times {
         &self.times[phase.index()]

@@ -15,8 +15,15 @@ const TIME_MIN_NS: u64 = 64;
 pub const HEAT_BUCKETS: usize = 64;
 
 /// A histogram of times in nanoseconds.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Times(Histogram<u64>);
+
+impl Clone for Times {
+    /// An empty one's memory is never touched, so that it costs none: most phases of most runs are empty.
+    fn clone(&self) -> Self {
+        if self.is_empty() { Times::default() } else { Times(self.0.clone()) }
+    }
+}
 
 impl Default for Times {
     fn default() -> Self {
@@ -35,13 +42,25 @@ impl Times {
 
     /// Adds all of another's.
     pub fn add(&mut self, other: &Times) {
-        // Both have the same bounds, so that it cannot fail.
-        let _ = self.0.add(&other.0);
+        if !other.is_empty() {
+            // Both have the same bounds, so that it cannot fail.
+            let _ = self.0.add(&other.0);
+        }
     }
 
     /// Forgets everything and keeps its memory.
     pub fn clear(&mut self) {
-        self.0.reset();
+        if !self.is_empty() {
+            self.0.reset();
+        }
+    }
+
+    /// Takes away all of an earlier reading of the same times.
+    pub(crate) fn take_away(&mut self, before: &Times) {
+        if !before.is_empty() {
+            // It was read earlier, so that nothing goes below zero.
+            let _ = self.0.subtract(&before.0);
+        }
     }
 
     /// How many there are.

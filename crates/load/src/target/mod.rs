@@ -1,6 +1,62 @@
 //! How one request is made: a [`Connector`] opens connections, a [`Connection`] exchanges one request at a time.
 
+mod classify;
+mod connect;
+mod h1;
+mod server_timing;
+mod stream;
+
 use std::time::{Duration, Instant};
+
+pub use self::connect::Connector;
+pub use self::h1::Http1;
+use crate::record::Fault;
+use crate::request::Prepared;
+
+/// A connection that stands.
+#[derive(Debug)]
+pub enum Connection {
+    /// HTTP/1.1.
+    Http1(Http1),
+}
+
+impl Connection {
+    /// Whether its last answer allows another request.
+    pub fn keeps(&self) -> bool {
+        match self {
+            Connection::Http1(connection) => connection.keeps(),
+        }
+    }
+
+    /// Whether another request can be sent over it: its protocol allows it, and the server has not closed it since.
+    ///
+    /// # Errors
+    ///
+    /// A fault if the server did between requests what it must not.
+    pub async fn is_open(&mut self) -> Result<bool, Fault> {
+        match self {
+            Connection::Http1(connection) => connection.is_open().await,
+        }
+    }
+
+    /// Sends a request, and reads its answer to the end. It may be dropped at any await: then it is as if it had failed.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong on the way, or with the answer. The connection is of no use afterwards, and is dropped.
+    pub async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+        match self {
+            Connection::Http1(connection) => connection.exchange(prepared, sample).await,
+        }
+    }
+
+    /// Ends it after its last request. With `wait`, the server was asked to close it, and has so long to do so.
+    pub async fn finish(self, wait: Option<Duration>) {
+        match self {
+            Connection::Http1(connection) => connection.finish(wait).await,
+        }
+    }
+}
 
 /// What one request told; filled as it goes on. A new one is made for each request, on the stack.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +65,16 @@ pub struct Sample {
     pub due: Instant,
     /// When it did.
     pub started: Instant,
+    /// When its answer was whole, where the connection looked at the clock then; otherwise the engine does.
+    pub ended: Option<Instant>,
+    /// Connections that were tried for it.
+    pub connections_tried: u32,
+    /// Connections that stood, their handshake included.
+    pub connections_opened: u32,
+    /// Whether its connection was found closed by the server before anything was sent.
+    pub reconnected: bool,
+    /// Sessions that were agreed for it.
+    pub sessions_agreed: u32,
     /// Opening a TCP connection, where that was part of it.
     pub connect: Option<Duration>,
     /// The TLS handshake, where that was part of it.
@@ -46,6 +112,11 @@ impl Sample {
         Sample {
             due,
             started,
+            ended: None,
+            connections_tried: 0,
+            connections_opened: 0,
+            reconnected: false,
+            sessions_agreed: 0,
             connect: None,
             tls: None,
             first_byte: None,

@@ -1,0 +1,154 @@
+//! What a load point measured, and what can be said of it with confidence.
+
+/// One run of a load point.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunFigures {
+    /// Successful requests a second.
+    pub rate: f64,
+    /// Share of requests that failed, 0.0 to 1.0.
+    pub failed_share: f64,
+    /// Requests that succeeded.
+    pub succeeded: u64,
+    /// The mean response time, in nanoseconds.
+    pub mean_ns: f64,
+    /// The median of response times, in nanoseconds.
+    pub p50_ns: u64,
+    /// The 95th percentile of response times, in nanoseconds.
+    pub p95_ns: u64,
+    /// The 99th percentile of response times, in nanoseconds.
+    pub p99_ns: u64,
+    /// The first rule that it did not keep, with what was measured.
+    pub missed: Option<String>,
+    /// Why the generator was the limit, if it was.
+    pub generator: Option<String>,
+    /// The most frequent failure, in words.
+    pub fault: Option<String>,
+}
+
+/// A load point: all its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Workers, or requests a second.
+    pub load: f64,
+    /// Its runs, at least one.
+    pub runs: Vec<RunFigures>,
+}
+
+impl Measured {
+    /// The mean of a figure over all runs.
+    pub fn mean(&self, figure: impl Fn(&RunFigures) -> f64) -> f64 {
+        self.runs.iter().map(figure).sum::<f64>() / self.runs.len().max(1) as f64
+    }
+
+    /// Successful requests a second.
+    pub fn rate(&self) -> f64 {
+        self.mean(|run| run.rate)
+    }
+
+    /// Share of requests that failed, 0.0 to 1.0.
+    pub fn failed_share(&self) -> f64 {
+        self.mean(|run| run.failed_share)
+    }
+
+    /// Half-width of the 95 % confidence interval of the rate, by Student's t; 0 for a single run, of which nothing can be
+    /// said.
+    pub fn rate_error(&self) -> f64 {
+        let runs = self.runs.len();
+        if runs < 2 { 0.0 } else { student_two_sided(runs as f64 - 1.0) * self.variance_of_mean().sqrt() }
+    }
+
+    /// The rule that more than half of its runs missed.
+    pub(crate) fn missed(&self) -> Option<&str> {
+        self.in_most(|run| run.missed.as_deref())
+    }
+
+    /// Why the generator was the limit in more than half of its runs.
+    pub(crate) fn generator(&self) -> Option<&str> {
+        self.in_most(|run| run.generator.as_deref())
+    }
+
+    /// What failed most, in the first run where something did.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.runs.iter().find_map(|run| run.fault.as_deref())
+    }
+
+    fn in_most<'a>(&'a self, what: impl Fn(&'a RunFigures) -> Option<&'a str>) -> Option<&'a str> {
+        let count = self.runs.iter().filter(|run| what(run).is_some()).count();
+        if count * 2 > self.runs.len() { self.runs.iter().find_map(what) } else { None }
+    }
+
+    fn variance_of_mean(&self) -> f64 {
+        let (mean, count) = (self.rate(), self.runs.len() as f64);
+        let squares: f64 = self.runs.iter().map(|run| (run.rate - mean).powi(2)).sum();
+        if count < 2.0 { 0.0 } else { squares / (count - 1.0) / count }
+    }
+
+    /// Whether this point's rate is above another's by so large a share that it is growth: shown with 95 % confidence
+    /// (Welch, one-sided), or far too large to be noise of a server that can be measured at all.
+    pub(super) fn outgrows(&self, other: &Measured) -> bool {
+        /// Less growth than this is none that anybody would pay a doubled load for.
+        const GAIN_MIN: f64 = 0.05;
+        /// More than this needs no proof.
+        const GAIN_PLAIN: f64 = 0.25;
+        let gain = self.rate() - other.rate();
+        let share = gain / other.rate().max(f64::MIN_POSITIVE);
+        if share <= GAIN_MIN || share > GAIN_PLAIN {
+            return share > GAIN_PLAIN;
+        }
+        let (mine, others) = (self.variance_of_mean(), other.variance_of_mean());
+        let error = mine + others;
+        let freedom = |variance: f64, runs: usize| variance.powi(2) / (runs as f64 - 1.0).max(1.0);
+        let below = freedom(mine, self.runs.len()) + freedom(others, other.runs.len());
+        let degrees = if below > 0.0 { error.powi(2) / below } else { 1e9 };
+        gain > student_one_sided(degrees) * error.sqrt()
+    }
+}
+
+/// 97.5 % quantiles of Student's distribution for 1 to 10 degrees of freedom; then every tenth.
+const TWO_SIDED: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+/// 95 % quantiles for the same.
+const ONE_SIDED: [f64; 10] = [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812];
+
+fn student_two_sided(degrees: f64) -> f64 {
+    student(&TWO_SIDED, 2.086, 1.960, degrees)
+}
+
+fn student_one_sided(degrees: f64) -> f64 {
+    student(&ONE_SIDED, 1.725, 1.645, degrees)
+}
+
+/// On the safe side: of the next lower number of degrees that is in the table.
+fn student(table: &[f64; 10], at_twenty: f64, at_many: f64, degrees: f64) -> f64 {
+    match degrees {
+        degrees if degrees >= 200.0 => at_many,
+        degrees if degrees >= 20.0 => at_twenty,
+        degrees => table[(degrees.max(1.0) as usize - 1).min(9)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(rates: &[f64]) -> Measured {
+        let run = |rate: &f64| RunFigures { rate: *rate, succeeded: 1, ..RunFigures::default() };
+        Measured { load: 1.0, runs: rates.iter().map(run).collect() }
+    }
+
+    #[test]
+    fn the_interval_is_students_for_so_few_runs() {
+        // Mean 100, deviation 10, three runs: 4.303 * 10 / sqrt(3).
+        assert!((point(&[90.0, 100.0, 110.0]).rate_error() - 24.84).abs() < 0.01);
+        assert_eq!(point(&[90.0]).rate_error(), 0.0);
+    }
+
+    #[test]
+    fn growth_within_the_noise_is_no_growth() {
+        let before = point(&[90.0, 100.0, 110.0]);
+        assert!(!point(&[98.0, 108.0, 118.0]).outgrows(&before));
+        assert!(!point(&[100.0, 104.0, 103.0]).outgrows(&point(&[100.0, 100.0, 100.0])));
+        assert!(point(&[108.0, 108.1, 108.2]).outgrows(&point(&[100.0, 100.1, 100.2])));
+        assert!(point(&[150.0, 190.0, 230.0]).outgrows(&before));
+        assert!(point(&[108.0]).outgrows(&point(&[100.0])));
+    }
+}

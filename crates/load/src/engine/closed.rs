@@ -1,0 +1,141 @@
+//! The closed model: each worker sends its next request when it has its answer.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::random::Random;
+use super::shard::Shard;
+use super::worker::Worker;
+use crate::plan::{Arrival, Steps};
+
+/// How often the number of workers is compared with what it should be.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long a worker waits after it could not connect: a target that is gone is not stormed.
+const RETRY_WAIT: Duration = Duration::from_millis(100);
+
+/// The workers of one shard.
+#[derive(Debug, Default)]
+struct Crew {
+    /// Workers that should be there: those of a lower number.
+    wanted: Cell<usize>,
+    /// Workers that are there.
+    present: Cell<usize>,
+    places: RefCell<Vec<Place>>,
+    /// Told when a worker goes.
+    left: Notify,
+}
+
+/// One worker's, whether it is there or not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    is_taken: bool,
+    /// Requests that were made here.
+    made: u64,
+    /// Whether no more will be.
+    is_finished: bool,
+}
+
+/// Keeps as many workers as the plan asks for, until there is nothing left to do.
+pub(super) async fn offer(shard: Rc<Shard>) {
+    let Arrival::Closed { concurrency, ramp_share, loops } = shard.plan.arrival.clone() else { return };
+    let crew = Rc::new(Crew::default());
+    let settled = settled_after(&concurrency, ramp_share);
+    let mut hired = 0;
+    loop {
+        let time = shard.timeline.start.elapsed();
+        let whole = present_at(&concurrency, ramp_share, time, shard.control.scaled());
+        let wanted = usize::try_from(shard.share(whole)).unwrap_or(usize::MAX);
+        crew.wanted.set(wanted);
+        if wanted != hired {
+            hire(&shard, &crew, loops);
+            hired = wanted;
+        }
+        let all_finished = time >= settled && loops > 0 && crew.is_finished();
+        if crew.present.get() == 0 && (shard.is_spent() || all_finished) {
+            return;
+        }
+        let _ = tokio::time::timeout(LOOK, crew.left.notified()).await;
+    }
+}
+
+/// Workers of all shards at this time.
+fn present_at(concurrency: &Steps, ramp_share: f64, time: Duration, scale: f64) -> u64 {
+    let planned = (concurrency.at(time) * scale).ceil();
+    if ramp_share <= 0.0 {
+        return planned as u64;
+    }
+    let step = (concurrency.max() * scale * ramp_share).ceil();
+    planned.min(step * (time.as_secs() + 1) as f64) as u64
+}
+
+/// When the number of workers changes no more by itself.
+fn settled_after(concurrency: &Steps, ramp_share: f64) -> Duration {
+    let stages: Duration = concurrency.0.iter().map(|stage| stage.length).sum();
+    let ramp = if ramp_share > 0.0 { (1.0 / ramp_share).ceil() } else { 0.0 };
+    stages.max(Duration::try_from_secs_f64(ramp).unwrap_or(Duration::MAX))
+}
+
+fn hire(shard: &Rc<Shard>, crew: &Rc<Crew>, loops: u64) {
+    let wanted = crew.wanted.get();
+    let mut places = crew.places.borrow_mut();
+    if places.len() < wanted {
+        places.resize(wanted, Place::default());
+    }
+    for (number, place) in places.iter_mut().enumerate().take(wanted) {
+        if !place.is_taken && !place.is_finished {
+            place.is_taken = true;
+            crew.present.set(crew.present.get() + 1);
+            tokio::task::spawn_local(work(shard.clone(), crew.clone(), number, loops));
+        }
+    }
+}
+
+impl Crew {
+    fn is_finished(&self) -> bool {
+        let places = self.places.borrow();
+        places.iter().take(self.wanted.get()).all(|place| place.is_finished)
+    }
+
+    /// The worker of this number goes.
+    fn leave(&self, number: usize, made: u64, is_finished: bool) {
+        self.present.set(self.present.get() - 1);
+        self.places.borrow_mut()[number] = Place { is_taken: false, made, is_finished };
+        self.left.notify_one();
+    }
+}
+
+async fn work(shard: Rc<Shard>, crew: Rc<Crew>, number: usize, loops: u64) {
+    let seed = shard.worker_seed();
+    let mut random = Random::new(seed);
+    let mut worker = Worker::new(shard.clone(), seed);
+    let mut made = crew.places.borrow()[number].made;
+    let mut now = Instant::now();
+    loop {
+        while shard.control.is_paused() && !shard.is_halted() {
+            tokio::time::sleep(LOOK).await;
+            now = Instant::now();
+        }
+        let is_finished = (loops > 0 && made == loops) || (number < crew.wanted.get() && !shard.claim(now));
+        if is_finished || number >= crew.wanted.get() {
+            crew.leave(number, made, is_finished);
+            return;
+        }
+        made += 1;
+        shard.recorder.borrow_mut().due(now, now, 1);
+        let done = worker.request(now, now).await;
+        now = done.free;
+        let wait = if done.unconnected { RETRY_WAIT } else { think(&shard, &mut random) };
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+            now = Instant::now();
+        }
+    }
+}
+
+fn think(shard: &Shard, random: &mut Random) -> Duration {
+    let Some((least, most)) = shard.plan.think else { return Duration::ZERO };
+    least + most.saturating_sub(least).mul_f64(random.share())
+}

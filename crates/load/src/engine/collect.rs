@@ -1,0 +1,242 @@
+//! Where the seconds of all shards come together.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use super::shard::Shared;
+use super::verdict::Facts;
+use super::{Ended, Generator, Outcome, Tick, usage};
+use crate::record::{Cut, Interval, Phase, Second, Seconds, Timeline, Totals, Usage};
+
+/// A run in which nothing connected is given up after so many seconds.
+const HOPELESS_AFTER: Duration = Duration::from_secs(2);
+
+/// Merges, and tells once a second.
+pub(super) struct Collector {
+    shared: Shared,
+    timeline: Timeline,
+    spares: Vec<SyncSender<Box<Interval>>>,
+    ticks: mpsc::Sender<Tick>,
+    /// Seconds that some shards have handed on, the oldest first.
+    open: VecDeque<Open>,
+    /// The number of the oldest of them.
+    next: u32,
+    shards: Vec<State>,
+    seconds: Seconds,
+    totals: Totals,
+    processor: (Instant, Duration),
+    /// All processor time of the measured seconds.
+    processor_sum: Duration,
+    /// Requests of the measured seconds that waited for another one to end.
+    waited: u64,
+    /// Whether any connection ever stood, warm-up included.
+    has_connected: bool,
+    failed: Option<String>,
+}
+
+#[derive(Default)]
+struct Open {
+    interval: Interval,
+    cuts: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// The number of its last second and its end, when it has ended.
+    last: Option<(u32, Instant)>,
+    /// Processor time of the measured seconds.
+    usage: Usage,
+}
+
+impl Collector {
+    pub(super) fn new(
+        shared: Shared,
+        timeline: Timeline,
+        spares: Vec<SyncSender<Box<Interval>>>,
+        ticks: mpsc::Sender<Tick>,
+    ) -> Self {
+        let shards = vec![State::default(); spares.len()];
+        Collector {
+            shared,
+            timeline,
+            spares,
+            ticks,
+            open: VecDeque::new(),
+            next: 0,
+            shards,
+            seconds: Seconds::default(),
+            totals: Totals { measured: Duration::ZERO, sum: Interval::default() },
+            processor: (Instant::now(), usage::of_this_process()),
+            processor_sum: Duration::ZERO,
+            waited: 0,
+            has_connected: false,
+            failed: None,
+        }
+    }
+
+    /// Until the last shard has ended.
+    pub(super) fn run(mut self, cuts: &Receiver<Cut>, handles: Vec<JoinHandle<()>>, started_ms: u64) -> Outcome {
+        while let Ok(cut) = cuts.recv() {
+            self.take(cut);
+            while self.is_complete() {
+                self.close();
+            }
+            if self.ticks.is_closed() {
+                self.shared.halt.store(true, Ordering::Relaxed);
+            }
+        }
+        while !self.open.is_empty() {
+            self.close();
+        }
+        let lost = handles.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
+        if lost > 0 {
+            self.failed = Some(format!("{lost} threads of the generator ended early: a fault of the generator"));
+        }
+        self.outcome(started_ms)
+    }
+
+    fn take(&mut self, mut cut: Cut) {
+        let at = (cut.index - self.next) as usize;
+        while self.open.len() <= at {
+            self.open.push_back(Open::default());
+        }
+        self.open[at].interval.add(&cut.interval);
+        self.open[at].cuts += 1;
+        let state = &mut self.shards[cut.shard];
+        if !self.timeline.is_warm_up(cut.index) {
+            state.usage.ran += cut.usage.ran;
+            state.usage.waited += cut.usage.waited;
+            self.waited += cut.waited;
+        }
+        state.last = cut.last.map(|end| (cut.index, end));
+        cut.interval.clear();
+        // A shard that has enough of them, or has ended, needs none.
+        let _ = self.spares[cut.shard].try_send(cut.interval);
+    }
+
+    /// Whether every shard has handed on the oldest second, or ended before it.
+    fn is_complete(&self) -> bool {
+        let ended = self.shards.iter().filter(|shard| shard.last.is_some_and(|(index, _)| index < self.next)).count();
+        self.open.front().is_some_and(|open| open.cuts + ended >= self.shards.len())
+    }
+
+    /// The oldest second is whole.
+    fn close(&mut self) {
+        let Some(Open { interval, .. }) = self.open.pop_front() else { return };
+        let index = self.next;
+        self.next += 1;
+        let (begin, end) = (self.timeline.begin(index), self.timeline.begin(index + 1));
+        let end = self.ended().filter(|_| self.open.is_empty()).map_or(end, |ended| ended.min(end));
+        let length = end.saturating_sub(begin);
+        let warm_up = self.timeline.is_warm_up(index);
+        let second = Second {
+            index,
+            at: end,
+            length,
+            warm_up,
+            counts: interval.counts,
+            response: interval.times(Phase::Response).quantiles(),
+            service: interval.times(Phase::Service).quantiles(),
+            heat: interval.times(Phase::Response).heat(),
+            statuses: interval.statuses(),
+            faults: interval.faults().into_iter().map(|fault| (fault.class, fault.count)).collect(),
+            in_flight: interval.in_flight,
+            connections: interval.connections,
+            lag_max: Duration::from_nanos(interval.lag.quantile_ns(1.0)),
+            cpu: self.processor(warm_up),
+        };
+        self.has_connected |= interval.counts.connections_opened > 0;
+        if !warm_up {
+            self.totals.measured += length;
+            self.totals.sum.in_flight = 0;
+            self.totals.sum.connections = 0;
+            self.totals.sum.add(&interval);
+        }
+        self.seconds.push(second.clone());
+        self.give_up_if_hopeless(&interval, end);
+        // Nobody takes them, or not so fast: the outcome has all seconds.
+        let _ = self.ticks.try_send(Tick { second, totals: self.totals.clone() });
+    }
+
+    /// When the last shard ended, once all have.
+    fn ended(&self) -> Option<Duration> {
+        let ends = self.shards.iter().map(|shard| shard.last.map(|(_, end)| end));
+        let last = ends.collect::<Option<Vec<_>>>()?.into_iter().max()?;
+        Some(last.saturating_duration_since(self.timeline.start))
+    }
+
+    /// Cores in use since it was last asked.
+    fn processor(&mut self, warm_up: bool) -> f64 {
+        let now = (Instant::now(), usage::of_this_process());
+        let (passed, used) = (now.0 - self.processor.0, now.1.saturating_sub(self.processor.1));
+        self.processor = now;
+        if !warm_up {
+            self.processor_sum += used;
+        }
+        if passed.is_zero() { 0.0 } else { used.as_secs_f64() / passed.as_secs_f64() }
+    }
+
+    /// Ends a run of which no connection ever stood and every request failed for that: it would tell nothing more.
+    fn give_up_if_hopeless(&mut self, interval: &Interval, time: Duration) {
+        let is_over = self.ended().is_some();
+        if self.has_connected || self.failed.is_some() || !(time >= HOPELESS_AFTER || is_over) {
+            return;
+        }
+        let faults = interval.faults();
+        let all_connecting = faults.iter().all(|fault| fault.class.is_connecting());
+        if let (Some(first), true, 0) = (faults.first(), all_connecting, interval.counts.succeeded) {
+            self.failed = Some(format!("no connection could be opened: {}", first.example));
+            self.shared.halt.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn outcome(mut self, started_ms: u64) -> Outcome {
+        let elapsed = self.ended().unwrap_or_else(|| self.timeline.start.elapsed());
+        let measured = self.totals.measured.as_secs_f64().max(1e-9);
+        let busiest = self.shards.iter().map(|shard| shard.usage.ran).max().unwrap_or_default();
+        let lag = &self.totals.sum.lag;
+        let generator = Generator {
+            threads: self.shards.len(),
+            cpu: self.processor_sum.as_secs_f64() / measured,
+            cpu_busiest: busiest.as_secs_f64() / measured,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            lag_p99: Duration::from_nanos(lag.quantile_ns(0.99)),
+            lag_max: Duration::from_nanos(lag.quantile_ns(1.0)),
+            memory_bytes: usage::memory(),
+        };
+        let wanted = self.shards.iter().map(|shard| shard.usage.ran + shard.usage.waited).max().unwrap_or_default();
+        let seconds = self.seconds.into_all();
+        let facts = Facts {
+            plan: &self.shared.plan,
+            totals: &self.totals,
+            seconds: &seconds,
+            generator: &generator,
+            wanted_busiest: wanted.as_secs_f64() / measured,
+            waited: self.waited,
+        };
+        let limit = facts.limit();
+        let warnings = facts.warnings(&limit);
+        let ended = match self.failed.take() {
+            Some(reason) => Ended::Failed(reason),
+            None if self.shared.control.is_stopped() => Ended::Stopped,
+            None => Ended::Done,
+        };
+        Outcome {
+            plan: Arc::unwrap_or_clone(self.shared.plan),
+            started_ms,
+            elapsed,
+            totals: self.totals,
+            seconds,
+            generator,
+            limit,
+            warnings,
+            ended,
+        }
+    }
+}

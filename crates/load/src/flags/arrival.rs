@@ -1,0 +1,249 @@
+//! When requests start, and when the run ends.
+
+use std::time::Duration;
+
+use sealway_runtime::config::Problems;
+use serde::{Deserialize, Serialize};
+
+use super::values::{self, DAY, HOUR, MILLISECOND};
+use crate::plan::{Arrival, Spacing, Stage, Steps, Stop};
+
+/// Workers where nothing else is said.
+const CONCURRENCY_DEFAULT: u64 = 64;
+/// How long a run takes where nothing else is said.
+const DURATION_DEFAULT: Duration = Duration::from_secs(30);
+/// Requests under way at most in the open model, where nothing else is said.
+const IN_FLIGHT_DEFAULT: u64 = 10_000;
+/// The most workers.
+pub(crate) const CONCURRENCY_MAX: u64 = 1_000_000;
+/// The highest rate, in requests a second.
+pub(crate) const RATE_MAX: f64 = 10_000_000.0;
+
+/// When requests start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Load")]
+#[serde(default)]
+pub struct ArrivalFlags {
+    /// Closed model: so many workers, each sends its next request when it has its answer [default: 64]
+    #[arg(
+        long,
+        short,
+        value_name = "WORKERS",
+        env = "SEALWAY_LOAD_CONCURRENCY",
+        hide_env = true,
+        allow_hyphen_values = true
+    )]
+    pub concurrency: Option<String>,
+    /// Open model: requests a second, whatever the target does; times count from when a request was due
+    #[arg(long, value_name = "PER_SECOND", env = "SEALWAY_LOAD_RATE", hide_env = true, allow_hyphen_values = true)]
+    pub rate: Option<String>,
+    /// How arrivals of the open model lie in time: even or poisson [default: even]
+    #[arg(long, value_name = "HOW", env = "SEALWAY_LOAD_SPACING", hide_env = true)]
+    pub spacing: Option<String>,
+    /// Requests under way at most in the open model; what is due beyond waits [default: 10000]
+    #[arg(
+        long,
+        value_name = "REQUESTS",
+        env = "SEALWAY_LOAD_IN_FLIGHT_MAX",
+        hide_env = true,
+        allow_hyphen_values = true
+    )]
+    pub in_flight_max: Option<String>,
+    /// Where the rate (with --concurrency: the workers) goes next: 100@30s at once, ramp:500@1m in a line; repeatable
+    #[arg(long, value_name = "VALUE@TIME", env = "SEALWAY_LOAD_STAGE", hide_env = true, value_delimiter = ',')]
+    pub stage: Vec<String>,
+    /// Start this share of the workers each second; 0 starts all at once [default: 0]
+    #[arg(
+        long,
+        value_name = "PER_CENT",
+        env = "SEALWAY_LOAD_RAMP_PERCENT_PER_SECOND",
+        hide_env = true,
+        allow_hyphen_values = true
+    )]
+    pub ramp_percent_per_second: Option<String>,
+    /// So many requests at one moment, as in --burst 3000 --every 5s --times 4
+    #[arg(long, value_name = "REQUESTS", env = "SEALWAY_LOAD_BURST", hide_env = true, allow_hyphen_values = true)]
+    pub burst: Option<String>,
+    /// From one burst's start to the next [default: 5s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_EVERY", hide_env = true, allow_hyphen_values = true)]
+    pub every: Option<String>,
+    /// How many bursts [default: 1]
+    #[arg(long, value_name = "BURSTS", env = "SEALWAY_LOAD_TIMES", hide_env = true, allow_hyphen_values = true)]
+    pub times: Option<String>,
+    /// Measured time, such as 30, 1m30s or 00:01:30 [default: 30s, if no other end is given]
+    #[arg(
+        long,
+        short,
+        value_name = "TIME",
+        env = "SEALWAY_LOAD_DURATION",
+        hide_env = true,
+        allow_hyphen_values = true
+    )]
+    pub duration: Option<String>,
+    /// End after so many requests
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "REQUESTS",
+        env = "SEALWAY_LOAD_REQUESTS",
+        hide_env = true,
+        allow_hyphen_values = true
+    )]
+    pub requests: Option<String>,
+    /// Requests a worker makes at most; 0 for no bound
+    #[arg(long, value_name = "REQUESTS", env = "SEALWAY_LOAD_LOOPS", hide_env = true, allow_hyphen_values = true)]
+    pub loops: Option<String>,
+    /// Time at the beginning that is in no total [default: 0]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_WARM_UP", hide_env = true, allow_hyphen_values = true)]
+    pub warm_up: Option<String>,
+    /// How long a worker waits between an answer and its next request: a time, or 1s..3s for one drawn from there
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_THINK", hide_env = true, allow_hyphen_values = true)]
+    pub think: Option<String>,
+    /// Threads that offer the load [default: one a core]
+    #[arg(long, value_name = "THREADS", env = "SEALWAY_LOAD_THREADS", hide_env = true, allow_hyphen_values = true)]
+    pub threads: Option<String>,
+    /// All that is drawn at random is drawn from it [default: another one each time; reports name it]
+    #[arg(long, value_name = "NUMBER", env = "SEALWAY_LOAD_SEED", hide_env = true, allow_hyphen_values = true)]
+    pub seed: Option<String>,
+}
+
+/// What they say together.
+pub(super) struct Resolved {
+    pub(super) arrival: Arrival,
+    pub(super) stop: Stop,
+    pub(super) warm_up: Duration,
+    pub(super) think: Option<(Duration, Duration)>,
+    pub(super) threads: usize,
+    pub(super) seed: Option<u64>,
+}
+
+impl ArrivalFlags {
+    pub(super) fn resolve(&self, problems: &mut Problems) -> Resolved {
+        self.refuse_mixtures(problems);
+        let arrival = if self.burst.is_some() {
+            self.bursts(problems)
+        } else if self.rate.is_some() || (!self.stage.is_empty() && self.concurrency.is_none()) {
+            self.open(problems)
+        } else {
+            self.closed(problems)
+        };
+        let stop = self.stop(problems, &arrival);
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(256));
+        Resolved {
+            arrival,
+            stop,
+            warm_up: values::time(problems, "--warm-up", self.warm_up.as_ref(), Duration::ZERO..=HOUR)
+                .unwrap_or_default(),
+            think: values::times(problems, "--think", self.think.as_ref(), Duration::ZERO..=HOUR)
+                .filter(|(_, to)| !to.is_zero()),
+            threads: values::whole(problems, "--threads", self.threads.as_ref(), 1..=256)
+                .map_or(cores, |threads| threads as usize),
+            seed: values::whole(problems, "--seed", self.seed.as_ref(), 0..=u64::MAX),
+        }
+    }
+
+    fn closed(&self, problems: &mut Problems) -> Arrival {
+        let concurrency = values::whole(problems, "--concurrency", self.concurrency.as_ref(), 1..=CONCURRENCY_MAX);
+        let share =
+            values::number(problems, "--ramp-percent-per-second", self.ramp_percent_per_second.as_ref(), 0.0..=100.0);
+        let first = concurrency.unwrap_or(CONCURRENCY_DEFAULT) as f64;
+        Arrival::Closed {
+            concurrency: self.steps(problems, Some(first), CONCURRENCY_MAX as f64),
+            ramp_share: share.unwrap_or(0.0) / 100.0,
+            loops: values::whole(problems, "--loops", self.loops.as_ref(), 0..=1_000_000_000_000).unwrap_or(0),
+        }
+    }
+
+    fn open(&self, problems: &mut Problems) -> Arrival {
+        let rate = values::number(problems, "--rate", self.rate.as_ref(), 0.001..=RATE_MAX);
+        let spacings = [("even", Spacing::Even), ("poisson", Spacing::Poisson)];
+        let most = values::whole(problems, "--in-flight-max", self.in_flight_max.as_ref(), 1..=CONCURRENCY_MAX);
+        Arrival::Open {
+            rate: self.steps(problems, rate, RATE_MAX),
+            spacing: values::word(problems, "--spacing", self.spacing.as_ref(), &spacings).unwrap_or(Spacing::Even),
+            in_flight_max: most.unwrap_or(IN_FLIGHT_DEFAULT) as usize,
+        }
+    }
+
+    fn bursts(&self, problems: &mut Problems) -> Arrival {
+        let burst = values::whole(problems, "--burst", self.burst.as_ref(), 1..=CONCURRENCY_MAX);
+        let every = values::time(problems, "--every", self.every.as_ref(), MILLISECOND..=HOUR);
+        let times = values::whole(problems, "--times", self.times.as_ref(), 1..=100_000);
+        Arrival::Bursts {
+            burst: burst.unwrap_or(1) as usize,
+            every: every.unwrap_or(Duration::from_secs(5)),
+            times: times.unwrap_or(1) as usize,
+        }
+    }
+
+    /// The first value at once, then the stages.
+    fn steps(&self, problems: &mut Problems, first: Option<f64>, max: f64) -> Steps {
+        let stages = values::stages(problems, "--stage", &self.stage, max);
+        if stages.iter().all(|stage| stage.value == 0.0) && !stages.is_empty() && first.is_none() {
+            problems.add("--stage", "all stages are 0, so that nothing would be sent");
+        }
+        let first = first.map(|value| Stage { value, length: Duration::ZERO, ramp: false });
+        Steps(first.into_iter().chain(stages).collect())
+    }
+
+    fn stop(&self, problems: &mut Problems, arrival: &Arrival) -> Stop {
+        let duration = values::time(problems, "--duration", self.duration.as_ref(), MILLISECOND * 100..=DAY * 30);
+        let requests = values::whole(problems, "--requests", self.requests.as_ref(), 1..=1_000_000_000_000);
+        let staged = |steps: &Steps| {
+            let length: Duration = steps.0.iter().map(|stage| stage.length).sum();
+            if length.is_zero() { DURATION_DEFAULT } else { length }
+        };
+        let default = match arrival {
+            Arrival::Bursts { .. } => None,
+            _ if requests.is_some() => None,
+            Arrival::Closed { loops, .. } if *loops > 0 => None,
+            Arrival::Closed { concurrency, .. } => Some(staged(concurrency)),
+            Arrival::Open { rate, .. } => Some(staged(rate)),
+        };
+        Stop { duration: duration.or(default), requests }
+    }
+
+    /// What says two things at once, or nothing.
+    fn refuse_mixtures(&self, problems: &mut Problems) {
+        let mut refuse = |is_so: bool, flags: &str, reason: &str| {
+            if is_so {
+                problems.add(flags, reason);
+            }
+        };
+        let (closed, open) = (self.concurrency.is_some(), self.rate.is_some());
+        let bursts = self.burst.is_some();
+        refuse(
+            closed && open,
+            "--rate with --concurrency",
+            "a run is either open or closed; bound the open one with --in-flight-max",
+        );
+        refuse(bursts && closed, "--burst with --concurrency", "a burst has no workers");
+        refuse(bursts && open, "--burst with --rate", "a burst is all at one moment");
+        refuse(bursts && !self.stage.is_empty(), "--burst with --stage", "a burst is all at one moment");
+        let is_open = open || (!closed && !self.stage.is_empty());
+        let is_closed = !is_open && !bursts;
+        refuse(!is_open && self.spacing.is_some(), "--spacing", "is of the open model alone: give --rate");
+        refuse(!is_open && self.in_flight_max.is_some(), "--in-flight-max", "is of the open model alone: give --rate");
+        let ramp = self.ramp_percent_per_second.is_some();
+        refuse(
+            !is_closed && ramp,
+            "--ramp-percent-per-second",
+            "is of the closed model alone; an open one ramps by --stage ramp:VALUE@TIME",
+        );
+        refuse(
+            ramp && !self.stage.is_empty() && closed,
+            "--ramp-percent-per-second with --stage",
+            "both say how many workers there are; ramp by --stage ramp:VALUE@TIME",
+        );
+        refuse(!is_closed && self.loops.is_some(), "--loops", "is of the closed model alone: there are no workers");
+        refuse(!is_closed && self.think.is_some(), "--think", "is of the closed model alone: there are no workers");
+        refuse(!bursts && self.every.is_some(), "--every", "is of bursts alone: give --burst");
+        refuse(!bursts && self.times.is_some(), "--times", "is of bursts alone: give --burst");
+        refuse(
+            bursts && self.requests.is_some(),
+            "--burst with --requests",
+            "bursts have their number already: --burst times --times",
+        );
+        refuse(bursts && self.warm_up.is_some(), "--burst with --warm-up", "every burst is measured");
+    }
+}

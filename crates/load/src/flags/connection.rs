@@ -1,0 +1,178 @@
+//! Over which connections, and how long things may take.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use http::Uri;
+use sealway_runtime::config::Problems;
+use serde::{Deserialize, Serialize};
+
+use super::values::{self, HOUR, MILLISECOND};
+use crate::plan::{Connections, Protocol, Timeouts};
+
+/// Local addresses, and addresses of the target, at most.
+const ADDRESSES_MAX: usize = 1024;
+
+/// Over which connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Connections")]
+#[serde(default)]
+pub struct ConnectionFlags {
+    /// 1.1, 2 or 3; exactly this, without falling back. 2 on http:// is h2c with prior knowledge [default: 1.1]
+    #[arg(long, value_name = "VERSION", env = "SEALWAY_LOAD_HTTP_VERSION", hide_env = true)]
+    pub http_version: Option<String>,
+    /// A new connection for each request
+    #[arg(long, env = "SEALWAY_LOAD_NO_REUSE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    pub no_reuse: bool,
+    /// Also say so to the server, by `Connection: close`; HTTP/1.1 alone
+    #[arg(long, env = "SEALWAY_LOAD_CONNECTION_CLOSE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    pub connection_close: bool,
+    /// Requests at a time over one connection; HTTP/2 and 3 alone [default: 1]
+    #[arg(long, value_name = "REQUESTS", env = "SEALWAY_LOAD_STREAMS", hide_env = true, allow_hyphen_values = true)]
+    pub streams: Option<String>,
+    /// A local address to come from; several are taken in turn, each has about 28,000 ports; repeatable
+    #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_SOURCE", hide_env = true, value_delimiter = ',')]
+    pub source: Vec<String>,
+    /// Connect to ADDRESS where the URL says HOST: localhost:10.0.0.7, example.com:[::1]:8443; repeatable
+    #[arg(long, value_name = "HOST:ADDRESS", env = "SEALWAY_LOAD_RESOLVE", hide_env = true, value_delimiter = ',')]
+    pub resolve: Vec<String>,
+    /// For a request, from its start to its answer's last byte [default: 30s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_TIMEOUT", hide_env = true, allow_hyphen_values = true)]
+    pub timeout: Option<String>,
+    /// To open a connection, TLS included [default: 10s]
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "SEALWAY_LOAD_CONNECT_TIMEOUT",
+        hide_env = true,
+        allow_hyphen_values = true
+    )]
+    pub connect_timeout: Option<String>,
+}
+
+impl ConnectionFlags {
+    /// What is spoken.
+    pub(super) fn protocol(&self, problems: &mut Problems, url: Option<&Uri>) -> Protocol {
+        let words = [("1.1", Protocol::Http1), ("2", Protocol::Http2), ("3", Protocol::Http3), ("1", Protocol::Http1)];
+        let asked = values::word(problems, "--http-version", self.http_version.as_ref(), &words[..]);
+        let scheme = url.and_then(Uri::scheme_str).unwrap_or("http");
+        if scheme.starts_with("ws") {
+            if asked.is_some_and(|version| version != Protocol::Http1) {
+                problems.add("--http-version", "a WebSocket begins with HTTP/1.1");
+            }
+            return Protocol::WebSocket;
+        }
+        if asked == Some(Protocol::Http3) && scheme == "http" {
+            problems.add("--http-version 3", "HTTP/3 is always over TLS: give an https:// URL");
+        }
+        if asked == Some(Protocol::Http3) && !cfg!(feature = "http3") {
+            problems.add("--http-version 3", "this binary was built without HTTP/3");
+        }
+        asked.unwrap_or(Protocol::Http1)
+    }
+
+    pub(super) fn connections(&self, problems: &mut Problems, protocol: Protocol) -> Connections {
+        let streams = values::whole(problems, "--streams", self.streams.as_ref(), 1..=10_000).unwrap_or(1) as usize;
+        if streams > 1 && matches!(protocol, Protocol::Http1 | Protocol::WebSocket) {
+            let what = if protocol == Protocol::Http1 { "HTTP/1.1" } else { "a WebSocket" };
+            let reason = format!("{what} has one request at a time on a connection: give --http-version 2 or 3");
+            problems.add(format!("--streams {streams}"), reason);
+        }
+        if streams > 1 && self.no_reuse {
+            problems.add(format!("--streams {streams} with --no-reuse"), "a connection for one request has one stream");
+        }
+        if self.connection_close && protocol != Protocol::Http1 {
+            problems.add("--connection-close", "only HTTP/1.1 has that header; give --no-reuse");
+        }
+        let sources = self.source.iter().filter_map(|value| {
+            values::parsed::<IpAddr>(problems, "--source", Some(value), "an IP address of this machine")
+        });
+        let sources: Vec<_> = sources.collect();
+        if sources.len() > ADDRESSES_MAX {
+            problems.add("--source", format!("expected at most {ADDRESSES_MAX}"));
+        }
+        Connections {
+            reuse: !self.no_reuse && !self.connection_close,
+            streams,
+            sources,
+            close_header: self.connection_close,
+        }
+    }
+
+    pub(super) fn timeouts(&self, problems: &mut Problems) -> Timeouts {
+        let connect = values::time(problems, "--connect-timeout", self.connect_timeout.as_ref(), MILLISECOND..=HOUR);
+        let request = values::time(problems, "--timeout", self.timeout.as_ref(), MILLISECOND..=HOUR);
+        Timeouts {
+            connect: connect.unwrap_or(Duration::from_secs(10)),
+            request: request.unwrap_or(Duration::from_secs(30)),
+        }
+    }
+
+    /// Addresses that stand for the URL's host.
+    pub(super) fn addresses(&self, problems: &mut Problems, url: Option<&Uri>) -> Vec<SocketAddr> {
+        let host = url.and_then(Uri::host).unwrap_or_default();
+        let port = url.map_or(80, super::target::port);
+        let mut addresses = Vec::new();
+        for value in &self.resolve {
+            let read = split_host(value).and_then(|(name, address)| Some((name, parse_address(address, port)?)));
+            match read {
+                None => {
+                    values::wrong(
+                        problems,
+                        "--resolve",
+                        value,
+                        "HOST:ADDRESS or HOST:ADDRESS:PORT, with an IP address",
+                    );
+                }
+                Some((name, _)) if url.is_some() && !name.eq_ignore_ascii_case(host) => {
+                    problems.add(format!("--resolve {value}"), format!("the URL's host is {host}"));
+                }
+                Some((_, address)) => addresses.push(address),
+            }
+        }
+        if addresses.len() > ADDRESSES_MAX {
+            problems.add("--resolve", format!("expected at most {ADDRESSES_MAX}"));
+        }
+        addresses
+    }
+}
+
+/// The host, in brackets if it is an IPv6 address, and what follows its colon.
+fn split_host(value: &str) -> Option<(&str, &str)> {
+    if value.starts_with('[') {
+        let end = value.find("]:")?;
+        return Some((&value[..=end], &value[end + 2..]));
+    }
+    value.split_once(':').filter(|(name, _)| !name.is_empty())
+}
+
+fn parse_address(text: &str, port: u16) -> Option<SocketAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let alone = bare.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
+    alone.or_else(|| text.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_pinned_to_an_address_with_or_without_a_port() {
+        let flags = |values: &[&str]| ConnectionFlags {
+            resolve: values.iter().map(|value| (*value).to_owned()).collect(),
+            ..ConnectionFlags::default()
+        };
+        let url: Uri = "https://example.com/x".parse().unwrap();
+        let mut problems = Problems::default();
+        let given = ["example.com:10.0.0.7", "Example.com:10.0.0.8:444", "example.com:[::1]:8443", "example.com:::2"];
+        let addresses: Vec<_> =
+            flags(&given).addresses(&mut problems, Some(&url)).iter().map(SocketAddr::to_string).collect();
+        assert_eq!(addresses, ["10.0.0.7:443", "10.0.0.8:444", "[::1]:8443", "[::2]:443"]);
+        assert!(problems.into_result().is_ok());
+        for wrong in ["example.com", "other:10.0.0.7", ":10.0.0.7", "example.com:name", "[::1:5"] {
+            let mut problems = Problems::default();
+            assert!(flags(&[wrong]).addresses(&mut problems, Some(&url)).is_empty(), "{wrong}");
+            assert!(problems.into_result().unwrap_err().0.starts_with("--resolve "), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What is shown meanwhile, and what is left behind.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sealway_runtime::config::Problems;
+use serde::{Deserialize, Serialize};
+
+use super::values::{self, HOUR, MILLISECOND};
+use crate::report::Format;
+
+/// What is shown meanwhile, and what is left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Output")]
+#[serde(default)]
+pub struct OutputFlags {
+    /// Write a report to this file, in the form that its extension asks for; - is standard output; repeatable
+    #[arg(long, short, value_name = "FILE", env = "SEALWAY_LOAD_OUT", hide_env = true, value_delimiter = '\n')]
+    pub out: Vec<String>,
+    /// The form of all reports: json, csv, hlog, junit, markdown, html, text [default: by extension, else json]
+    #[arg(long, value_name = "FORMAT", env = "SEALWAY_LOAD_FORMAT", hide_env = true)]
+    pub format: Option<String>,
+    /// Plain lines, also on a terminal
+    #[arg(long, env = "SEALWAY_LOAD_NO_TUI", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    pub no_tui: bool,
+    /// One JSON object a line on standard output, and nothing else there
+    #[arg(long, env = "SEALWAY_LOAD_JSON_LINES", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    pub json_lines: bool,
+    /// Between two plain lines [default: 1s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_INTERVAL", hide_env = true, allow_hyphen_values = true)]
+    pub interval: Option<String>,
+    /// What the run is called in reports [default: the URL's host and path]
+    #[arg(long, value_name = "TEXT", env = "SEALWAY_LOAD_LABEL", hide_env = true)]
+    pub label: Option<String>,
+    /// Show the figures to Prometheus on this address while it runs, such as 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_PROMETHEUS", hide_env = true)]
+    pub prometheus: Option<String>,
+}
+
+/// What is shown meanwhile, and what is left behind.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Files of reports, and the form of each.
+    pub out: Vec<(PathBuf, Format)>,
+    /// No full screen, also on a terminal.
+    pub no_tui: bool,
+    /// JSON lines on standard output.
+    pub json_lines: bool,
+    /// Between two plain lines.
+    pub interval: Duration,
+    /// Where Prometheus is answered.
+    pub prometheus: Option<SocketAddr>,
+}
+
+impl OutputFlags {
+    pub(super) fn resolve(&self, problems: &mut Problems) -> Output {
+        for file in self.out.iter().filter(|file| file.is_empty()) {
+            values::wrong(problems, "--out", file, "a file");
+        }
+        if self.out.len() > 20 {
+            problems.add("--out", "expected at most 20 files");
+        }
+        if self.json_lines && self.out.iter().any(|file| file == "-") {
+            problems.add("--json-lines with --out -", "both want standard output");
+        }
+        let label = self.label.as_deref().unwrap_or_default();
+        if label.chars().count() > 200 || label.chars().any(char::is_control) {
+            values::wrong(problems, "--label", label, "one line of at most 200 characters");
+        }
+        let interval = values::time(problems, "--interval", self.interval.as_ref(), MILLISECOND * 1000..=HOUR);
+        let address = "an address and port such as 127.0.0.1:9464";
+        Output {
+            out: self.files(problems),
+            no_tui: self.no_tui,
+            json_lines: self.json_lines,
+            interval: interval.unwrap_or(Duration::from_secs(1)),
+            prometheus: values::parsed(problems, "--prometheus", self.prometheus.as_ref(), address),
+        }
+    }
+
+    fn files(&self, problems: &mut Problems) -> Vec<(PathBuf, Format)> {
+        let words = Format::ALL.map(|format| (format.name(), format));
+        let given = values::word(problems, "--format", self.format.as_ref(), &words);
+        if self.format.is_some() && self.out.is_empty() {
+            problems.add("--format", "is of reports: give --out, which may be -");
+        }
+        let form = |file: &str, problems: &mut Problems| match given {
+            Some(format) => Some(format),
+            None if file == "-" => Some(Format::Json),
+            None => problems.take(format!("--out {file}"), Format::of(Path::new(file))),
+        };
+        self.out.iter().filter_map(|file| Some((PathBuf::from(file), form(file, problems)?))).collect()
+    }
+}

@@ -1,0 +1,86 @@
+//! Sealed sessions on top.
+
+use std::path::{Path, PathBuf};
+
+use sealway_runtime::config::{Problems, read_secret};
+use serde::{Deserialize, Serialize};
+
+use super::values;
+use crate::plan::{Agree, Protocol, Request, Sealed};
+
+/// Sealed sessions on top.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Sealed sessions")]
+#[serde(default)]
+pub struct SealedFlags {
+    /// Seal requests and open answers, on this wire: 1 or 2
+    #[arg(long, value_name = "WIRE", env = "SEALWAY_LOAD_SEALED", hide_env = true)]
+    pub sealed: Option<String>,
+    /// When a session is agreed: per-request, per-connection, reuse (once a worker, before), init-only [default: reuse]
+    #[arg(long, value_name = "WHEN", env = "SEALWAY_LOAD_AGREE", hide_env = true)]
+    pub agree: Option<String>,
+    /// The init endpoint's path [default: /session/init]
+    #[arg(long, value_name = "PATH", env = "SEALWAY_LOAD_INIT_PATH", hide_env = true)]
+    pub init_path: Option<String>,
+    /// The client id; wire 1 sends none [default: sealway-load]
+    #[arg(long, value_name = "ID", env = "SEALWAY_LOAD_CLIENT_ID", hide_env = true)]
+    pub client_id: Option<String>,
+    /// A file with a bearer token for the init
+    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_TOKEN_FILE", hide_env = true)]
+    pub token_file: Option<String>,
+}
+
+impl SealedFlags {
+    pub(super) fn resolve(
+        &self,
+        problems: &mut Problems,
+        protocol: Protocol,
+        reuse: bool,
+        request: &mut Request,
+        method_given: bool,
+    ) -> Option<Sealed> {
+        let whens = [
+            ("per-request", Agree::PerRequest),
+            ("per-connection", Agree::PerConnection),
+            ("reuse", Agree::Reuse),
+            ("init-only", Agree::InitOnly),
+        ];
+        let agree = values::word(problems, "--agree", self.agree.as_ref(), &whens).unwrap_or(Agree::Reuse);
+        if self.sealed.is_none() {
+            let others = [
+                ("--agree", &self.agree),
+                ("--init-path", &self.init_path),
+                ("--client-id", &self.client_id),
+                ("--token-file", &self.token_file),
+            ];
+            for (flag, _) in others.into_iter().filter(|(_, value)| value.is_some()) {
+                problems.add(flag, "is of sealed sessions alone: give --sealed 1 or 2");
+            }
+            return None;
+        }
+        let wire = values::word(problems, "--sealed", self.sealed.as_ref(), &[("1", 1), ("2", 2)])?;
+        if !matches!(protocol, Protocol::Http1 | Protocol::Http2) {
+            problems.add("--sealed", "sealed sessions go over HTTP/1.1 or 2");
+        }
+        if agree == Agree::PerConnection && !reuse {
+            problems.add("--agree per-connection with --no-reuse", "that is --agree per-request");
+        }
+        if !method_given {
+            request.method = http::Method::POST;
+        } else if request.method != http::Method::POST {
+            problems.add(format!("--method {}", request.method), "wires 1 and 2 seal POST alone");
+        }
+        let init_path = self.init_path.clone().unwrap_or_else(|| "/session/init".into());
+        if !init_path.starts_with('/') || init_path.parse::<http::uri::PathAndQuery>().is_err() {
+            values::wrong(problems, "--init-path", &init_path, "a path such as /session/init");
+        }
+        let client_id = self.client_id.clone().unwrap_or_else(|| "sealway-load".into());
+        if client_id.is_empty() || client_id.len() > 128 || !client_id.bytes().all(|byte| byte.is_ascii_graphic()) {
+            values::wrong(problems, "--client-id", &client_id, "1 to 128 visible ASCII characters");
+        }
+        if let Some(file) = &self.token_file {
+            problems.take(format!("--token-file {file}"), read_secret(Path::new(file)));
+        }
+        Some(Sealed { wire, agree, init_path, client_id, token_file: self.token_file.as_ref().map(PathBuf::from) })
+    }
+}

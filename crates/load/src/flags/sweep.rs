@@ -1,0 +1,101 @@
+//! How a search goes, and what the cells of a matrix are.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use sealway_runtime::config::Problems;
+use serde::{Deserialize, Serialize};
+
+use super::arrival::{CONCURRENCY_MAX, RATE_MAX};
+use super::values::{self, HOUR, MILLISECOND};
+use crate::autotune::{Model, Settings};
+
+/// How to search.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Search")]
+#[serde(default)]
+pub struct AutotuneFlags {
+    /// What is searched for: concurrency (workers) or rate (requests a second) [default: concurrency]
+    #[arg(long, value_name = "WHAT", env = "SEALWAY_LOAD_SEARCH", hide_env = true)]
+    pub search: Option<String>,
+    /// The first load that is tried [default: 8 workers, or 100 a second]
+    #[arg(long, value_name = "LOAD", env = "SEALWAY_LOAD_SEARCH_MIN", hide_env = true, allow_hyphen_values = true)]
+    pub search_min: Option<String>,
+    /// The highest load that is tried [default: 65536 workers, or 1000000 a second]
+    #[arg(long, value_name = "LOAD", env = "SEALWAY_LOAD_SEARCH_MAX", hide_env = true, allow_hyphen_values = true)]
+    pub search_max: Option<String>,
+    /// What the load is multiplied by while it still buys throughput [default: 2]
+    #[arg(long, value_name = "FACTOR", env = "SEALWAY_LOAD_GROWTH", hide_env = true, allow_hyphen_values = true)]
+    pub growth: Option<String>,
+    /// Runs of each load point [default: 3]
+    #[arg(long, value_name = "RUNS", env = "SEALWAY_LOAD_REPEATS", hide_env = true, allow_hyphen_values = true)]
+    pub repeats: Option<String>,
+    /// Load points at most [default: 12]
+    #[arg(long, value_name = "POINTS", env = "SEALWAY_LOAD_POINTS", hide_env = true, allow_hyphen_values = true)]
+    pub points: Option<String>,
+    /// Measured time of each run [default: 3s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_RUN_TIME", hide_env = true, allow_hyphen_values = true)]
+    pub run_time: Option<String>,
+    /// Failed requests that a load point may have, in per cent [default: 1]
+    #[arg(long, value_name = "PER_CENT", env = "SEALWAY_LOAD_ERRORS_MAX", hide_env = true, allow_hyphen_values = true)]
+    pub errors_max: Option<String>,
+    /// How near the knee must be known to stop, in per cent [default: 5]
+    #[arg(long, value_name = "PER_CENT", env = "SEALWAY_LOAD_PRECISION", hide_env = true, allow_hyphen_values = true)]
+    pub precision: Option<String>,
+}
+
+impl AutotuneFlags {
+    /// What they say together, and how long each run is measured.
+    pub(crate) fn resolve(&self, problems: &mut Problems) -> (Settings, Duration) {
+        let models = [("concurrency", Model::Closed), ("rate", Model::Open)];
+        let model = values::word(problems, "--search", self.search.as_ref(), &models).unwrap_or(Model::Closed);
+        let mut settings = Settings::new(model);
+        let range: RangeInclusive<f64> = match model {
+            Model::Closed => 1.0..=CONCURRENCY_MAX as f64,
+            Model::Open => 1.0..=RATE_MAX,
+        };
+        let mut number = |flag: &str, value: &Option<String>, range, into: &mut f64| {
+            if let Some(read) = values::number(problems, flag, value.as_ref(), range) {
+                *into = read;
+            }
+        };
+        number("--search-min", &self.search_min, range.clone(), &mut settings.min);
+        number("--search-max", &self.search_max, range, &mut settings.max);
+        number("--growth", &self.growth, 1.1..=10.0, &mut settings.growth);
+        let (mut errors, mut precision) = (settings.errors_max * 100.0, settings.precision * 100.0);
+        number("--errors-max", &self.errors_max, 0.0..=100.0, &mut errors);
+        number("--precision", &self.precision, 0.5..=50.0, &mut precision);
+        (settings.errors_max, settings.precision) = (errors / 100.0, precision / 100.0);
+        if settings.min > settings.max {
+            let (min, max) = (settings.min, settings.max);
+            problems.add("--search-min", format!("{min} is above --search-max, which is {max}"));
+        }
+        if let Some(repeats) = values::whole(problems, "--repeats", self.repeats.as_ref(), 1..=20) {
+            settings.repeats = repeats as u32;
+        }
+        if let Some(points) = values::whole(problems, "--points", self.points.as_ref(), 1..=100) {
+            settings.points_max = points as u32;
+        }
+        let time = values::time(problems, "--run-time", self.run_time.as_ref(), MILLISECOND * 200..=HOUR);
+        (settings, time.unwrap_or(Duration::from_secs(3)))
+    }
+}
+
+/// What the cells of a matrix are, where no file says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Cells")]
+#[serde(default)]
+pub struct MatrixFlags {
+    /// Of the cells http-reuse and http-no-reuse [default: http://localhost:8080/]
+    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_HTTP_URL", hide_env = true)]
+    pub http_url: Option<String>,
+    /// Of the cells https-reuse and https-no-reuse [default: https://localhost:8443/]
+    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_HTTPS_URL", hide_env = true)]
+    pub https_url: Option<String>,
+    /// Of the cells mtls-reuse and mtls-no-reuse, which show --cert [default: https://localhost:9443/]
+    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_MTLS_URL", hide_env = true)]
+    pub mtls_url: Option<String>,
+    /// Run each cell at the load that flags say instead of tuning it
+    #[arg(long, env = "SEALWAY_LOAD_FIXED", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    pub fixed: bool,
+}

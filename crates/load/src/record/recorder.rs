@@ -1,0 +1,280 @@
+//! Where one shard writes what it sees: into an [`Interval`] of its own, which is handed on at the end of each second
+//! and replaced by an empty one that comes back. Nothing here locks, and nothing is allocated for a request, but for the
+//! first failure of each class in a second.
+//!
+//! What belongs to which second is decided by the moment an event has, not by when the thread came to it: a thread that
+//! was held up attributes what it finds to the second in which it finds it, never to a later one.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use super::{Class, Fault, Gauge, Interval, Phase};
+use crate::target::{Handshake, Sample};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// When the seconds of a run end: the warm-up is cut into seconds of its own, so that none is half warm-up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeline {
+    /// When the run starts.
+    pub(crate) start: Instant,
+    /// How long nothing counts.
+    pub(crate) warm_up: Duration,
+    /// When its time is over, if it has one. What a thread sees a moment later belongs to the last second.
+    pub(crate) end: Option<Instant>,
+}
+
+impl Timeline {
+    /// Where a second begins, since the start.
+    pub(crate) fn begin(&self, index: u32) -> Duration {
+        let warm = self.warm_seconds();
+        if index < warm { SECOND * index } else { self.warm_up + SECOND * (index - warm) }
+    }
+
+    /// Whether a second is part of the warm-up.
+    pub(crate) fn is_warm_up(&self, index: u32) -> bool {
+        index < self.warm_seconds()
+    }
+
+    /// Seconds of the warm-up, the last of which may be a shorter one.
+    fn warm_seconds(&self) -> u32 {
+        let whole = self.warm_up.as_secs() + u64::from(self.warm_up.subsec_nanos() > 0);
+        u32::try_from(whole).unwrap_or(u32::MAX)
+    }
+
+    /// The moment the warm-up ends.
+    pub(crate) fn measured_from(&self) -> Instant {
+        self.start + self.warm_up
+    }
+}
+
+/// What one shard hands on at the end of a second.
+pub(crate) struct Cut {
+    /// Whose it is.
+    pub(crate) shard: usize,
+    /// Which second, from 0.
+    pub(crate) index: u32,
+    /// What was seen in it.
+    pub(crate) interval: Box<Interval>,
+    /// What the thread cost, in this second.
+    pub(crate) usage: Usage,
+    /// Requests that waited for another one to end.
+    pub(crate) waited: u64,
+    /// The moment of its end, if it is the shard's last.
+    pub(crate) last: Option<Instant>,
+}
+
+/// Processor time of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    /// How long it ran.
+    pub(crate) ran: Duration,
+    /// How long it was ready to run and did not get a core.
+    pub(crate) waited: Duration,
+}
+
+/// One shard's recorder.
+pub(crate) struct Recorder {
+    shard: usize,
+    timeline: Timeline,
+    index: u32,
+    next_cut: Instant,
+    current: Box<Interval>,
+    waited: u64,
+    usage: Box<dyn FnMut() -> Usage>,
+    /// Whether full and resumed handshakes are timed apart.
+    apart: bool,
+    in_flight: Gauge,
+    connections: Gauge,
+    full: Sender<Cut>,
+    spare: Receiver<Box<Interval>>,
+}
+
+impl Recorder {
+    /// For this shard; intervals go out by `full` and come back by `spare`. `usage` tells what the thread cost since it
+    /// was last asked; `apart` is whether full and resumed handshakes are timed apart.
+    pub(crate) fn new(
+        shard: usize,
+        timeline: Timeline,
+        (connections, apart): (Gauge, bool),
+        usage: Box<dyn FnMut() -> Usage>,
+        (full, spare): (Sender<Cut>, Receiver<Box<Interval>>),
+    ) -> Self {
+        Recorder {
+            shard,
+            timeline,
+            index: 0,
+            next_cut: timeline.start + timeline.begin(1),
+            current: Box::default(),
+            waited: 0,
+            usage,
+            apart,
+            in_flight: Gauge::default(),
+            connections,
+            full,
+            spare,
+        }
+    }
+
+    /// Requests under way.
+    pub(crate) fn in_flight(&self) -> &Gauge {
+        &self.in_flight
+    }
+
+    /// Hands on the seconds that have ended.
+    pub(crate) fn roll(&mut self, now: Instant) {
+        while now >= self.next_cut && self.timeline.end.is_none_or(|end| self.next_cut < end) {
+            self.cut(None);
+        }
+    }
+
+    fn cut(&mut self, last: Option<Instant>) {
+        let empty = self.spare.try_recv().unwrap_or_default();
+        let mut interval = std::mem::replace(&mut self.current, empty);
+        interval.in_flight = self.in_flight.get();
+        interval.connections = self.connections.get();
+        let (usage, waited) = ((self.usage)(), std::mem::take(&mut self.waited));
+        let cut = Cut { shard: self.shard, index: self.index, interval, usage, waited, last };
+        // Nobody listens any more when the whole run was dropped; the shard is told to end by other means.
+        let _ = self.full.send(cut);
+        self.index += 1;
+        self.next_cut = self.timeline.start + self.timeline.begin(self.index + 1);
+    }
+
+    /// Hands on what is left.
+    pub(crate) fn end(&mut self, now: Instant) {
+        self.roll(now);
+        self.cut(Some(self.timeline.end.map_or(now, |end| end.min(now))));
+    }
+
+    /// Where something of a request goes that was due then; nowhere if it is a late part of the warm-up.
+    fn of(&mut self, due: Instant, now: Instant) -> Option<&mut Interval> {
+        self.roll(now);
+        let warm_up = self.timeline.is_warm_up(self.index);
+        (warm_up || due >= self.timeline.measured_from()).then_some(&mut *self.current)
+    }
+
+    /// So many requests were due at this moment.
+    pub(crate) fn due(&mut self, due: Instant, now: Instant, count: u64) {
+        if let Some(interval) = self.of(due, now) {
+            interval.counts.due += count;
+        }
+    }
+
+    /// A request starts.
+    pub(crate) fn started(&mut self, due: Instant, now: Instant) {
+        if let Some(interval) = self.of(due, now) {
+            interval.counts.started += 1;
+        }
+    }
+
+    /// A request that was due then will never start.
+    pub(crate) fn unsent(&mut self, due: Instant, now: Instant) {
+        if let Some(interval) = self.of(due, now) {
+            interval.counts.unsent += 1;
+        }
+    }
+
+    /// A timer of the generator, or a request that nothing but the generator held up, was so late.
+    pub(crate) fn lag(&mut self, now: Instant, lag: Duration) {
+        self.roll(now);
+        self.current.lag.record(lag);
+    }
+
+    /// A request of the open model starts so late: because it had to wait for another to end, or by the generator's fault.
+    pub(crate) fn lateness(&mut self, now: Instant, late: Duration, has_waited: bool) {
+        if has_waited {
+            self.roll(now);
+            self.waited += 1;
+        } else {
+            self.lag(now, late);
+        }
+    }
+
+    /// A request has ended.
+    pub(crate) fn ended(&mut self, sample: &Sample, now: Instant, result: Result<(), Fault>) {
+        let apart = self.apart;
+        if let Some(interval) = self.of(sample.due, now) {
+            interval.passed(sample);
+            match result {
+                Ok(()) => interval.succeeded(sample, now, apart),
+                Err(fault) => interval.failed(sample, now, fault),
+            }
+        }
+    }
+
+    /// A request was cut by the run's end.
+    pub(crate) fn cut_off(&mut self, sample: &Sample, now: Instant) {
+        if let Some(interval) = self.of(sample.due, now) {
+            interval.passed(sample);
+            interval.counts.unfinished += 1;
+        }
+    }
+}
+
+impl Interval {
+    /// What happened on the way, whatever came of it.
+    fn passed(&mut self, sample: &Sample) {
+        let counts = &mut self.counts;
+        counts.bytes_sent += sample.bytes_sent;
+        counts.bytes_received += sample.bytes_received;
+        counts.connections_tried += u64::from(sample.connections_tried);
+        counts.connections_opened += u64::from(sample.connections_opened);
+        counts.reconnections += u64::from(sample.reconnected);
+        counts.sessions_agreed += u64::from(sample.sessions_agreed);
+        match sample.tls {
+            Some((_, Handshake::Full)) => counts.handshakes_full += 1,
+            Some((_, Handshake::Resumed)) => counts.handshakes_resumed += 1,
+            None => {}
+        }
+        if let (1.., Some(count)) = (sample.status, self.statuses.get_mut(usize::from(sample.status))) {
+            *count += 1;
+        }
+    }
+
+    fn succeeded(&mut self, sample: &Sample, now: Instant, apart: bool) {
+        self.counts.succeeded += 1;
+        let service = now.saturating_duration_since(sample.started);
+        self.time(Phase::Service, service);
+        self.time(Phase::Response, now.saturating_duration_since(sample.due));
+        if let Some((took, handshake)) = sample.tls {
+            self.time(Phase::Tls, took);
+            if apart {
+                self.time(if handshake == Handshake::Full { Phase::TlsFull } else { Phase::TlsResumed }, took);
+            }
+        }
+        let parts = [
+            (Phase::Connect, sample.connect),
+            (Phase::FirstByte, sample.first_byte),
+            (Phase::KeyAgreement, sample.key_agreement),
+            (Phase::Seal, sample.seal),
+            (Phase::Open, sample.open),
+            (Phase::Server, sample.server),
+        ];
+        for (phase, took) in parts {
+            if let Some(took) = took {
+                self.time(phase, took);
+            }
+        }
+    }
+
+    fn failed(&mut self, sample: &Sample, now: Instant, fault: Fault) {
+        self.counts.failed += 1;
+        self.time(Phase::Failed, now.saturating_duration_since(sample.due));
+        self.faults[fault.class.index()] += 1;
+        self.examples[fault.class.index()].get_or_insert(fault.detail);
+    }
+
+    fn time(&mut self, phase: Phase, took: Duration) {
+        self.times[phase.index()].record(took);
+    }
+}
+
+impl Class {
+    /// Whether it is a failure to open a connection, so that no request was sent.
+    pub(crate) fn is_connecting(self) -> bool {
+        use Class::*;
+        let opening = matches!(self, Resolve | Refused | Unreachable | ConnectTimeout | Connect);
+        opening || matches!(self, OutOfPorts | OutOfDescriptors | TlsAlert | Certificate | Tls)
+    }
+}

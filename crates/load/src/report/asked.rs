@@ -1,0 +1,343 @@
+//! A plan in plain values. What may be secret is left out: of the target's address the user and password, of a query the
+//! values whose names sound like a secret, of headers all values, of TLS and sessions everything but whether it is there.
+
+use std::time::Duration;
+
+use http::Uri;
+use serde::{Deserialize, Serialize};
+
+use super::units::finite;
+use crate::plan::{
+    Agree, Arrival, Assertion, Plan, Protocol, Resumption, Sealed, Spacing, Steps, Text, Tls, TlsVersion,
+};
+
+/// What stands for a secret.
+const HIDDEN: &str = "***";
+
+/// A name of a query's parameter that holds one of these has a secret value.
+const SECRET_NAMES: [&str; 9] =
+    ["token", "secret", "password", "passwd", "pwd", "key", "auth", "signature", "credential"];
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Where requests went, without user and password.
+    pub url: String,
+    /// Addresses that were connected to instead of the name's.
+    pub addresses: Vec<String>,
+    /// `http/1.1`, `http/2`, `http/3` or `websocket`.
+    pub protocol: String,
+    /// The method.
+    pub method: String,
+    /// Path and query: text or a template.
+    pub path: String,
+    /// Names of the request's own headers; their values may be secret and are not told.
+    pub headers: Vec<String>,
+    /// Bytes of the body, of a template its own; null for no body.
+    pub body_bytes: Option<u64>,
+    /// Whether the body is a template.
+    pub body_template: bool,
+    /// When requests started.
+    pub arrival: Arrived,
+    /// How long was to be measured, in seconds; null for no bound.
+    pub duration_s: Option<f64>,
+    /// How many requests were to be made; null for no bound.
+    pub requests: Option<u64>,
+    /// What was left out of the totals at the beginning, in seconds.
+    pub warm_up_s: f64,
+    /// The wait between an answer and the next request, shortest and longest, in seconds; null for none.
+    pub think_s: Option<(f64, f64)>,
+    /// Whether a connection was used for more than one request.
+    pub reuse: bool,
+    /// Requests at a time over one connection.
+    pub streams: usize,
+    /// Whether requests said `Connection: close`.
+    pub close_header: bool,
+    /// Local addresses to come from.
+    pub sources: Vec<String>,
+    /// To open a connection, in seconds.
+    pub connect_timeout_s: f64,
+    /// For a whole request, in seconds.
+    pub request_timeout_s: f64,
+    /// TLS; null for plain connections.
+    pub tls: Option<AskedTls>,
+    /// Sealed sessions; null for none.
+    pub sealed: Option<AskedSealed>,
+    /// What an answer had to be, each in words.
+    pub assertions: Vec<String>,
+    /// Threads that offered the load.
+    pub threads: usize,
+    /// The seed of all that was drawn at random.
+    pub seed: u64,
+}
+
+/// When requests started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "model", rename_all = "snake_case")]
+pub enum Arrived {
+    /// Each worker sends its next request when it has its answer.
+    Closed {
+        /// Workers, over time.
+        concurrency: Vec<StageAsked>,
+        /// Workers that start each second, as a share of all; 0 for all at once.
+        ramp_share: f64,
+        /// Requests a worker makes at most; 0 for no bound.
+        loops: u64,
+    },
+    /// Requests start when they are due, whatever the target does.
+    Open {
+        /// Requests a second, over time.
+        rate: Vec<StageAsked>,
+        /// `even` or `poisson`.
+        spacing: String,
+        /// Requests under way at most.
+        in_flight_max: usize,
+    },
+    /// So many at one moment.
+    Bursts {
+        /// Requests in a burst.
+        burst: usize,
+        /// From one burst's start to the next, in seconds.
+        every_s: f64,
+        /// How many bursts.
+        times: usize,
+    },
+}
+
+/// A stage of a value over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageAsked {
+    /// What it reaches.
+    pub value: f64,
+    /// How long it takes, in seconds; 0 in the last one for the rest of the run.
+    pub length_s: f64,
+    /// Whether it goes there in a straight line.
+    pub ramp: bool,
+}
+
+/// TLS, without whatever is secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedTls {
+    /// Whether the server's certificate was looked at.
+    pub verify: bool,
+    /// Whether it had to be of the host's name.
+    pub verify_name: bool,
+    /// Whether authorities of a file were trusted.
+    pub own_authority: bool,
+    /// Whether a client certificate was shown.
+    pub client_certificate: bool,
+    /// `off`, `on` or `both`.
+    pub resumption: String,
+    /// The lowest version: `1.2` or `1.3`.
+    pub min_version: String,
+}
+
+/// Sealed sessions, without whatever is secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedSealed {
+    /// The wire.
+    pub wire: u8,
+    /// When a session was agreed: `per_request`, `per_connection`, `reuse` or `init_only`.
+    pub agree: String,
+    /// The path of the init endpoint.
+    pub init_path: String,
+    /// Whether a bearer token was shown.
+    pub token: bool,
+}
+
+impl From<&Plan> for Asked {
+    fn from(plan: &Plan) -> Self {
+        let (target, request, connections) = (&plan.target, &plan.request, &plan.connections);
+        Asked {
+            url: url(&target.url),
+            addresses: target.addresses.iter().map(ToString::to_string).collect(),
+            protocol: protocol(target.protocol).to_owned(),
+            method: request.method.to_string(),
+            path: query_hidden(&request.path),
+            headers: request.headers.iter().map(|(name, _)| name.to_string()).collect(),
+            body_bytes: request.body.as_ref().map(|body| match body {
+                Text::Fixed(bytes) => bytes.len() as u64,
+                Text::Template(text) => text.len() as u64,
+            }),
+            body_template: matches!(request.body, Some(Text::Template(_))),
+            arrival: Arrived::from(&plan.arrival),
+            duration_s: plan.stop.duration.map(seconds),
+            requests: plan.stop.requests,
+            warm_up_s: seconds(plan.warm_up),
+            think_s: plan.think.map(|(from, to)| (seconds(from), seconds(to))),
+            reuse: connections.reuse,
+            streams: connections.streams,
+            close_header: connections.close_header,
+            sources: connections.sources.iter().map(ToString::to_string).collect(),
+            connect_timeout_s: seconds(plan.timeouts.connect),
+            request_timeout_s: seconds(plan.timeouts.request),
+            tls: target.tls.as_ref().map(AskedTls::from),
+            sealed: target.sealed.as_ref().map(AskedSealed::from),
+            assertions: plan.assertions.iter().map(assertion).collect(),
+            threads: plan.threads,
+            seed: plan.seed,
+        }
+    }
+}
+
+impl From<&Arrival> for Arrived {
+    fn from(arrival: &Arrival) -> Self {
+        match arrival {
+            Arrival::Closed { concurrency, ramp_share, loops } => {
+                Arrived::Closed { concurrency: stages(concurrency), ramp_share: finite(*ramp_share), loops: *loops }
+            }
+            Arrival::Open { rate, spacing, in_flight_max } => Arrived::Open {
+                rate: stages(rate),
+                spacing: match spacing {
+                    Spacing::Even => "even".to_owned(),
+                    Spacing::Poisson => "poisson".to_owned(),
+                },
+                in_flight_max: *in_flight_max,
+            },
+            Arrival::Bursts { burst, every, times } => {
+                Arrived::Bursts { burst: *burst, every_s: seconds(*every), times: *times }
+            }
+        }
+    }
+}
+
+impl Arrived {
+    /// In words: `64 workers`, `1000 requests/s (poisson)`, `4 bursts of 3000, every 5 s`.
+    pub fn words(&self) -> String {
+        match self {
+            Arrived::Closed { concurrency, .. } => format!("{} workers", over_time(concurrency)),
+            Arrived::Open { rate, spacing, .. } => format!("{} requests/s ({spacing})", over_time(rate)),
+            Arrived::Bursts { burst, every_s, times } => format!("{times} bursts of {burst}, every {every_s} s"),
+        }
+    }
+}
+
+fn over_time(stages: &[StageAsked]) -> String {
+    let all: Vec<_> = stages.iter().map(|stage| stage.value.to_string()).collect();
+    match all.len() {
+        // A plan with many stages would fill the line.
+        6.. => format!("{}, {}, … {} ({} stages)", all[0], all[1], all[all.len() - 1], all.len()),
+        _ => all.join(", then "),
+    }
+}
+
+impl From<&Tls> for AskedTls {
+    fn from(tls: &Tls) -> Self {
+        let resumption = match tls.resumption {
+            Resumption::Off => "off",
+            Resumption::On => "on",
+            Resumption::Both => "both",
+        };
+        let min_version = match tls.min_version {
+            TlsVersion::V12 => "1.2",
+            TlsVersion::V13 => "1.3",
+        };
+        AskedTls {
+            verify: tls.verify,
+            verify_name: tls.verify_name,
+            own_authority: tls.files.ca.is_some(),
+            client_certificate: tls.files.cert.is_some(),
+            resumption: resumption.to_owned(),
+            min_version: min_version.to_owned(),
+        }
+    }
+}
+
+impl From<&Sealed> for AskedSealed {
+    fn from(sealed: &Sealed) -> Self {
+        let agree = match sealed.agree {
+            Agree::PerRequest => "per_request",
+            Agree::PerConnection => "per_connection",
+            Agree::Reuse => "reuse",
+            Agree::InitOnly => "init_only",
+        };
+        AskedSealed {
+            wire: sealed.wire,
+            agree: agree.to_owned(),
+            init_path: query_hidden(&sealed.init_path),
+            token: sealed.token_file.is_some(),
+        }
+    }
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+fn stages(steps: &Steps) -> Vec<StageAsked> {
+    let stage = |stage: &crate::plan::Stage| StageAsked {
+        value: finite(stage.value),
+        length_s: seconds(stage.length),
+        ramp: stage.ramp,
+    };
+    steps.0.iter().map(stage).collect()
+}
+
+fn protocol(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Http1 => "http/1.1",
+        Protocol::Http2 => "http/2",
+        Protocol::Http3 => "http/3",
+        Protocol::WebSocket => "websocket",
+    }
+}
+
+fn assertion(assertion: &Assertion) -> String {
+    match assertion {
+        Assertion::Status(codes) => {
+            let codes: Vec<_> = codes.iter().map(u16::to_string).collect();
+            format!("status is {}", codes.join(" or "))
+        }
+        Assertion::JsonPath { path, equals } => format!("{path} is `{equals}`"),
+        Assertion::BodyHolds(text) => format!("body holds `{text}`"),
+        Assertion::BodyIs(text) => format!("body is {} bytes of text", text.len()),
+    }
+}
+
+/// An address without user, password and secrets of its query.
+pub(super) fn url(url: &Uri) -> String {
+    let Some(authority) = url.authority() else { return query_hidden(&url.to_string()) };
+    let host = match authority.as_str().rsplit_once('@') {
+        Some((_, host)) => format!("{HIDDEN}@{host}"),
+        None => authority.to_string(),
+    };
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    format!("{}://{host}{}", url.scheme_str().unwrap_or("http"), query_hidden(path))
+}
+
+/// A path whose query has no secret value.
+fn query_hidden(path: &str) -> String {
+    let Some((before, query)) = path.split_once('?') else { return path.to_owned() };
+    let parts: Vec<_> = query
+        .split('&')
+        .map(|part| match part.split_once('=') {
+            Some((name, _)) if sounds_secret(name) => format!("{name}={HIDDEN}"),
+            _ => part.to_owned(),
+        })
+        .collect();
+    format!("{before}?{}", parts.join("&"))
+}
+
+fn sounds_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|secret| name.contains(secret))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_password_and_secrets_of_a_query_are_hidden_and_the_rest_is_not() {
+        for (given, told) in [
+            ("https://ann:pa55@api.example:8443/a?b=c", "https://***@api.example:8443/a?b=c"),
+            (
+                "http://[::1]:80/?x=1&Access_Token=abc&api-key=z&y",
+                "http://[::1]:80/?x=1&Access_Token=***&api-key=***&y",
+            ),
+            ("wss://host", "wss://host/"),
+        ] {
+            assert_eq!(url(&given.parse().unwrap()), told);
+        }
+    }
+}

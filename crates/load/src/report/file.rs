@@ -1,0 +1,143 @@
+//! Reports on disk: read within a bound, written whole or not at all.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::document::{Made, Report};
+
+/// Larger than any report of ours: a day of seconds is about 100 MB.
+const REPORT_LEN_MAX: u64 = 256 * 1024 * 1024;
+
+/// Why a report cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The file system said no.
+    #[error("cannot {doing} {path}: {error}")]
+    Io {
+        /// `read`, `write`, …
+        doing: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What it said.
+        error: std::io::Error,
+    },
+    /// What is in it makes no sense.
+    #[error("{0}")]
+    Content(String),
+}
+
+impl ReportError {
+    fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ReportError {
+        let path = path.to_owned();
+        move |error| ReportError::Io { doing, path, error }
+    }
+}
+
+/// Reads the JSON report of a run.
+///
+/// # Errors
+/// When the file cannot be read, is larger than 256 MiB, is no JSON, or not the report of a run in a version that is known.
+pub fn read(path: &Path) -> Result<Report, ReportError> {
+    let length = std::fs::metadata(path).map_err(ReportError::io("read", path))?.len();
+    let fault = |why: String| ReportError::Content(format!("{} is no report of a run: {why}", path.display()));
+    if length > REPORT_LEN_MAX {
+        return Err(fault(format!("it has {length} bytes, of at most {REPORT_LEN_MAX}")));
+    }
+    let text = std::fs::read(path).map_err(ReportError::io("read", path))?;
+    parse(&text).map_err(fault)
+}
+
+/// What tells the documents apart; read first, so that a reader is told what it is instead of which field is missing.
+#[derive(serde::Deserialize)]
+struct Head {
+    kind: Made,
+    version: u32,
+}
+
+fn parse(text: &[u8]) -> Result<Report, String> {
+    let head: Head = serde_json::from_slice(text).map_err(|err| err.to_string())?;
+    match head.kind {
+        Made::Run if head.version == super::VERSION => {}
+        Made::Run => return Err(format!("its version is {}, and {} is read here", head.version, super::VERSION)),
+        Made::Autotune => return Err("it is the report of an autotune; a run is needed".to_owned()),
+        Made::Matrix => return Err("it is the report of a matrix; a run is needed".to_owned()),
+    }
+    serde_json::from_slice(text).map_err(|err| err.to_string())
+}
+
+/// Writes these bytes to a file, or with `-` to standard output. A file has its old content or the new, never a part:
+/// they are written beside it, brought to the disk, and renamed.
+///
+/// # Errors
+/// When the file or its folder cannot be written; nothing is left beside it then.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
+    if path == Path::new("-") {
+        let mut out = std::io::stdout().lock();
+        return out.write_all(bytes).and_then(|()| out.flush()).map_err(ReportError::io("write", path));
+    }
+    // A pipe or a terminal is written to as it is: it cannot be replaced.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return std::fs::write(path, bytes).map_err(ReportError::io("write", path));
+    }
+    let Some(name) = path.file_name() else {
+        return Err(ReportError::Content(format!("cannot write {}: it names no file", path.display())));
+    };
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut beside = std::ffi::OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}.{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = folder.join(beside);
+    let written = place(&beside, path, folder, bytes);
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written.map_err(ReportError::io("write", path))
+}
+
+fn place(beside: &Path, path: &Path, folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).open(beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    drop(file);
+    std::fs::rename(beside, path)?;
+    // The new name is in the folder, which is brought to the disk too; some file systems refuse, and it is there anyway.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_a_failure_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        write(&path, b"first").unwrap();
+        write(&path, b"2").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"2");
+        let taken = folder.path().join("b");
+        std::fs::create_dir(&taken).unwrap();
+        let error = write(&taken, b"3").unwrap_err().to_string();
+        assert!(error.starts_with("cannot write ") && error.contains("/b: "), "{error}");
+        let missing = write(&folder.path().join("no/c.json"), b"3").unwrap_err().to_string();
+        assert!(missing.contains("No such file"), "{missing}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_is_no_report_of_a_run_is_said_to_be_none() {
+        for (text, part) in [
+            ("", "EOF"),
+            ("{}", "missing field `kind`"),
+            (r#"{"kind":"matrix","version":1}"#, "report of a matrix"),
+            (r#"{"kind":"run","version":7}"#, "its version is 7, and 1 is read here"),
+            (r#"{"kind":"run","version":1}"#, "missing field"),
+        ] {
+            assert!(parse(text.as_bytes()).unwrap_err().contains(part), "{text}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Charts as SVG that we draw: a frame with axes, curves in it, and a strip for each column that says its figures.
+
+use std::fmt::Write;
+
+use super::super::escape::markup;
+use super::axis::{Scale, clock, time_marks};
+use super::buckets::Bucket;
+
+/// The drawing, in its own units: wide enough for a column of a desktop page, and still to be read on a phone.
+pub(super) const WIDTH: f64 = 460.0;
+pub(super) const HEIGHT: f64 = 250.0;
+/// Where the curves lie.
+pub(super) const LEFT: f64 = 58.0;
+pub(super) const RIGHT: f64 = 452.0;
+pub(super) const TOP: f64 = 10.0;
+pub(super) const BOTTOM: f64 = 222.0;
+
+/// A curve: its class of colour and dashes, its name, and its values, `None` for a gap.
+pub(super) struct Curve<'a> {
+    pub(super) class: char,
+    pub(super) name: &'a str,
+    pub(super) values: Vec<Option<f64>>,
+    /// Whether the space below is filled.
+    pub(super) filled: bool,
+}
+
+/// A chart over time.
+pub(super) struct Chart<'a> {
+    pub(super) title: &'a str,
+    /// What it shows, for those who do not see it.
+    pub(super) summary: String,
+    pub(super) curves: Vec<Curve<'a>>,
+    /// Marks of the vertical axis.
+    pub(super) marks: Vec<f64>,
+    /// Its ends.
+    pub(super) ends: (f64, f64),
+    pub(super) log: bool,
+    /// How a value is told at the axis, and at a point.
+    pub(super) mark: fn(f64) -> String,
+    pub(super) value: fn(f64) -> String,
+}
+
+impl Chart<'_> {
+    /// A card with the chart and its legend.
+    pub(super) fn over_time(&self, buckets: &[Bucket]) -> String {
+        let (x, y) = (time_scale(buckets), self.vertical());
+        let mut svg = open(self.title, &self.summary);
+        warm_up(&mut svg, buckets, &x);
+        rows(&mut svg, &self.marks, &y, self.mark);
+        time_axis(&mut svg, buckets, &x);
+        for curve in &self.curves {
+            let points = buckets
+                .iter()
+                .zip(&curve.values)
+                .map(|(bucket, value)| (x.at(middle(bucket)), value.map(|value| y.at(value))));
+            draw(&mut svg, curve, points);
+        }
+        for (index, bucket) in buckets.iter().enumerate() {
+            let told = self
+                .curves
+                .iter()
+                .map(|curve| format!("{}: {}", curve.name, curve.values[index].map_or("none".to_owned(), self.value)));
+            let words = std::iter::once(span(bucket)).chain(told).collect::<Vec<_>>().join("\n");
+            hit(&mut svg, x.at(bucket.from_s), x.at(bucket.to_s), &words);
+        }
+        svg.push_str("</svg>");
+        card(self.title, &svg, &self.legend(), "")
+    }
+
+    pub(super) fn vertical(&self) -> Scale {
+        let (from, to) = self.ends;
+        if self.log { Scale::log(from, to, BOTTOM, TOP) } else { Scale::linear(from, to, BOTTOM, TOP) }
+    }
+
+    pub(super) fn legend(&self) -> String {
+        let mut out = String::from(r#"<ul class="legend">"#);
+        for Curve { class, name, .. } in &self.curves {
+            let line = format!(
+                r#"<svg viewBox="0 0 26 10" aria-hidden="true"><path class="curve {class}" d="M0 5H26"/></svg>"#
+            );
+            let _ = write!(out, "<li>{line}{}</li>", markup(name));
+        }
+        out + "</ul>"
+    }
+}
+
+/// A card around a drawing.
+pub(super) fn card(title: &str, svg: &str, legend: &str, note: &str) -> String {
+    let note = if note.is_empty() { String::new() } else { format!(r#"<p class="soft">{}</p>"#, markup(note)) };
+    format!(r#"<section class="card"><h2>{}</h2>{svg}{legend}{note}</section>"#, markup(title))
+}
+
+/// The beginning of a drawing, with its text alternative.
+pub(super) fn open(title: &str, summary: &str) -> String {
+    format!(
+        r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{}"><desc>{}</desc>"#,
+        markup(&format!("{title}. {summary}")),
+        markup(summary)
+    )
+}
+
+/// Horizontal lines with their values.
+pub(super) fn rows(svg: &mut String, marks: &[f64], y: &Scale, told: fn(f64) -> String) {
+    for mark in marks {
+        let at = y.at(*mark);
+        let _ = write!(svg, r#"<path class="grid" d="M{LEFT} {at:.1}H{RIGHT}"/>"#);
+        let (x, y) = (LEFT - 6.0, at + 4.0);
+        let _ = write!(svg, r#"<text x="{x}" y="{y:.1}" text-anchor="end">{}</text>"#, markup(&told(*mark)));
+    }
+}
+
+/// The scale of time, over all buckets.
+pub(super) fn time_scale(buckets: &[Bucket]) -> Scale {
+    Scale::linear(0.0, buckets.last().map_or(1.0, |bucket| bucket.to_s), LEFT, RIGHT)
+}
+
+/// The horizontal axis of time.
+pub(super) fn time_axis(svg: &mut String, buckets: &[Bucket], x: &Scale) {
+    let _ = write!(svg, r#"<path class="axis" d="M{LEFT} {BOTTOM}H{RIGHT}"/>"#);
+    for mark in time_marks(buckets.last().map_or(1.0, |bucket| bucket.to_s)) {
+        column_mark(svg, x.at(mark), &clock(mark));
+    }
+}
+
+/// A mark below the horizontal axis; at its end the text stays within the drawing.
+pub(super) fn column_mark(svg: &mut String, at: f64, text: &str) {
+    let (tick, below) = (BOTTOM + 5.0, BOTTOM + 20.0);
+    let anchor = if at > RIGHT - 14.0 { "end" } else { "middle" };
+    let _ = write!(svg, r#"<path class="axis" d="M{at:.1} {BOTTOM}V{tick}"/>"#);
+    let _ = write!(svg, r#"<text x="{at:.1}" y="{below}" text-anchor="{anchor}">{}</text>"#, markup(text));
+}
+
+/// A shade behind the warm-up.
+pub(super) fn warm_up(svg: &mut String, buckets: &[Bucket], x: &Scale) {
+    let Some(last) = buckets.iter().rev().find(|bucket| bucket.warm_up) else { return };
+    let (width, height) = (x.at(last.to_s) - LEFT, BOTTOM - TOP);
+    let _ = write!(svg, r#"<rect class="warm" x="{LEFT}" y="{TOP}" width="{width:.1}" height="{height}"/>"#);
+}
+
+/// A strip that says its figures to whoever points at it.
+pub(super) fn hit(svg: &mut String, from: f64, to: f64, words: &str) {
+    let (width, height) = ((to - from).max(0.5), BOTTOM - TOP);
+    // The lines of a title are ours: numbers and names of curves; each is escaped, the line breaks stay.
+    let words: Vec<_> = words.lines().map(markup).collect();
+    let words = words.join("\n");
+    let _ = write!(
+        svg,
+        r#"<rect class="hit" x="{from:.1}" y="{TOP}" width="{width:.1}" height="{height}"><title>{words}</title></rect>"#
+    );
+}
+
+/// The time that a bucket spans, in words.
+pub(super) fn span(bucket: &Bucket) -> String {
+    let warm_up = if bucket.warm_up { " (warm-up)" } else { "" };
+    format!("{} to {}{warm_up}", clock(bucket.from_s), clock(bucket.to_s))
+}
+
+pub(super) fn middle(bucket: &Bucket) -> f64 {
+    f64::midpoint(bucket.from_s, bucket.to_s)
+}
+
+/// A curve through these places, with gaps where there are none; a point that stands alone is a dot.
+pub(super) fn draw(svg: &mut String, curve: &Curve<'_>, points: impl Iterator<Item = (f64, Option<f64>)>) {
+    let mut parts: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
+    for (x, y) in points {
+        match (y, parts.last_mut()) {
+            (Some(y), Some(part)) => part.push((x, y)),
+            (None, Some(part)) if !part.is_empty() => parts.push(Vec::new()),
+            _ => {}
+        }
+    }
+    let class = curve.class;
+    let (mut line, mut area) = (String::new(), String::new());
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        if let [(x, y)] = part[..] {
+            let _ = write!(svg, r#"<circle class="dot f{class}" cx="{x:.1}" cy="{y:.1}" r="2.5"/>"#);
+            continue;
+        }
+        let mut path = String::new();
+        for (index, (x, y)) in part.iter().enumerate() {
+            let _ = write!(path, "{}{x:.1} {y:.1}", if index == 0 { 'M' } else { 'L' });
+        }
+        let _ = write!(area, "{path}V{BOTTOM}H{:.1}Z", part[0].0);
+        line.push_str(&path);
+    }
+    if curve.filled && !area.is_empty() {
+        let _ = write!(svg, r#"<path class="area f{class}" d="{area}"/>"#);
+    }
+    if !line.is_empty() {
+        let _ = write!(svg, r#"<path class="curve {class}" d="{line}"/>"#);
+    }
+}

@@ -1,0 +1,202 @@
+//! The charts of a run: throughput, response times, the heat map, the distribution, and what was open.
+
+use std::fmt::Write;
+
+use super::super::document::Report;
+use super::super::histogram;
+use super::super::units::{count, digits, rate, time};
+use super::axis::{Scale, linear_marks, log_ends, log_marks, short_number, short_time};
+use super::buckets::{Bucket, Worst};
+use super::chart::{
+    BOTTOM, Chart, Curve, LEFT, RIGHT, TOP, card, column_mark, draw, hit, open, rows, span, time_axis, time_scale,
+};
+use crate::record::{Heat, Phase};
+
+/// Shades of the heat map.
+const SHADES: usize = 8;
+/// Points of a curve of the distribution.
+const POINTS: usize = 160;
+
+fn curve<'a>(class: char, name: &'a str, values: Vec<Option<f64>>) -> Curve<'a> {
+    Curve { class, name, values, filled: false }
+}
+
+fn largest(curves: &[Curve<'_>]) -> f64 {
+    curves.iter().flat_map(|curve| curve.values.iter().flatten()).fold(0.0, |max, value| value.max(max))
+}
+
+pub(super) fn throughput(report: &Report, buckets: &[Bucket]) -> String {
+    let of = |value: fn(&Bucket) -> f64| buckets.iter().map(|bucket| Some(value(bucket))).collect();
+    let mut curves = vec![
+        curve('a', "succeeded", of(|bucket| bucket.succeeded_per_s)),
+        curve('b', "due", of(|bucket| bucket.due_per_s)),
+        curve('c', "failed", of(|bucket| bucket.failed_per_s)),
+    ];
+    curves[0].filled = true;
+    let summary = format!(
+        "{} succeeded and {} were due in the mean, {} at most in one second.",
+        rate(report.rates.succeeded_per_s),
+        rate(report.rates.due_per_s),
+        rate(curves[0].values.iter().flatten().fold(0.0, |max, value| value.max(max)))
+    );
+    let marks = linear_marks(largest(&curves));
+    let ends = (0.0, marks[marks.len() - 1]);
+    let title = "Requests a second";
+    Chart { title, summary, curves, marks, ends, log: false, mark: short_number, value: rate }.over_time(buckets)
+}
+
+pub(super) fn times(report: &Report, buckets: &[Bucket]) -> String {
+    let of = |value: fn(&Worst) -> u64| {
+        buckets.iter().map(|bucket| bucket.times.as_ref().map(|times| value(times) as f64)).collect::<Vec<_>>()
+    };
+    let curves = vec![
+        curve('c', "max", of(|times| times.max)),
+        curve('b', "p99", of(|times| times.p99)),
+        curve('e', "p95", of(|times| times.p95)),
+        curve('a', "p50", of(|times| times.p50)),
+        curve('d', "service p99", of(|times| times.service_p99)),
+    ];
+    let all = || curves.iter().flat_map(|curve| curve.values.iter().flatten().copied());
+    let title = "Response times";
+    let (Some(min), Some(max)) = (all().reduce(f64::min), all().reduce(f64::max)) else {
+        return card(title, "", "", "No request succeeded, so there are no times.");
+    };
+    let summary = match report.phase(Phase::Response) {
+        Some(times) => format!(
+            "Over the whole run p50 {}, p95 {}, p99 {}, longest {}. The scale is logarithmic.",
+            time(times.p50_ns as f64),
+            time(times.p95_ns as f64),
+            time(times.p99_ns as f64),
+            time(times.max_ns as f64)
+        ),
+        None => String::new(),
+    };
+    let ends = log_ends(min, max);
+    let marks = log_marks(ends);
+    Chart { title, summary, curves, marks, ends, log: true, mark: short_time, value: time }.over_time(buckets)
+}
+
+pub(super) fn open_things(buckets: &[Bucket]) -> String {
+    let of = |value: fn(&Bucket) -> u64| buckets.iter().map(|bucket| Some(value(bucket) as f64)).collect();
+    let curves = vec![
+        curve('a', "requests in flight", of(|bucket| bucket.in_flight)),
+        curve('b', "connections", of(|bucket| bucket.connections)),
+    ];
+    let most = |curve: &Curve<'_>| digits(curve.values.iter().flatten().fold(0.0, |max, value| value.max(max)));
+    let summary = format!("At most {} requests in flight and {} connections.", most(&curves[0]), most(&curves[1]));
+    let marks = linear_marks(largest(&curves));
+    let ends = (0.0, marks[marks.len() - 1]);
+    let title = "Requests in flight and connections";
+    Chart { title, summary, curves, marks, ends, log: false, mark: short_number, value: digits }.over_time(buckets)
+}
+
+pub(super) fn heat(buckets: &[Bucket]) -> String {
+    let title = "Where response times lie";
+    let used = |column: &usize| buckets.iter().any(|bucket| bucket.heat[*column] > 0);
+    let (Some(first), Some(last)) = ((0..64).find(used), (0..64).rfind(used)) else {
+        return card(title, "", "", "No request succeeded, so there are no times.");
+    };
+    let most = buckets.iter().flat_map(|bucket| bucket.heat.iter().copied()).max().unwrap_or(1).max(1);
+    let edge = |column: usize| Heat::from_ns(column) as f64;
+    let (x, y) = (time_scale(buckets), Scale::log(edge(first), edge(last + 1), BOTTOM, TOP));
+    let summary = format!(
+        "How many requests of each moment took how long: between {} and {}; the darkest or brightest field has {}.",
+        time(edge(first)),
+        time(edge(last + 1)),
+        count(most)
+    );
+    let mut svg = open(title, &summary);
+    let mut shades = vec![String::new(); SHADES];
+    for bucket in buckets {
+        let (from, to) = (x.at(bucket.from_s), x.at(bucket.to_s));
+        for (column, seen) in bucket.heat.iter().enumerate().filter(|(_, seen)| **seen > 0) {
+            // By the logarithm: a single slow request must be seen beside thousands of quick ones.
+            let share = (*seen as f64).ln_1p() / (most as f64).ln_1p();
+            let shade = ((share * SHADES as f64).ceil() as usize).clamp(1, SHADES) - 1;
+            let (top, bottom) = (y.at(edge(column + 1)), y.at(edge(column)));
+            let (width, height) = (to - from + 0.2, bottom - top + 0.2);
+            let _ = write!(shades[shade], "M{from:.1} {top:.1}h{width:.1}v{height:.1}h-{width:.1}z");
+        }
+    }
+    for (shade, path) in shades.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
+        let _ = write!(svg, r#"<path class="h{}" d="{path}"/>"#, shade + 1);
+    }
+    rows(&mut svg, &log_marks((edge(first), edge(last + 1))), &y, short_time);
+    time_axis(&mut svg, buckets, &x);
+    for bucket in buckets {
+        let seen: u64 = bucket.heat.iter().sum();
+        let mode = bucket.heat.iter().enumerate().max_by_key(|(_, seen)| **seen).map_or(0, |(column, _)| column);
+        let words = match seen {
+            0 => format!("{}\nnothing came back", span(bucket)),
+            _ => format!(
+                "{}\n{} requests, most between {} and {}",
+                span(bucket),
+                count(seen),
+                time(edge(mode)),
+                time(edge(mode + 1))
+            ),
+        };
+        hit(&mut svg, x.at(bucket.from_s), x.at(bucket.to_s), &words);
+    }
+    svg.push_str("</svg>");
+    card(title, &svg, &shade_legend(most), "")
+}
+
+fn shade_legend(most: u64) -> String {
+    let mut out = String::from(r#"<ul class="legend"><li>1 request <svg viewBox="0 0 64 10" aria-hidden="true">"#);
+    for shade in 0..SHADES {
+        let _ = write!(out, r#"<rect class="h{}" x="{}" y="0" width="8.2" height="10"/>"#, shade + 1, shade * 8);
+    }
+    let _ = write!(out, "</svg>{}</li></ul>", count(most));
+    out
+}
+
+/// Response and service times by percentile; equal distances for each nine.
+pub(super) fn distribution(report: &Report) -> String {
+    let title = "Distribution";
+    let histogram = |phase| {
+        let text = &report.histograms.iter().find(|one| one.phase == phase)?.v2_deflate_base64;
+        histogram::decode(text).ok()
+    };
+    let (Some(response), Some(service)) = (histogram(Phase::Response), histogram(Phase::Service)) else {
+        return card(title, "", "", "No request succeeded, so there are no times.");
+    };
+    let nines = (response.len().max(10) as f64).log10().clamp(1.0, 6.0);
+    let share = |index: usize| 1.0 - 10f64.powf(-nines * index as f64 / POINTS as f64);
+    let of = |histogram: &hdrhistogram::Histogram<u64>| {
+        (0..=POINTS).map(|index| Some(histogram.value_at_quantile(share(index)) as f64)).collect()
+    };
+    let curves =
+        vec![curve('a', "response (from due)", of(&response)), curve('b', "service (from sent)", of(&service))];
+    let least = response.min().min(service.min()) as f64;
+    let ends = log_ends(least, response.max().max(service.max()) as f64);
+    let marks = log_marks(ends);
+    let summary =
+        "Which share of requests took no longer: response times corrected for what waited, service times not.";
+    let chart =
+        Chart { title, summary: summary.to_owned(), curves, marks, ends, log: true, mark: short_time, value: time };
+    let (x, y) = (Scale::linear(0.0, nines, LEFT, RIGHT), chart.vertical());
+    let mut svg = open(title, summary);
+    rows(&mut svg, &chart.marks, &y, chart.mark);
+    let _ = write!(svg, r#"<path class="axis" d="M{LEFT} {BOTTOM}H{RIGHT}"/>"#);
+    for (at, name) in
+        [(0.0, "0 %"), (1.0, "90 %"), (2.0, "99 %"), (3.0, "99.9 %"), (4.0, "99.99 %"), (5.0, "99.999 %"), (6.0, "")]
+    {
+        if at <= nines + 1e-9 {
+            column_mark(&mut svg, x.at(at), name);
+        }
+    }
+    let place = |index: usize| x.at(nines * index as f64 / POINTS as f64);
+    for curve in &chart.curves {
+        let points =
+            curve.values.iter().enumerate().map(|(index, value)| (place(index), value.map(|value| y.at(value))));
+        draw(&mut svg, curve, points);
+    }
+    for index in (0..POINTS).step_by(2) {
+        let at = |curve: usize| time(chart.curves[curve].values[index].unwrap_or(0.0));
+        let words = format!("{:.4} % within\nresponse: {}\nservice: {}", share(index) * 100.0, at(0), at(1));
+        hit(&mut svg, place(index), place(index + 2), &words);
+    }
+    svg.push_str("</svg>");
+    card(title, &svg, &chart.legend(), "")
+}

@@ -1,0 +1,232 @@
+//! The figures of a page as tables.
+
+use std::fmt::Write;
+
+use super::super::document::{PhaseTimes, Report};
+use super::super::escape::markup;
+use super::super::units::{bytes, count, digits, in_unit, rate, share, time};
+use super::super::words;
+use super::buckets::Bucket;
+use super::chart::span;
+
+/// The beginning of a cell of words.
+const WORDY: &str = r#"<td class="words">"#;
+
+/// A table with a caption for those who do not see it. Cells are escaped already.
+pub(super) fn table(caption: &str, columns: &[&str], rows: &[Vec<String>]) -> String {
+    let caption = markup(caption);
+    let mut out =
+        format!(r#"<div class="scroll" role="region" aria-label="{caption}" tabindex="0"><table><thead><tr>"#);
+    for (index, name) in columns.iter().enumerate() {
+        let wordy = rows.iter().any(|row| row[index].starts_with(WORDY));
+        let class = if wordy { r#" class="words""# } else { "" };
+        let _ = write!(out, r#"<th scope="col"{class}>{}</th>"#, markup(name));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in rows {
+        out.push_str("<tr>");
+        for (index, cell) in row.iter().enumerate() {
+            match (index, cell.starts_with("<td")) {
+                (0, _) => _ = write!(out, r#"<th scope="row">{cell}</th>"#),
+                (_, true) => out.push_str(cell),
+                (_, false) => _ = write!(out, "<td>{cell}</td>"),
+            }
+        }
+        out.push_str("</tr>");
+    }
+    out + "</tbody></table></div>"
+}
+
+/// A cell of words, which may wrap.
+pub(super) fn wordy(text: &str) -> String {
+    format!("{WORDY}{}</td>", markup(text))
+}
+
+fn section(title: &str, inner: &str) -> String {
+    format!(r#"<section class="card wide"><h2>{}</h2>{inner}</section>"#, markup(title))
+}
+
+pub(super) fn thresholds(report: &Report) -> String {
+    if report.thresholds.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<_> = report
+        .thresholds
+        .iter()
+        .map(|checked| {
+            let measured =
+                checked.measured.map_or("nothing to measure".to_owned(), |value| in_unit(value, &checked.unit));
+            let (class, word) = if checked.passed { ("met", "met") } else { ("missed", "missed") };
+            vec![markup(&checked.threshold), markup(&measured), format!(r#"<td class="{class}">{word}</td>"#)]
+        })
+        .collect();
+    section("Thresholds", &table("Thresholds", &["threshold", "measured", "verdict"], &rows))
+}
+
+pub(super) fn phases(report: &Report) -> String {
+    let columns = ["time", "count", "mean", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"];
+    let rows: Vec<_> = report
+        .phases
+        .iter()
+        .filter(|one| one.times.count > 0)
+        .map(|PhaseTimes { phase, times }| {
+            let all =
+                [times.p50_ns, times.p75_ns, times.p90_ns, times.p95_ns, times.p99_ns, times.p999_ns, times.max_ns];
+            let mut row = vec![markup(words::phase(*phase)), count(times.count), time(times.mean_ns)];
+            row.extend(all.map(|ns| time(ns as f64)));
+            row
+        })
+        .collect();
+    if rows.is_empty() {
+        return section("Times by phase", "<p>Nothing was measured.</p>");
+    }
+    section("Times by phase", &table("Times by phase", &columns, &rows))
+}
+
+pub(super) fn faults(report: &Report) -> String {
+    let faults: Vec<_> = report
+        .faults
+        .iter()
+        .map(|fault| {
+            vec![
+                markup(words::class(fault.class)),
+                count(fault.count),
+                markup(&share(fault.share)),
+                wordy(&fault.example),
+            ]
+        })
+        .collect();
+    let failures = if faults.is_empty() {
+        "<p>No request failed.</p>".to_owned()
+    } else {
+        table("Failures by class", &["class", "count", "share", "first example"], &faults)
+    };
+    section("Failures", &failures)
+}
+
+pub(super) fn statuses(report: &Report) -> String {
+    let all: u64 = report.statuses.iter().fold(0, |all, seen| all.saturating_add(seen.count));
+    let rows: Vec<_> = report
+        .statuses
+        .iter()
+        .map(|seen| {
+            vec![seen.status.to_string(), count(seen.count), markup(&share(seen.count as f64 / all.max(1) as f64))]
+        })
+        .collect();
+    let inner = if rows.is_empty() {
+        "<p>No answer had a status.</p>".to_owned()
+    } else {
+        table("Answers by status", &["status", "count", "share"], &rows)
+    };
+    section("Statuses", &inner)
+}
+
+pub(super) fn totals(report: &Report) -> String {
+    let (counts, rates, generator) = (&report.counts, &report.rates, &report.generator);
+    let pair = |name: &str, value: String| (name.to_owned(), value);
+    list(
+        "Connections, bytes and the generator",
+        &[
+            pair("due, started", format!("{}, {}", count(counts.due), count(counts.started))),
+            pair("cut at the end", count(counts.unfinished)),
+            pair("never sent", count(counts.unsent)),
+            pair(
+                "connections",
+                format!("{} opened of {} tried", count(counts.connections_opened), count(counts.connections_tried)),
+            ),
+            pair(
+                "TLS handshakes",
+                format!("{} full, {} resumed", count(counts.handshakes_full), count(counts.handshakes_resumed)),
+            ),
+            pair("sessions agreed", count(counts.sessions_agreed)),
+            pair("sent", format!("{}/s", bytes(rates.sent_bytes_per_s))),
+            pair("received", format!("{}/s", bytes(rates.received_bytes_per_s))),
+            pair("limit", words::limit(&report.limit)),
+            pair(
+                "generator's processor",
+                format!(
+                    "{} of {} cores, its busiest thread {}",
+                    digits(generator.cpu_cores),
+                    generator.cores,
+                    share(generator.cpu_busiest_share)
+                ),
+            ),
+            pair(
+                "generator's lag",
+                format!(
+                    "99 % of timers within {}, all within {}",
+                    time(generator.lag_p99_ns as f64),
+                    time(generator.lag_max_ns as f64)
+                ),
+            ),
+            pair("generator's memory", bytes(generator.memory_bytes as f64)),
+        ],
+    )
+}
+
+pub(super) fn asked(report: &Report) -> String {
+    let (asked, machine) = (&report.asked, &report.machine);
+    let pair = |name: &str, value: String| (name.to_owned(), value);
+    let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let bound = |value: Option<String>| value.unwrap_or("no bound".to_owned());
+    let mut pairs = vec![
+        pair("target", format!("{} {}", asked.method, asked.url)),
+        pair("path", asked.path.clone()),
+        pair("protocol", asked.protocol.clone()),
+        pair("headers", if asked.headers.is_empty() { "none".to_owned() } else { asked.headers.join(", ") }),
+        pair("arrival", asked.arrival.words()),
+        pair("duration", bound(asked.duration_s.map(|seconds| time(seconds * 1e9)))),
+        pair("requests", bound(asked.requests.map(count))),
+        pair("warm-up", time(asked.warm_up_s * 1e9)),
+        pair("connections reused", yes(asked.reuse)),
+        pair("streams a connection", asked.streams.to_string()),
+        pair(
+            "timeouts",
+            format!("connect {}, request {}", time(asked.connect_timeout_s * 1e9), time(asked.request_timeout_s * 1e9)),
+        ),
+    ];
+    if let Some(tls) = &asked.tls {
+        pairs.push(pair("TLS from", tls.min_version.clone()));
+        pairs.push(pair("TLS resumption", tls.resumption.clone()));
+        pairs.push(pair("certificate checked", yes(tls.verify)));
+        pairs.push(pair("client certificate", yes(tls.client_certificate)));
+    }
+    if let Some(sealed) = &asked.sealed {
+        pairs.push(pair("sealed", format!("wire {}, {}", sealed.wire, sealed.agree)));
+    }
+    pairs.extend(asked.assertions.iter().map(|assertion| pair("assertion", assertion.clone())));
+    pairs.push(pair("threads, seed", format!("{}, {}", asked.threads, asked.seed)));
+    let at = format!(
+        "{} {} {}, {} cores, {}",
+        machine.os, machine.kernel, machine.architecture, machine.cores, machine.processor
+    );
+    pairs.push(pair("machine", at));
+    list("What was asked for, and from where", &pairs)
+}
+
+fn list(title: &str, pairs: &[(String, String)]) -> String {
+    let mut inner = String::from(r#"<dl class="plain">"#);
+    pairs.iter().for_each(|(name, value)| _ = write!(inner, "<dt>{}</dt><dd>{}</dd>", markup(name), markup(value)));
+    section(title, &(inner + "</dl>"))
+}
+
+/// The figures of the charts over time, for those who do not see them.
+pub(super) fn over_time(buckets: &[Bucket], each: usize) -> String {
+    let columns = ["time", "due", "succeeded", "failed", "p50", "p95", "p99", "max", "in flight", "connections"];
+    let rows: Vec<_> = buckets
+        .iter()
+        .map(|bucket| {
+            let mut row =
+                vec![span(bucket), rate(bucket.due_per_s), rate(bucket.succeeded_per_s), rate(bucket.failed_per_s)];
+            row.extend(match bucket.times {
+                Some(times) => [times.p50, times.p95, times.p99, times.max].map(|ns| time(ns as f64)),
+                None => [(); 4].map(|()| "none".to_owned()),
+            });
+            row.extend([count(bucket.in_flight), count(bucket.connections)]);
+            row
+        })
+        .collect();
+    let what = if each == 1 { "second by second".to_owned() } else { format!("{each} seconds at a time") };
+    let title = format!("The same as a table, {what}");
+    format!("<details><summary>{title}</summary>{}</details>", table(&title, &columns, &rows))
+}

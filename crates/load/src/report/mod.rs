@@ -1,0 +1,45 @@
+//! What is left of a run: a [`Report`] of plain values, and the forms it is written in.
+//!
+//! It knows an [`Outcome`](crate::engine::Outcome) and nothing of how it was measured. Nothing secret is in a report: no
+//! password, no token, no header's value. Whatever a server said (the examples of faults) is a stranger's text and is
+//! escaped by each form in its own way.
+
+mod asked;
+mod csv;
+mod document;
+mod escape;
+mod file;
+mod format;
+#[cfg(test)]
+mod format_tests;
+mod histogram;
+mod hlog;
+mod html;
+mod junit;
+mod machine;
+mod made;
+mod markdown;
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod schema_tests;
+mod text;
+mod tuned;
+mod tuned_forms;
+mod units;
+mod words;
+
+pub use self::asked::{Arrived, Asked, AskedSealed, AskedTls, StageAsked};
+pub use self::document::{
+    Checked, Ended, FaultSeen, GeneratorCost, HistogramText, LimitTold, Made, Omission, PhaseTimes, Rates, Report,
+    SecondRow, StatusSeen, Times,
+};
+pub use self::file::{ReportError, read};
+pub use self::format::{Document, Format, render, write};
+pub use self::histogram::{decode as decode_histogram, encode as encode_histogram};
+pub use self::machine::Machine;
+pub use self::tuned::{AutotuneReport, Cell, Interval, Knee, MatrixReport, Point};
+
+/// The version of the documents, in each of them. It grows when a field changes its meaning or goes; a new field alone
+/// does not change it.
+pub const VERSION: u32 = 1;

@@ -1,0 +1,106 @@
+//! The summary for a terminal, at most 100 columns but for strangers' words; no colours, no control characters.
+
+use std::fmt::Write;
+
+use super::document::{PhaseTimes, Report};
+use super::escape::line;
+use super::units::{bytes, count, digits, in_unit, rate, share, time};
+use super::words;
+
+pub(super) fn render(report: &Report) -> String {
+    let mut out = format!("{}: {}\n", line(&report.label), line(&words::headline(report)));
+    for (grave, notice) in words::notices(report) {
+        let _ = writeln!(out, "{} {}", if grave { "!!" } else { " !" }, line(&notice));
+    }
+    out.push('\n');
+    figures(&mut out, report);
+    times(&mut out, report);
+    faults(&mut out, report);
+    if !report.thresholds.is_empty() {
+        out.push_str("\n  thresholds\n");
+        for checked in &report.thresholds {
+            let word = if checked.passed { "met" } else { "MISSED" };
+            let measured =
+                checked.measured.map_or("nothing to measure".to_owned(), |value| in_unit(value, &checked.unit));
+            let _ = writeln!(out, "    {word:<8}{:<24}{measured}", line(&checked.threshold));
+        }
+    }
+    out
+}
+
+fn figures(out: &mut String, report: &Report) {
+    let (counts, rates, generator) = (&report.counts, &report.rates, &report.generator);
+    let mut row = |name: &str, value: String| _ = writeln!(out, "  {name:<14}{value}");
+    row(
+        "requests",
+        format!(
+            "{} succeeded, {} failed ({}), {} cut at the end, {} never sent",
+            count(counts.succeeded),
+            count(counts.failed),
+            share(rates.failed_share),
+            count(counts.unfinished),
+            count(counts.unsent)
+        ),
+    );
+    row("rate", format!("{} succeeded, {} were due", rate(rates.succeeded_per_s), rate(rates.due_per_s)));
+    let (sent, received) = (bytes(rates.sent_bytes_per_s), bytes(rates.received_bytes_per_s));
+    row("bytes", format!("{sent}/s sent, {received}/s received"));
+    let mut connections =
+        format!("{} opened of {} tried", count(counts.connections_opened), count(counts.connections_tried));
+    if counts.handshakes_full + counts.handshakes_resumed > 0 {
+        let (full, resumed) = (count(counts.handshakes_full), count(counts.handshakes_resumed));
+        let _ = write!(connections, "; TLS handshakes: {full} full, {resumed} resumed");
+    }
+    if counts.sessions_agreed > 0 {
+        let _ = write!(connections, "; {} sessions agreed", count(counts.sessions_agreed));
+    }
+    row("connections", connections);
+    let statuses: Vec<_> =
+        report.statuses.iter().map(|seen| format!("{}: {}", seen.status, count(seen.count))).collect();
+    row("statuses", if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") });
+    row("limit", line(&words::limit(&report.limit)));
+    row(
+        "generator",
+        format!(
+            "{} of {} cores, timers late by up to {} (99 %) and {} (all), {}",
+            digits(generator.cpu_cores),
+            generator.cores,
+            time(generator.lag_p99_ns as f64),
+            time(generator.lag_max_ns as f64),
+            bytes(generator.memory_bytes as f64)
+        ),
+    );
+}
+
+fn times(out: &mut String, report: &Report) {
+    let _ = write!(out, "\n  {:<21}", "time");
+    for name in ["mean", "p50", "p90", "p95", "p99", "p99.9", "max"] {
+        let _ = write!(out, "{name:>10}");
+    }
+    out.push('\n');
+    for PhaseTimes { phase, times } in &report.phases {
+        let _ = write!(out, "  {:<21}", words::phase(*phase));
+        if times.count == 0 {
+            let _ = writeln!(out, "{:>10}", "none");
+            continue;
+        }
+        let all = [times.p50_ns, times.p90_ns, times.p95_ns, times.p99_ns, times.p999_ns, times.max_ns];
+        let _ = write!(out, "{:>10}", time(times.mean_ns));
+        all.into_iter().for_each(|ns| _ = write!(out, "{:>10}", time(ns as f64)));
+        out.push('\n');
+    }
+}
+
+fn faults(out: &mut String, report: &Report) {
+    if report.faults.is_empty() {
+        return;
+    }
+    out.push_str("\n  failures\n");
+    for fault in &report.faults {
+        let (class, seen) = (words::class(fault.class), count(fault.count));
+        let _ = writeln!(out, "    {class:<25}{seen:>12}  {:>10}", share(fault.share));
+        if !fault.example.is_empty() {
+            let _ = writeln!(out, "      first: {}", line(&fault.example));
+        }
+    }
+}

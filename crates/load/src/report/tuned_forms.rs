@@ -1,0 +1,224 @@
+//! The forms of a search for the knee and of a matrix: tables, all of them.
+
+use std::fmt::Write;
+
+use super::document::LimitTold;
+use super::escape::{csv, line, markdown};
+use super::file::ReportError;
+use super::format::Format;
+use super::html;
+use super::tuned::{AutotuneReport, Cell, Interval, MatrixReport, Point};
+use super::units::{rate, share, time};
+use super::words;
+
+/// A heading, sentences, and a table: what all forms are made of.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) title: String,
+    pub(super) started_at: String,
+    pub(super) warnings: Vec<String>,
+    pub(super) sentences: Vec<String>,
+    pub(super) columns: Vec<&'static str>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+pub(super) fn autotune(report: &AutotuneReport, format: Format) -> Result<String, ReportError> {
+    if format == Format::Csv {
+        return Ok(points_csv(report));
+    }
+    let knee = match (&report.knee, &report.missing) {
+        (Some(knee), _) => {
+            format!("The knee is at {}: {}.", words::offered(knee.offered), interval(knee.succeeded_per_s))
+        }
+        (None, Some(why)) => format!("There is no knee: {why}"),
+        (None, None) => "There is no knee.".to_owned(),
+    };
+    let limit = report.limit.iter().map(|limit| format!("The limit: {}.", words::limit(limit)));
+    render(
+        &Table {
+            title: format!("Load search {}", report.label),
+            started_at: report.started_at.clone(),
+            warnings: report.warnings.clone(),
+            sentences: std::iter::once(knee).chain(limit).collect(),
+            columns: vec!["load", "succeeded", "failed", "mean", "p50", "p95", "p99", "limit", "verdict"],
+            rows: report.points.iter().map(point).collect(),
+        },
+        format,
+    )
+}
+
+pub(super) fn matrix(report: &MatrixReport, format: Format) -> Result<String, ReportError> {
+    if format == Format::Csv {
+        return Ok(cells_csv(report));
+    }
+    render(
+        &Table {
+            title: format!("Load matrix {}", report.label),
+            started_at: report.started_at.clone(),
+            warnings: report.warnings.clone(),
+            sentences: vec![format!("{} cells in {}.", report.cells.len(), time(report.elapsed_s * 1e9))],
+            columns: vec!["cell", "load", "succeeded", "failed", "mean", "p95", "p99", "runs", "limit"],
+            rows: report.cells.iter().map(cell).collect(),
+        },
+        format,
+    )
+}
+
+fn interval(of: Interval) -> String {
+    format!("{} ± {}", rate(of.mean), rate(of.high - of.mean))
+}
+
+fn limit(limit: Option<&LimitTold>) -> String {
+    limit
+        .map_or("", |limit| match limit {
+            LimitTold::Target => "target",
+            LimitTold::Offered => "none",
+            LimitTold::Generator { .. } => "generator",
+        })
+        .to_owned()
+}
+
+fn point(point: &Point) -> Vec<String> {
+    vec![
+        words::offered(point.offered),
+        interval(point.succeeded_per_s),
+        share(point.failed_share),
+        time(point.mean_ns),
+        time(point.p50_ns as f64),
+        time(point.p95_ns as f64),
+        time(point.p99_ns as f64),
+        limit(Some(&point.limit)),
+        point.verdict.clone(),
+    ]
+}
+
+fn cell(cell: &Cell) -> Vec<String> {
+    if let Some(missing) = &cell.missing {
+        let mut row = vec![cell.name.clone(), missing.clone()];
+        row.resize(9, String::new());
+        return row;
+    }
+    vec![
+        cell.name.clone(),
+        cell.offered.map(words::offered).unwrap_or_default(),
+        interval(cell.succeeded_per_s),
+        share(cell.failed_share),
+        time(cell.mean_ns),
+        time(cell.p95_ns as f64),
+        time(cell.p99_ns as f64),
+        cell.runs.to_string(),
+        limit(cell.limit.as_ref()),
+    ]
+}
+
+fn render(table: &Table, format: Format) -> Result<String, ReportError> {
+    match format {
+        Format::Markdown => Ok(as_markdown(table)),
+        Format::Html => Ok(html::table_page(table)),
+        Format::Text => Ok(as_text(table)),
+        Format::Hlog | Format::Junit | Format::Csv | Format::Json => {
+            let allowed = "json, csv, markdown, html or text";
+            let name = format.name();
+            Err(ReportError::Content(format!("there is no {name} of a search or a matrix: {allowed}")))
+        }
+    }
+}
+
+fn as_markdown(table: &Table) -> String {
+    let mut out = format!("## {}\n\n", markdown(&table.title));
+    table.warnings.iter().for_each(|warning| _ = writeln!(out, "> **Note:** {}\n", markdown(warning)));
+    table.sentences.iter().for_each(|sentence| _ = writeln!(out, "{}\n", markdown(sentence)));
+    let _ = writeln!(out, "| {} |\n|{}", table.columns.join(" | "), " --- |".repeat(table.columns.len()));
+    for row in &table.rows {
+        let cells: Vec<_> =
+            row.iter().map(|text| if text.is_empty() { String::new() } else { markdown(text) }).collect();
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    out
+}
+
+fn as_text(table: &Table) -> String {
+    let mut out = format!("{}\n", line(&table.title));
+    table.warnings.iter().for_each(|warning| _ = writeln!(out, " ! {}", line(warning)));
+    table.sentences.iter().for_each(|sentence| _ = writeln!(out, "{}", line(sentence)));
+    out.push('\n');
+    // A cell that says why there are no figures stands alone in its line and widens no column.
+    let alone = |row: &[String]| row.get(2).is_some_and(String::is_empty);
+    let width = |column: usize| {
+        let of_rows =
+            table.rows.iter().filter(|row| column == 0 || !alone(row)).map(|row| line(&row[column]).chars().count());
+        of_rows.chain([table.columns[column].chars().count()]).max().unwrap_or_default()
+    };
+    let widths: Vec<_> = (0..table.columns.len()).map(width).collect();
+    let heading: Vec<_> = table.columns.iter().map(|name| (*name).to_owned()).collect();
+    for row in std::iter::once(&heading).chain(&table.rows) {
+        let cells = row.iter().zip(&widths).map(|(text, width)| format!("{:<width$}", line(text)));
+        let _ = writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    out
+}
+
+fn points_csv(report: &AutotuneReport) -> String {
+    let mut out =
+        "load_unit,load,repeats,succeeded_per_s,succeeded_low_per_s,succeeded_high_per_s,failed_share,mean_ns,p50_ns,\
+                   p95_ns,p99_ns,healthy,limit,verdict\r\n"
+            .to_owned();
+    for point in &report.points {
+        let (unit, load) = load(point.offered);
+        let of = &point.succeeded_per_s;
+        let _ = write!(
+            out,
+            "{unit},{load},{},{:.3},{:.3},{:.3},{:.6},{:.0},{},{},{},{},{},{}\r\n",
+            point.repeats_per_s.len(),
+            of.mean,
+            of.low,
+            of.high,
+            point.failed_share,
+            point.mean_ns,
+            point.p50_ns,
+            point.p95_ns,
+            point.p99_ns,
+            point.healthy,
+            limit(Some(&point.limit)),
+            csv(&point.verdict)
+        );
+    }
+    out
+}
+
+fn cells_csv(report: &MatrixReport) -> String {
+    let mut out =
+        "cell,missing,load_unit,load,succeeded_per_s,succeeded_low_per_s,succeeded_high_per_s,failed_share,mean_ns,\
+                   p95_ns,p99_ns,runs,limit\r\n"
+            .to_owned();
+    for cell in &report.cells {
+        let _ = write!(out, "{},{},", csv(&cell.name), csv(cell.missing.as_deref().unwrap_or_default()));
+        if cell.missing.is_some() {
+            let _ = write!(out, ",,,,,,,,,{},\r\n", cell.runs);
+            continue;
+        }
+        let (unit, load) = cell.offered.map_or(("", String::new()), load);
+        let of = &cell.succeeded_per_s;
+        let _ = write!(
+            out,
+            "{unit},{load},{:.3},{:.3},{:.3},{:.6},{:.0},{},{},{},{}\r\n",
+            of.mean,
+            of.low,
+            of.high,
+            cell.failed_share,
+            cell.mean_ns,
+            cell.p95_ns,
+            cell.p99_ns,
+            cell.runs,
+            limit(cell.limit.as_ref())
+        );
+    }
+    out
+}
+
+fn load(offered: crate::progress::Offered) -> (&'static str, String) {
+    match offered {
+        crate::progress::Offered::Concurrency(workers) => ("concurrency", workers.to_string()),
+        crate::progress::Offered::Rate(rate) => ("rate_per_s", format!("{rate:.3}")),
+    }
+}

@@ -1,0 +1,114 @@
+//! The sentences that all readable forms of a report share.
+
+use super::document::{Ended, LimitTold, Report};
+use super::units::{rate, time};
+use crate::progress::Offered;
+use crate::record::{Class, Phase};
+
+/// What was asked for, in one line.
+pub(crate) fn headline(report: &Report) -> String {
+    let asked = &report.asked;
+    let warm_up =
+        if asked.warm_up_s > 0.0 { format!(" after {} s of warm-up", asked.warm_up_s) } else { String::new() };
+    let reuse = if asked.reuse { "" } else { ", a new connection for each request" };
+    format!(
+        "{} {} over {}: {}{reuse}; {} measured{warm_up}",
+        asked.method,
+        asked.url,
+        asked.protocol,
+        asked.arrival.words(),
+        time(report.measured_s * 1e9)
+    )
+}
+
+/// What a reader must see first, the weightiest first; each a sentence, with whether it takes away the figures' meaning.
+pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
+    let mut notices = Vec::new();
+    match &report.ended {
+        Ended::Done => {}
+        Ended::Stopped => {
+            notices.push((false, "Somebody stopped the run: the figures are of what was until then.".to_owned()))
+        }
+        Ended::Failed { why } => notices.push((true, format!("The run was given up: {why}"))),
+    }
+    if let LimitTold::Generator { why } = &report.limit {
+        notices.push((true, format!("The generator was the limit, and the figures say nothing of the target: {why}")));
+    }
+    if report.counts.succeeded == 0 {
+        let what =
+            if report.counts.failed > 0 { "Every request failed" } else { "No request was made or came to its end" };
+        notices.push((true, format!("{what}: there are no times of successful requests.")));
+    }
+    notices.extend(report.warnings.iter().map(|warning| (false, warning.clone())));
+    notices.extend(report.omission.note.iter().map(|note| (false, note.clone())));
+    notices
+}
+
+/// What held the rate back, in words.
+pub(crate) fn limit(limit: &LimitTold) -> String {
+    match limit {
+        LimitTold::Target => "the target: the generator had time to spare, and waited for answers".to_owned(),
+        LimitTold::Offered => "none: the offered rate was met".to_owned(),
+        LimitTold::Generator { why } => format!("the generator: {why}"),
+    }
+}
+
+/// Whether the run passed, in words.
+pub(crate) fn verdict(report: &Report) -> &'static str {
+    match report.passed {
+        Some(true) => "passed",
+        Some(false) => "failed",
+        None => "no thresholds",
+    }
+}
+
+/// A load, in words.
+pub(crate) fn offered(offered: Offered) -> String {
+    match offered {
+        Offered::Concurrency(workers) => format!("{workers} workers"),
+        Offered::Rate(per_s) => rate(per_s),
+    }
+}
+
+/// A phase as people call it.
+pub(crate) fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Response => "response (from due)",
+        Phase::Service => "service (from sent)",
+        Phase::Connect => "TCP connect",
+        Phase::Tls => "TLS handshake",
+        Phase::TlsFull => "TLS, full",
+        Phase::TlsResumed => "TLS, resumed",
+        Phase::FirstByte => "first byte",
+        Phase::KeyAgreement => "key agreement",
+        Phase::Seal => "seal",
+        Phase::Open => "open",
+        Phase::Server => "server's own",
+        Phase::Failed => "failed requests",
+    }
+}
+
+/// A class of failures as people call it.
+pub(crate) fn class(class: Class) -> &'static str {
+    match class {
+        Class::Resolve => "name without address",
+        Class::Refused => "connection refused",
+        Class::Unreachable => "no route",
+        Class::ConnectTimeout => "connect timeout",
+        Class::OutOfPorts => "out of local ports",
+        Class::OutOfDescriptors => "out of descriptors",
+        Class::Connect => "connect failed",
+        Class::TlsAlert => "TLS alert",
+        Class::Certificate => "certificate not trusted",
+        Class::Tls => "TLS failed",
+        Class::Reset => "connection reset",
+        Class::Closed => "closed early",
+        Class::Malformed => "malformed answer",
+        Class::Timeout => "timeout",
+        Class::Status => "wrong status",
+        Class::Assertion => "assertion failed",
+        Class::Session => "no session",
+        Class::Unsealed => "answer does not open",
+        Class::Internal => "the client's own fault",
+    }
+}

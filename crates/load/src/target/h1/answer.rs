@@ -1,0 +1,172 @@
+//! An HTTP/1.1 answer as it comes in pieces: how its head reads, where its body ends.
+
+use memchr::memmem;
+
+use super::chunks::Chunks;
+use super::head::{Body, Head};
+use crate::record::{Class, Fault};
+
+/// A head may be no longer, its interim ones included.
+const HEAD_LEN_MAX: usize = 256 * 1024;
+/// A body that is looked at may be no longer.
+const BODY_LEN_MAX: usize = 64 * 1024 * 1024;
+
+/// How far an answer is. It holds no memory, unless a head comes in pieces.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    part: Part,
+    /// What came of a head that is not whole.
+    partial: Vec<u8>,
+    /// Whether the request was a HEAD, whose answer has no body.
+    bodiless: bool,
+    /// The status, once the head is whole.
+    pub(crate) status: u16,
+    /// Whether the connection may be used again after it.
+    pub(crate) keeps: bool,
+    /// What the server says it took.
+    pub(crate) server: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Default)]
+enum Part {
+    #[default]
+    Head,
+    Length(u64),
+    Chunked(Chunks),
+    /// To the connection's end.
+    Rest,
+    Whole,
+}
+
+impl Answer {
+    /// The answer to come, of a request with this method.
+    pub(crate) fn of(is_head: bool) -> Self {
+        Answer { bodiless: is_head, ..Answer::default() }
+    }
+
+    /// Whether nothing of it has come.
+    pub(crate) fn is_untouched(&self) -> bool {
+        matches!(self.part, Part::Head) && self.partial.is_empty() && self.status == 0
+    }
+
+    /// Takes what came; the body's bytes go to `body`, where there is one. Whether the answer is whole.
+    ///
+    /// # Errors
+    ///
+    /// A fault of class `Malformed` for what breaks the rules, bytes after the answer's end among it.
+    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut body: Option<&mut Vec<u8>>) -> Result<bool, Fault> {
+        while !bytes.is_empty() {
+            bytes = match &mut self.part {
+                Part::Head => self.feed_head(bytes)?,
+                Part::Length(left) => {
+                    let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                    keep(&mut body, &bytes[..taken])?;
+                    *left -= taken as u64;
+                    if *left == 0 {
+                        self.part = Part::Whole;
+                    }
+                    &bytes[taken..]
+                }
+                Part::Chunked(chunks) => {
+                    let rest = chunks.feed(bytes, &mut |data| keep(&mut body, data))?;
+                    if chunks.is_whole() {
+                        self.part = Part::Whole;
+                    }
+                    rest
+                }
+                Part::Rest => {
+                    keep(&mut body, bytes)?;
+                    &[]
+                }
+                Part::Whole => return Err(malformed("bytes follow the answer that no request asked for")),
+            };
+        }
+        Ok(matches!(self.part, Part::Whole))
+    }
+
+    /// The connection has ended. Whether the answer is whole by that.
+    ///
+    /// # Errors
+    ///
+    /// A fault of class `Closed` if it is not.
+    pub(crate) fn end(&mut self) -> Result<(), Fault> {
+        match self.part {
+            Part::Rest | Part::Whole => Ok(()),
+            Part::Head if self.is_untouched() => {
+                Err(Fault::new(Class::Closed, "the server closed the connection without an answer"))
+            }
+            Part::Head => Err(Fault::new(Class::Closed, "the server closed the connection within an answer's head")),
+            Part::Length(left) => {
+                Err(Fault::new(Class::Closed, format!("the server closed the connection {left} bytes before the end")))
+            }
+            Part::Chunked(_) => Err(Fault::new(Class::Closed, "the server closed the connection within a body")),
+        }
+    }
+
+    /// Takes a head, or what there is of it; what follows it.
+    fn feed_head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Fault> {
+        if self.partial.is_empty() {
+            if let Some(end) = memmem::find(bytes, b"\r\n\r\n") {
+                self.begin(&bytes[..end])?;
+                return Ok(&bytes[end + 4..]);
+            }
+            // What is no answer at all is told before a buffer of it is full.
+            if !bytes.starts_with(&b"HTTP/1."[..bytes.len().min(7)]) {
+                return Err(malformed("what came does not begin as an answer of HTTP/1.1 does"));
+            }
+        }
+        let known = self.partial.len();
+        self.partial.extend_from_slice(bytes);
+        let from = known.saturating_sub(3);
+        let Some(end) = memmem::find(&self.partial[from..], b"\r\n\r\n").map(|at| from + at) else {
+            if self.partial.len() > HEAD_LEN_MAX {
+                return Err(malformed("a head of more than 256 KiB"));
+            }
+            return Ok(&[]);
+        };
+        let partial = std::mem::take(&mut self.partial);
+        self.begin(&partial[..end])?;
+        Ok(&bytes[end + 4 - known..])
+    }
+
+    /// Takes a whole head, without the empty line at its end.
+    fn begin(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let head = Head::parse(bytes)?;
+        // 101 would end HTTP on this connection, and was not asked for.
+        if head.status == 101 {
+            return Err(malformed("the server switched protocols, which no request asked for"));
+        }
+        // Interim answers: the real one follows.
+        if head.status < 200 {
+            return Ok(());
+        }
+        self.status = head.status;
+        self.keeps = head.keeps;
+        self.server = head.server;
+        self.part = match head.body {
+            _ if self.bodiless || matches!(head.status, 204 | 304) => Part::Whole,
+            Body::Length(0) => Part::Whole,
+            Body::Length(len) => Part::Length(len),
+            Body::Chunked => Part::Chunked(Chunks::default()),
+            Body::Rest => {
+                self.keeps = false;
+                Part::Rest
+            }
+        };
+        Ok(())
+    }
+}
+
+/// Keeps a piece of the body where somebody wants to look at it.
+fn keep(body: &mut Option<&mut Vec<u8>>, bytes: &[u8]) -> Result<(), Fault> {
+    let Some(body) = body else { return Ok(()) };
+    if body.len() + bytes.len() > BODY_LEN_MAX {
+        return Err(Fault::new(Class::Assertion, "a body of more than 64 MiB, which is not looked at"));
+    }
+    body.extend_from_slice(bytes);
+    Ok(())
+}
+
+pub(super) fn malformed(what: impl std::fmt::Display) -> Fault {
+    Fault::new(Class::Malformed, what)
+}
