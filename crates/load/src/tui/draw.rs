@@ -109,7 +109,8 @@ fn title(pane: &mut Pane<'_>, state: &State, run: Option<&Running>) {
         let target = format!("{} {}", plan.request.method, figures::target(plan));
         let target = left.fitted(end + 2, 0, &target, Look::Strong);
         let mut more = vec![(figures::protocol(plan), Look::Plain), (figures::arrival(plan), Look::Plain)];
-        if !plan.label.is_empty() {
+        // A label that nobody chose is the target once more.
+        if !figures::target(plan).ends_with(&plan.label) {
             more.push((figures::clean(&plan.label), Look::Faint));
         }
         left.parts(target + 2, 0, &more);

@@ -78,12 +78,12 @@ fn a_run_that_is_over_a_long_one_the_help_and_one_panel_alone_look_as_kept() {
     }
 }
 
-/// 200 seconds of 600, so that a column is several seconds.
+/// 100 seconds of 300, so that a column is several seconds.
 fn long() -> State {
-    let mut events = generated::single(11, 20, 600);
+    let mut events = generated::single(11, 20, 300);
     let mut state = State::new(true);
     state.apply(events.remove(0), Duration::ZERO);
-    for index in 0..200_u32 {
+    for index in 0..100_u32 {
         let Event::Tick(tick) = &events[index as usize % events.len()] else { continue };
         let mut tick = tick.clone();
         (tick.second.index, tick.second.at) = (index, Duration::from_secs(u64::from(index) + 1));
