@@ -21,7 +21,7 @@ mod machine;
 mod made;
 mod markdown;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod schema_tests;
 mod text;
