@@ -17,6 +17,7 @@ pub mod progress;
 pub mod record;
 pub mod report;
 pub mod request;
+pub mod run;
 pub mod target;
 pub mod thresholds;
 pub mod tui;

@@ -11,6 +11,8 @@ pub struct RunFigures {
     pub succeeded: u64,
     /// The mean response time, in nanoseconds.
     pub mean_ns: f64,
+    /// The median of response times, in nanoseconds.
+    pub p50_ns: u64,
     /// The 95th percentile of response times, in nanoseconds.
     pub p95_ns: u64,
     /// The 99th percentile of response times, in nanoseconds.
@@ -56,17 +58,17 @@ impl Measured {
     }
 
     /// The rule that more than half of its runs missed.
-    pub(super) fn missed(&self) -> Option<&str> {
+    pub(crate) fn missed(&self) -> Option<&str> {
         self.in_most(|run| run.missed.as_deref())
     }
 
     /// Why the generator was the limit in more than half of its runs.
-    pub(super) fn generator(&self) -> Option<&str> {
+    pub(crate) fn generator(&self) -> Option<&str> {
         self.in_most(|run| run.generator.as_deref())
     }
 
     /// What failed most, in the first run where something did.
-    pub(super) fn fault(&self) -> Option<&str> {
+    pub(crate) fn fault(&self) -> Option<&str> {
         self.runs.iter().find_map(|run| run.fault.as_deref())
     }
 

@@ -146,14 +146,14 @@ impl Search {
         }
         let known = |load: f64| self.points.iter().any(|point| (point.load / load - 1.0).abs() < 0.012);
         let hint = self.hint().filter(|hint| *hint > best.load && *hint < bad.load && !known(*hint));
-        match hint {
-            Some(hint) => Some(self.rounded(hint)),
-            // Every higher point answered no more than this: it is what the target can do.
-            None if self.plateau().is_some_and(|most| best.load >= most * (1.0 - self.settings.precision * 0.6)) => {
-                None
-            }
-            None => self.middle(best.load, bad.load),
+        if hint.is_some() {
+            return hint.map(|hint| self.rounded(hint));
         }
+        // What is answered of a higher rate is all that the target can do, unless it collapses when asked for too much: a
+        // little more than the best tells the two apart.
+        let near = self.rounded(best.load * (1.0 + self.settings.precision));
+        let is_plateau = self.plateau().is_some_and(|most| (best.load..near).contains(&(most / MET_SHARE)));
+        if is_plateau && near < bad.load && !known(near) { Some(near) } else { self.middle(best.load, bad.load) }
     }
 
     /// What the target answers a second when it is asked for too much.
@@ -214,6 +214,11 @@ impl Search {
     fn done(&self) -> Step {
         let knee = self.at_knee();
         Step::Done(Box::new(Found { why: self.why(knee), knee: knee.cloned(), points: self.points.clone() }))
+    }
+
+    /// What was found until somebody stopped it.
+    pub fn stopped(&self) -> Found {
+        Found { why: Why::Unfinished, knee: self.at_knee().cloned(), points: self.points.clone() }
     }
 
     fn at_knee(&self) -> Option<&Measured> {

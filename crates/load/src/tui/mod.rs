@@ -7,7 +7,7 @@
 mod draw;
 #[cfg(test)]
 #[allow(unreachable_pub, reason = "an example includes it too")]
-mod generated;
+pub(crate) mod generated;
 mod history;
 mod keys;
 mod pane;
