@@ -32,9 +32,10 @@ pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
     let task = if is_full_screen {
         tokio::spawn(screen(news, stop))
     } else if is_shared {
-        tokio::spawn(quiet(news))
+        tokio::spawn(silent(news))
     } else {
-        tokio::spawn(lines(news, stop, plain::Options { interval: output.interval, json: output.json_lines }))
+        let options = plain::Options { interval: output.interval, json: output.json_lines };
+        tokio::spawn(lines(news, options, stop))
     };
     Ok((driver, Views { tasks: vec![task] }))
 }
@@ -50,28 +51,27 @@ impl Views {
 
 /// The full screen. Who leaves it at once ends the run.
 async fn screen(news: mpsc::Receiver<Event>, stop: Arc<Notify>) {
-    let shown = tui::show(news, tui::Options::from_environment()).await;
-    left(shown, &stop, "the screen cannot be used (see --no-tui)");
-}
-
-/// A line a second, or more rarely.
-async fn lines(news: mpsc::Receiver<Event>, stop: Arc<Notify>, options: plain::Options) {
-    left(plain::show(news, std::io::stdout(), options).await, &stop, "standard output cannot be written to");
-}
-
-/// Nothing: standard output is a report's.
-async fn quiet(mut news: mpsc::Receiver<Event>) {
-    while news.recv().await.is_some() {}
-}
-
-fn left(shown: std::io::Result<tui::Shown>, stop: &Notify, trouble: &str) {
-    match shown {
+    match tui::show(news, tui::Options::from_environment()).await {
         Ok(shown) => {
             if shown.left == tui::Left::AtOnce {
                 stop.notify_one();
             }
             shown.notes.iter().for_each(say);
         }
-        Err(err) => say(format_args!("sealway load: {trouble}: {err}")),
+        Err(err) => say(format_args!("sealway load: the screen cannot be used: {err}; see --no-tui")),
     }
+}
+
+/// A line a second, for people or for programs.
+async fn lines(news: mpsc::Receiver<Event>, options: plain::Options, stop: Arc<Notify>) {
+    match plain::show(news, std::io::stdout(), options).await {
+        Ok(shown) if matches!(shown.left, tui::Left::AtOnce | tui::Left::ReaderGone) => stop.notify_one(),
+        Ok(_) => {}
+        Err(err) => say(format_args!("sealway load: standard output cannot be written: {err}")),
+    }
+}
+
+/// Nothing: standard output is a report's.
+async fn silent(mut news: mpsc::Receiver<Event>) {
+    while news.recv().await.is_some() {}
 }
