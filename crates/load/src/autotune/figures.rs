@@ -110,10 +110,11 @@ impl Measured {
         self.is_shown_above(other)
     }
 
-    /// Whether this point yields nearly as much as the best one. Of several points of a plateau the best is so by its
-    /// noise, so that a bar nearer than this would call others worse that are not.
-    pub(super) fn is_as_good_as(&self, best: &Measured) -> bool {
-        self.level() >= 0.955 * best.level()
+    /// Its runs' variance as a share of the rate, squared, and the degrees of freedom that it is known with.
+    pub(super) fn spread(&self) -> (f64, f64) {
+        let runs = self.runs.len() as f64;
+        let share = self.variance_of_mean() * runs / self.rate().powi(2).max(f64::MIN_POSITIVE);
+        (share, (runs - 1.0).max(0.0))
     }
 
     /// Whether the difference is more than noise, with 95 % confidence: Welch, one-sided.
