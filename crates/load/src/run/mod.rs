@@ -3,6 +3,7 @@
 //! 0: the run went as it must. 1: it did not: requests, assertions or thresholds failed, or it could not be measured. 2: the
 //! command line is wrong.
 
+mod compare;
 mod drive;
 mod single;
 mod sweep;
@@ -37,6 +38,7 @@ impl Failure {
 
 /// `sealway load`.
 pub async fn load(args: LoadArgs) -> ExitCode {
+    raise_descriptor_limit();
     match job(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(problems)) => {
@@ -61,7 +63,7 @@ async fn job(args: LoadArgs) -> Result<(), Failure> {
         Some(Action::Matrix { file, matrix, search, flags }) => {
             sweep::matrix(file.as_deref(), &matrix, &search, &flags).await
         }
-        Some(Action::Compare(_)) => Err(Failure::failed("comparing reports is not in this binary yet")),
+        Some(Action::Compare(args)) => compare::run(&args),
     }
 }
 
@@ -72,6 +74,15 @@ async fn from_source(args: LoadArgs) -> Result<(), Failure> {
 /// Resolves flags, or says everything that is wrong with them.
 fn checked(url: Option<&str>, flags: &crate::flags::Flags, extra: Extra) -> Result<Job, Failure> {
     resolve(url, flags, extra).map_err(Failure::usage)
+}
+
+/// A connection is a descriptor, and the usual limit is that of a program with few of them.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where it cannot be, the run says of what it runs out.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// A line on standard error.

@@ -11,10 +11,9 @@ use crate::report::{Document, Format, Machine, Report, render, write};
 /// Runs a job to its end.
 pub(super) async fn run(job: Job) -> Result<(), Failure> {
     let Job { plan, verdict, output } = job;
-    let (mut driver, views) = view::start(&output)?;
+    let (mut driver, views) = view::start(&output).await?;
     let ran = driver.run(plan, Duration::ZERO).await;
-    drop(driver);
-    views.end().await;
+    views.end(driver).await;
     let (outcome, _) = ran.map_err(Failure::failed)?;
     let report = Report::new(&outcome, &verdict.thresholds, Machine::here());
     let mut reasons = judge(&outcome, &verdict);

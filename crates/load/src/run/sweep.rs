@@ -25,10 +25,9 @@ const WARM_UP: Duration = Duration::from_secs(1);
 pub(super) async fn autotune(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(), Failure> {
     let (tuning, job) = tuning(url, search, flags)?;
     let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
-    let (mut driver, views) = view::start(&job.output)?;
+    let (mut driver, views) = view::start(&job.output).await?;
     let found = tune(&mut driver, &tuning).await;
-    drop(driver);
-    views.end().await;
+    views.end(driver).await;
     let found = found.map_err(Failure::failed)?;
     let mut report = AutotuneReport::new(&tuning.plan, Machine::here(), started_ms, started.elapsed().as_secs_f64());
     tell(&mut report, &found, &tuning);
@@ -205,10 +204,9 @@ fn filled(search: &AutotuneFlags, defaults: &AutotuneFlags) -> Result<AutotuneFl
 async fn sweep(cells: Cells, how: Option<How>, flags: &Flags) -> Result<(), Failure> {
     let output = flags.output().map_err(Failure::usage)?;
     let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
-    let (mut driver, views) = view::start(&output)?;
+    let (mut driver, views) = view::start(&output).await?;
     let ran = run_cells(&mut driver, &cells, how.as_ref()).await;
-    drop(driver);
-    views.end().await;
+    views.end(driver).await;
     let summaries = ran?;
     let elapsed = started.elapsed().as_secs_f64();
     let report = MatrixReport::new(&cells.label, &summaries, Machine::here(), started_ms, elapsed);

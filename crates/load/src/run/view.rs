@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::drive::NEWS_MAX;
 use super::{Driver, Failure, say};
+use crate::export::Exporter;
 use crate::flags::Output;
 use crate::progress::Event;
 use crate::{plain, tui};
@@ -21,10 +22,14 @@ pub(super) struct Views {
 ///
 /// # Errors
 /// [`Failure`], when one of them cannot start.
-pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
+pub(super) async fn start(output: &Output) -> Result<(Driver, Views), Failure> {
+    let exporter = match &output.exports {
+        exports if exports.prometheus.is_none() && exports.pushgateway.is_none() && exports.otlp.is_none() => None,
+        exports => Some(Exporter::start(exports).await.map_err(Failure::usage)?),
+    };
     let (send, news) = mpsc::channel(NEWS_MAX);
     let stop = Arc::new(Notify::new());
-    let driver = Driver::new(vec![send], Arc::clone(&stop))
+    let driver = Driver::new(vec![send], exporter, Arc::clone(&stop))
         .map_err(|err| Failure::failed(format!("cannot listen for signals: {err}")))?;
     // What is written to standard output by others would be written into the picture.
     let is_shared = output.out.iter().any(|(file, _)| file.as_os_str() == "-");
@@ -41,10 +46,14 @@ pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
 }
 
 impl Views {
-    /// Waits until all is shown; to be called when no news come any more.
-    pub(super) async fn end(self) {
+    /// Waits until all is shown and exported.
+    pub(super) async fn end(self, driver: Driver) {
+        let exporter = driver.into_exporter();
         for task in self.tasks {
             let _ = task.await;
+        }
+        if let Some(exporter) = exporter {
+            exporter.finish().await.iter().for_each(say);
         }
     }
 }
