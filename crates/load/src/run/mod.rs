@@ -6,6 +6,7 @@
 mod compare;
 mod drive;
 mod single;
+mod source;
 mod sweep;
 mod view;
 
@@ -58,17 +59,13 @@ pub async fn load(args: LoadArgs) -> ExitCode {
 
 async fn job(args: LoadArgs) -> Result<(), Failure> {
     match args.action {
-        None => from_source(args).await,
+        None => source::run(args).await,
         Some(Action::Autotune { url, search, flags }) => sweep::autotune(url.as_deref(), &search, &flags).await,
         Some(Action::Matrix { file, matrix, search, flags }) => {
             sweep::matrix(file.as_deref(), &matrix, &search, &flags).await
         }
         Some(Action::Compare(args)) => compare::run(&args),
     }
-}
-
-async fn from_source(args: LoadArgs) -> Result<(), Failure> {
-    single::run(checked(args.url.as_deref(), &args.flags, Extra::default())?).await
 }
 
 /// Resolves flags, or says everything that is wrong with them.
