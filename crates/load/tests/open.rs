@@ -49,9 +49,9 @@ fn a_ramp_offers_the_area_under_it() {
 
 #[test]
 fn a_stall_is_in_the_response_time_of_all_that_were_due_meanwhile_and_in_the_service_time_of_few() {
-    // Request 100 holds up the one worker there is for half a second.
+    // Request 100 holds up the one worker there is for a second, in which 200 are due.
     let (address, _) = server::start(|number| {
-        std::thread::sleep(Duration::from_millis(if number == 100 { 500 } else { 0 }));
+        std::thread::sleep(Duration::from_millis(if number == 100 { 1000 } else { 0 }));
         (server::answer(200, "hello"), true)
     });
     let mut plan = server::plan(address);
@@ -60,10 +60,10 @@ fn a_stall_is_in_the_response_time_of_all_that_were_due_meanwhile_and_in_the_ser
     plan.stop.requests = Some(400);
     let outcome = run(plan);
     let (response, service) = (outcome.totals.sum.times(Phase::Response), outcome.totals.sum.times(Phase::Service));
-    let beyond = |times: &sealway_load::record::Times| times.histogram().count_between(100_000_000, u64::MAX);
+    let beyond = |times: &sealway_load::record::Times| times.histogram().count_between(300_000_000, u64::MAX);
     assert_eq!((outcome.totals.sum.counts.succeeded, response.len()), (400, 400));
     assert_eq!(beyond(service), 1);
-    assert!((75..=90).contains(&beyond(response)), "{}", beyond(response));
+    assert!(beyond(response) >= 130, "{}", beyond(response));
 }
 
 #[test]
@@ -172,18 +172,24 @@ fn a_pause_starts_nothing_and_is_not_made_up_for_and_a_stop_ends_the_run() {
     plan.arrival = rate(Steps::constant(200.0), Spacing::Even, 100);
     let run = Run::start(plan).unwrap();
     let control = run.control();
+    let before = Instant::now();
     std::thread::sleep(Duration::from_millis(300));
     control.pause(true);
+    let mut active = before.elapsed();
     std::thread::sleep(Duration::from_millis(100));
     let at_pause = seen.requests.load(Ordering::SeqCst);
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(seen.requests.load(Ordering::SeqCst), at_pause);
     control.pause(false);
+    let before = Instant::now();
     std::thread::sleep(Duration::from_millis(500));
     control.stop();
+    active += before.elapsed();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcome = runtime.block_on(run.outcome());
     let all = outcome.totals.sum.counts.due;
     assert_eq!(outcome.ended, Ended::Stopped);
-    assert!((130..=190).contains(&all), "{all} in 0.8 s at 200 a second");
+    let paused = 0.6 * 200.0;
+    let planned = active.as_secs_f64() * 200.0;
+    assert!((all as f64) < planned + paused / 2.0 && all > 50, "{all} in {active:?} at 200 a second");
 }
