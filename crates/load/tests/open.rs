@@ -1,4 +1,5 @@
 //! The open model and bursts against a server in the test's process.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod server;
 

@@ -89,6 +89,8 @@ pub(crate) struct Recorder {
     apart: bool,
     in_flight: Gauge,
     connections: Gauge,
+    /// Both as they were before what is under way was cut.
+    at_end: Option<(u64, u64)>,
     full: Sender<Cut>,
     spare: Receiver<Box<Interval>>,
 }
@@ -115,6 +117,7 @@ impl Recorder {
             apart,
             in_flight: Gauge::default(),
             connections,
+            at_end: None,
             full,
             spare,
         }
@@ -135,8 +138,7 @@ impl Recorder {
     fn cut(&mut self, last: Option<Instant>) {
         let empty = self.spare.try_recv().unwrap_or_default();
         let mut interval = std::mem::replace(&mut self.current, empty);
-        interval.in_flight = self.in_flight.get();
-        interval.connections = self.connections.get();
+        (interval.in_flight, interval.connections) = self.at_end.unwrap_or_else(|| self.gauges());
         let (usage, waited, spread) =
             ((self.usage)(), std::mem::take(&mut self.waited), std::mem::take(&mut self.spread));
         let cut = Cut { shard: self.shard, index: self.index, interval, usage, waited, spread, last };
@@ -144,6 +146,16 @@ impl Recorder {
         let _ = self.full.send(cut);
         self.index += 1;
         self.next_cut = self.timeline.start + self.timeline.begin(self.index + 1);
+    }
+
+    fn gauges(&self) -> (u64, u64) {
+        (self.in_flight.get(), self.connections.get())
+    }
+
+    /// What is under way is about to be cut: the last second tells how much that was.
+    pub(crate) fn before_cut(&mut self, now: Instant) {
+        self.roll(now);
+        self.at_end = Some(self.gauges());
     }
 
     /// Hands on what is left.
