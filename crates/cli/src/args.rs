@@ -38,6 +38,8 @@ pub(crate) enum Command {
     },
     /// Make an authority and certificates of a server and a client in a folder; renew, revoke and list them
     Certs(Certs),
+    /// Offer a load to a server, measure what comes of it, and say what limited it
+    Load(Box<sealway_load::flags::LoadArgs>),
     /// Check a configuration, or print it with all its sources applied
     Config {
         #[command(subcommand)]

@@ -8,6 +8,7 @@ mod certs;
 mod config;
 mod demo;
 mod kek;
+mod load;
 mod migrate;
 mod serve;
 mod summary;
@@ -22,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let args = args::Args::parse();
     match run(args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(err) => {
             eprintln!("sealway: {err:#}");
             ExitCode::FAILURE
@@ -30,9 +31,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: args::Args) -> anyhow::Result<()> {
+fn run(args: args::Args) -> anyhow::Result<ExitCode> {
     use args::Command;
-    match args.command {
+    let done = match args.command {
+        Command::Load(args) => return load::run(*args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut args::Args::command(), "sealway", &mut std::io::stdout());
             Ok(())
@@ -44,7 +46,8 @@ fn run(args: args::Args) -> anyhow::Result<()> {
         Command::Demo(demo) => block_on(demo::run(demo)),
         Command::Serve(serve) => block_on(serve::run(serve)),
         Command::Call(call) => block_on(call::run(call)),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 fn block_on(service: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {

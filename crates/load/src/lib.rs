@@ -8,6 +8,7 @@
 
 pub mod autotune;
 pub mod engine;
+pub mod export;
 mod figures;
 pub mod flags;
 pub mod plain;
@@ -16,6 +17,7 @@ pub mod progress;
 pub mod record;
 pub mod report;
 pub mod request;
+pub mod run;
 pub mod target;
 pub mod thresholds;
 pub mod tui;

@@ -3,6 +3,7 @@
 pub mod certificates;
 pub mod daemon;
 pub mod fleet;
+pub mod generator;
 pub mod ground;
 pub mod haproxy;
 pub mod history;

@@ -8,13 +8,13 @@
 
 mod figures;
 mod search;
-//mod tune;
+mod tune;
 
 use std::fmt;
 
 pub use self::figures::{Measured, RunFigures};
 pub use self::search::Search;
-//pub use self::tune::{Tuning, tune};
+pub use self::tune::{Tuning, tune};
 use crate::engine::Limit;
 use crate::progress::{CellSummary, Offered};
 

@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 use super::random::Random;
 use super::shard::Shard;
 use super::worker::Worker;
@@ -22,6 +24,8 @@ struct Crew {
     /// Workers that are there.
     present: Cell<usize>,
     places: RefCell<Vec<Place>>,
+    /// Told when a worker goes.
+    left: Notify,
 }
 
 /// One worker's, whether it is there or not.
@@ -53,7 +57,7 @@ pub(super) async fn offer(shard: Rc<Shard>) {
         if crew.present.get() == 0 && (shard.is_spent() || all_finished) {
             return;
         }
-        tokio::time::sleep(LOOK).await;
+        let _ = tokio::time::timeout(LOOK, crew.left.notified()).await;
     }
 }
 
@@ -99,6 +103,7 @@ impl Crew {
     fn leave(&self, number: usize, made: u64, is_finished: bool) {
         self.present.set(self.present.get() - 1);
         self.places.borrow_mut()[number] = Place { is_taken: false, made, is_finished };
+        self.left.notify_one();
     }
 }
 

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::shard::Shared;
-use super::{Ended, Generator, Limit, Outcome, Tick, usage};
+use super::verdict::Facts;
+use super::{Ended, Generator, Outcome, Tick, usage};
 use crate::record::{Cut, Interval, Phase, Second, Seconds, Timeline, Totals, Usage};
 
 /// A run in which nothing connected is given up after so many seconds.
@@ -32,6 +33,8 @@ pub(super) struct Collector {
     processor: (Instant, Duration),
     /// All processor time of the measured seconds.
     processor_sum: Duration,
+    /// Requests of the measured seconds that waited for another one to end.
+    waited: u64,
     /// Whether any connection ever stood, warm-up included.
     has_connected: bool,
     failed: Option<String>,
@@ -71,6 +74,7 @@ impl Collector {
             totals: Totals { measured: Duration::ZERO, sum: Interval::default() },
             processor: (Instant::now(), usage::of_this_process()),
             processor_sum: Duration::ZERO,
+            waited: 0,
             has_connected: false,
             failed: None,
         }
@@ -108,6 +112,7 @@ impl Collector {
         if !self.timeline.is_warm_up(cut.index) {
             state.usage.ran += cut.usage.ran;
             state.usage.waited += cut.usage.waited;
+            self.waited += cut.waited;
         }
         state.last = cut.last.map(|end| (cut.index, end));
         cut.interval.clear();
@@ -205,6 +210,18 @@ impl Collector {
             lag_max: Duration::from_nanos(lag.quantile_ns(1.0)),
             memory_bytes: usage::memory(),
         };
+        let wanted = self.shards.iter().map(|shard| shard.usage.ran + shard.usage.waited).max().unwrap_or_default();
+        let seconds = self.seconds.into_all();
+        let facts = Facts {
+            plan: &self.shared.plan,
+            totals: &self.totals,
+            seconds: &seconds,
+            generator: &generator,
+            wanted_busiest: wanted.as_secs_f64() / measured,
+            waited: self.waited,
+        };
+        let limit = facts.limit();
+        let warnings = facts.warnings(&limit);
         let ended = match self.failed.take() {
             Some(reason) => Ended::Failed(reason),
             None if self.shared.control.is_stopped() => Ended::Stopped,
@@ -215,10 +232,10 @@ impl Collector {
             started_ms,
             elapsed,
             totals: self.totals,
-            seconds: self.seconds.into_all(),
+            seconds,
             generator,
-            limit: Limit::Target,
-            warnings: Vec::new(),
+            limit,
+            warnings,
             ended,
         }
     }

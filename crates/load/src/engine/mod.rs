@@ -1,13 +1,17 @@
 //! Offers the load of a plan from several threads, and hands on what they saw, once a second.
 
+mod arrivals;
 mod closed;
 mod collect;
 mod control;
 mod deadline;
+mod open;
 mod random;
 mod run;
 mod shard;
+mod timer;
 mod usage;
+mod verdict;
 mod worker;
 
 use std::time::Duration;

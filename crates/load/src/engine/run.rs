@@ -72,7 +72,9 @@ impl Run {
         drop(full);
         drop(ready);
         wait(&readiness, plan.threads)?;
-        let timeline = Timeline { start: Instant::now() + LEAD, warm_up: plan.warm_up };
+        let start = Instant::now() + LEAD;
+        let end = plan.stop.duration.and_then(|duration| start.checked_add(plan.warm_up)?.checked_add(duration));
+        let timeline = Timeline { start, warm_up: plan.warm_up, end };
         let started_ms = SystemClock.now_ms();
         let mut handles = Vec::with_capacity(threads.len());
         let mut spares = Vec::with_capacity(threads.len());

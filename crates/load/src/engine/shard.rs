@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::task::LocalSet;
 
-use super::{Control, StartError, closed, usage};
+use super::timer::Timer;
+use super::{Control, StartError, closed, open, usage};
 use crate::plan::{Arrival, Plan, Resumption};
 use crate::record::{Cut, Interval, Recorder, Timeline};
 use crate::target::{Connector, Ground};
@@ -112,7 +113,7 @@ impl Shard {
         let offering = async {
             match &self.plan.arrival {
                 Arrival::Closed { .. } => closed::offer(self.clone()).await,
-                Arrival::Open { .. } | Arrival::Bursts { .. } => {}
+                Arrival::Open { .. } | Arrival::Bursts { .. } => open::offer(self.clone()).await,
             }
         };
         tokio::select! {
@@ -123,15 +124,18 @@ impl Shard {
 
     /// Until the run is to end.
     async fn watch(&self) {
-        let end = self.plan.stop.duration.map(|duration| self.timeline.measured_from() + duration);
+        let end = self.timeline.end;
+        let mut timer = Timer::new();
         loop {
             let now = Instant::now();
             self.recorder.borrow_mut().roll(now);
             if end.is_some_and(|end| now >= end) || self.is_halted() {
                 return;
             }
-            let next = now + WATCH;
-            tokio::time::sleep_until(end.map_or(next, |end| end.min(next)).into()).await;
+            let next = end.map_or(now + WATCH, |end| end.min(now + WATCH));
+            timer.until(next).await;
+            let now = Instant::now();
+            self.recorder.borrow_mut().lag(now, now.saturating_duration_since(next));
         }
     }
 

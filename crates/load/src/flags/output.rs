@@ -1,23 +1,24 @@
 //! What is shown meanwhile, and what is left behind.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sealway_runtime::config::Problems;
 use serde::{Deserialize, Serialize};
 
 use super::values::{self, HOUR, MILLISECOND};
+use crate::report::Format;
 
 /// What is shown meanwhile, and what is left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Output")]
 #[serde(default)]
 pub struct OutputFlags {
-    /// Write a report to this file, its format by its extension; repeatable
+    /// Write a report to this file, in the form that its extension asks for; - is standard output; repeatable
     #[arg(long, short, value_name = "FILE", env = "SEALWAY_LOAD_OUT", hide_env = true, value_delimiter = '\n')]
     pub out: Vec<String>,
-    /// The format of reports: json, csv, hlog, junit, markdown, html [default: by extension, else json]
+    /// The form of all reports: json, csv, hlog, junit, markdown, html, text [default: by extension, else json]
     #[arg(long, value_name = "FORMAT", env = "SEALWAY_LOAD_FORMAT", hide_env = true)]
     pub format: Option<String>,
     /// Plain lines, also on a terminal
@@ -40,10 +41,8 @@ pub struct OutputFlags {
 /// What is shown meanwhile, and what is left behind.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Files of reports.
-    pub out: Vec<PathBuf>,
-    /// Their format, where the extension does not say it.
-    pub format: Option<String>,
+    /// Files of reports, and the form of each.
+    pub out: Vec<(PathBuf, Format)>,
     /// No full screen, also on a terminal.
     pub no_tui: bool,
     /// JSON lines on standard output.
@@ -72,12 +71,25 @@ impl OutputFlags {
         let interval = values::time(problems, "--interval", self.interval.as_ref(), MILLISECOND * 1000..=HOUR);
         let address = "an address and port such as 127.0.0.1:9464";
         Output {
-            out: self.out.iter().map(PathBuf::from).collect(),
-            format: self.format.clone(),
+            out: self.files(problems),
             no_tui: self.no_tui,
             json_lines: self.json_lines,
             interval: interval.unwrap_or(Duration::from_secs(1)),
             prometheus: values::parsed(problems, "--prometheus", self.prometheus.as_ref(), address),
         }
+    }
+
+    fn files(&self, problems: &mut Problems) -> Vec<(PathBuf, Format)> {
+        let words = Format::ALL.map(|format| (format.name(), format));
+        let given = values::word(problems, "--format", self.format.as_ref(), &words);
+        if self.format.is_some() && self.out.is_empty() {
+            problems.add("--format", "is of reports: give --out, which may be -");
+        }
+        let form = |file: &str, problems: &mut Problems| match given {
+            Some(format) => Some(format),
+            None if file == "-" => Some(Format::Json),
+            None => problems.take(format!("--out {file}"), Format::of(Path::new(file))),
+        };
+        self.out.iter().filter_map(|file| Some((PathBuf::from(file), form(file, problems)?))).collect()
     }
 }

@@ -6,6 +6,7 @@ use sealway_runtime::tls::Secret;
 
 use super::{Flags, Output, target};
 use crate::plan::{Assertion, Plan, Target};
+use crate::thresholds::{Figure, Threshold};
 
 /// What is run, how it is judged, what is shown and left behind.
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ pub struct Verdict {
     /// Whether a status was asserted, so that another one is a failed assertion.
     pub status_asserted: bool,
     /// What must be reached.
-    pub thresholds: Vec<String>,
+    pub thresholds: Vec<Threshold>,
 }
 
 /// What does not come from flags.
@@ -61,10 +62,11 @@ pub fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<Job, Co
     let method_given = flags.request.method.is_some();
     let sealed = flags.sealed.resolve(&mut problems, protocol, connections.reuse, &mut request, method_given);
     let assertions = flags.verdict.assertions(&mut problems);
+    let thresholds = flags.verdict.thresholds(&mut problems);
     let verdict = Verdict {
-        fail_on_errors: fail_on_errors(&mut problems, flags),
+        fail_on_errors: fail_on_errors(&mut problems, flags, &thresholds),
         status_asserted: assertions.iter().any(|assertion| matches!(assertion, Assertion::Status(_))),
-        thresholds: flags.verdict.threshold.clone(),
+        thresholds,
     };
     let output = flags.output.resolve(&mut problems);
     let addresses = flags.connection.addresses(&mut problems, parsed.as_ref());
@@ -90,8 +92,8 @@ pub fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<Job, Co
 }
 
 /// A failed request fails the run, unless it is said otherwise or a threshold says how many may.
-fn fail_on_errors(problems: &mut Problems, flags: &Flags) -> bool {
-    let is_bounded = flags.verdict.threshold.iter().any(|rule| rule.trim_start().starts_with("errors"));
+fn fail_on_errors(problems: &mut Problems, flags: &Flags, thresholds: &[Threshold]) -> bool {
+    let is_bounded = thresholds.iter().any(|threshold| threshold.figure == Figure::Errors);
     flags.verdict.fail_on_errors(problems).unwrap_or(!is_bounded)
 }
 

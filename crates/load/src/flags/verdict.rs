@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{template, values};
 use crate::plan::Assertion;
+use crate::thresholds::Threshold;
 
 /// What an answer must be, and when a run has failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
@@ -81,6 +82,22 @@ impl VerdictFlags {
             problems.add("--assert-…", "expected at most 100 assertions");
         }
         assertions
+    }
+
+    pub(super) fn thresholds(&self, problems: &mut Problems) -> Vec<Threshold> {
+        let mut thresholds = Vec::new();
+        for text in &self.threshold {
+            match Threshold::parse_list("--threshold", text) {
+                Ok(read) => thresholds.extend(read),
+                // It begins with the flag, and so is a line like all others.
+                Err(err) => {
+                    let line = err.to_string();
+                    let (name, message) = line.split_once(": ").unwrap_or(("--threshold", &line));
+                    problems.add(name, message);
+                }
+            }
+        }
+        thresholds
     }
 
     pub(super) fn fail_on_errors(&self, problems: &mut Problems) -> Option<bool> {

@@ -8,6 +8,7 @@ mod gauge;
 mod phase;
 mod recorder;
 mod seconds;
+mod since;
 mod times;
 
 use std::time::Duration;

@@ -20,6 +20,8 @@ pub(crate) struct Timeline {
     pub(crate) start: Instant,
     /// How long nothing counts.
     pub(crate) warm_up: Duration,
+    /// When its time is over, if it has one. What a thread sees a moment later belongs to the last second.
+    pub(crate) end: Option<Instant>,
 }
 
 impl Timeline {
@@ -56,6 +58,8 @@ pub(crate) struct Cut {
     pub(crate) interval: Box<Interval>,
     /// What the thread cost, in this second.
     pub(crate) usage: Usage,
+    /// Requests that waited for another one to end.
+    pub(crate) waited: u64,
     /// The moment of its end, if it is the shard's last.
     pub(crate) last: Option<Instant>,
 }
@@ -76,6 +80,7 @@ pub(crate) struct Recorder {
     index: u32,
     next_cut: Instant,
     current: Box<Interval>,
+    waited: u64,
     usage: Box<dyn FnMut() -> Usage>,
     /// Whether full and resumed handshakes are timed apart.
     apart: bool,
@@ -101,6 +106,7 @@ impl Recorder {
             index: 0,
             next_cut: timeline.start + timeline.begin(1),
             current: Box::default(),
+            waited: 0,
             usage,
             apart,
             in_flight: Gauge::default(),
@@ -117,7 +123,7 @@ impl Recorder {
 
     /// Hands on the seconds that have ended.
     pub(crate) fn roll(&mut self, now: Instant) {
-        while now >= self.next_cut {
+        while now >= self.next_cut && self.timeline.end.is_none_or(|end| self.next_cut < end) {
             self.cut(None);
         }
     }
@@ -127,7 +133,8 @@ impl Recorder {
         let mut interval = std::mem::replace(&mut self.current, empty);
         interval.in_flight = self.in_flight.get();
         interval.connections = self.connections.get();
-        let cut = Cut { shard: self.shard, index: self.index, interval, usage: (self.usage)(), last };
+        let (usage, waited) = ((self.usage)(), std::mem::take(&mut self.waited));
+        let cut = Cut { shard: self.shard, index: self.index, interval, usage, waited, last };
         // Nobody listens any more when the whole run was dropped; the shard is told to end by other means.
         let _ = self.full.send(cut);
         self.index += 1;
@@ -137,7 +144,7 @@ impl Recorder {
     /// Hands on what is left.
     pub(crate) fn end(&mut self, now: Instant) {
         self.roll(now);
-        self.cut(Some(now));
+        self.cut(Some(self.timeline.end.map_or(now, |end| end.min(now))));
     }
 
     /// Where something of a request goes that was due then; nowhere if it is a late part of the warm-up.
@@ -168,10 +175,20 @@ impl Recorder {
         }
     }
 
-    /// A timer was so late.
+    /// A timer of the generator, or a request that nothing but the generator held up, was so late.
     pub(crate) fn lag(&mut self, now: Instant, lag: Duration) {
         self.roll(now);
         self.current.lag.record(lag);
+    }
+
+    /// A request of the open model starts so late: because it had to wait for another to end, or by the generator's fault.
+    pub(crate) fn lateness(&mut self, now: Instant, late: Duration, has_waited: bool) {
+        if has_waited {
+            self.roll(now);
+            self.waited += 1;
+        } else {
+            self.lag(now, late);
+        }
     }
 
     /// A request has ended.
@@ -259,5 +276,112 @@ impl Class {
         use Class::*;
         let opening = matches!(self, Resolve | Refused | Unreachable | ConnectTimeout | Connect);
         opening || matches!(self, OutOfPorts | OutOfDescriptors | TlsAlert | Certificate | Tls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    struct Fixture {
+        recorder: Recorder,
+        start: Instant,
+        cuts: Receiver<Cut>,
+        spare: Sender<Box<Interval>>,
+    }
+
+    fn fixture(warm_up_ms: u64) -> Fixture {
+        let start = Instant::now();
+        let timeline = Timeline { start, warm_up: Duration::from_millis(warm_up_ms), end: None };
+        let ((full, cuts), (spare, spares)) = (channel(), channel());
+        let usage = Box::new(Usage::default);
+        let recorder = Recorder::new(0, timeline, (Gauge::default(), false), usage, (full, spares));
+        Fixture { recorder, start, cuts, spare }
+    }
+
+    impl Fixture {
+        fn at(&self, ms: u64) -> Instant {
+            self.start + Duration::from_millis(ms)
+        }
+
+        /// A whole request.
+        fn request(&mut self, due_ms: u64, ended_ms: u64, result: Result<(), Fault>) {
+            let (due, ended) = (self.at(due_ms), self.at(ended_ms));
+            self.recorder.due(due, due, 1);
+            self.recorder.started(due, due);
+            self.recorder.ended(&Sample::new(due, due), ended, result);
+        }
+    }
+
+    #[test]
+    fn intervals_that_are_swapped_lose_nothing_and_come_back_empty() {
+        let mut fixture = fixture(0);
+        let mut sum = Interval::default();
+        for number in 0..6_000 {
+            let fault = || Fault::new(Class::Reset, format!("number {number}"));
+            let result = if number % 7 == 0 { Err(fault()) } else { Ok(()) };
+            fixture.request(number, number + 1, result);
+            while let Ok(mut cut) = fixture.cuts.try_recv() {
+                sum.add(&cut.interval);
+                cut.interval.clear();
+                fixture.spare.send(cut.interval).unwrap();
+            }
+        }
+        let end = fixture.at(6_001);
+        fixture.recorder.end(end);
+        let cuts: Vec<Cut> = fixture.cuts.try_iter().collect();
+        cuts.iter().for_each(|cut| sum.add(&cut.interval));
+        assert_eq!(cuts.last().and_then(|cut| cut.last), Some(end));
+        assert_eq!((sum.counts.due, sum.counts.started), (6_000, 6_000));
+        assert_eq!((sum.counts.succeeded, sum.counts.failed), (5_142, 858));
+        assert_eq!((sum.times(Phase::Response).len(), sum.times(Phase::Failed).len()), (5_142, 858));
+        assert_eq!(sum.examples[Class::Reset.index()].as_deref(), Some("number 0"));
+    }
+
+    #[test]
+    fn each_request_is_in_the_second_in_which_it_ended() {
+        let mut fixture = fixture(0);
+        fixture.request(500, 999, Ok(()));
+        fixture.request(500, 1_000, Ok(()));
+        fixture.request(2_500, 4_200, Ok(()));
+        fixture.recorder.end(fixture.at(4_300));
+        let succeeded: Vec<_> = fixture.cuts.try_iter().map(|cut| cut.interval.counts.succeeded).collect();
+        assert_eq!(succeeded, [1, 1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_request_that_was_due_in_the_warm_up_is_in_no_measured_second_however_late_it_ends() {
+        let mut fixture = fixture(1_500);
+        let at = |ms: u64| fixture.start + Duration::from_millis(ms);
+        let late = Fault::new(Class::Reset, "late");
+        for started in [at(1_400), at(1_401), at(1_499), at(1_500)] {
+            fixture.recorder.started(started, started);
+        }
+        let ends = [(1_500, 1_600, Ok(())), (1_401, 1_601, Ok(())), (1_499, 2_600, Err(late))];
+        for (due, ended, result) in ends {
+            fixture.recorder.ended(&Sample::new(at(due), at(due)), at(ended), result);
+        }
+        let pending = Sample::new(fixture.at(1_000), fixture.at(1_000));
+        fixture.recorder.cut_off(&pending, fixture.at(2_700));
+        fixture.recorder.end(fixture.at(2_700));
+        let cuts: Vec<Cut> = fixture.cuts.try_iter().collect();
+        let counts = |index: usize| &cuts[index].interval.counts;
+        // The warm-up's second second is half a second long.
+        assert_eq!((cuts.len(), counts(0).started, counts(1).started, counts(1).succeeded), (4, 0, 3, 0));
+        assert_eq!((counts(2).succeeded, counts(2).started, counts(2).failed), (1, 1, 0));
+        assert_eq!((counts(3).failed, counts(3).unfinished), (0, 0));
+    }
+
+    #[test]
+    fn what_happens_behind_the_end_belongs_to_the_last_second() {
+        let mut fixture = fixture(0);
+        let end = fixture.at(2_000);
+        fixture.recorder.timeline.end = Some(end);
+        fixture.request(1_900, 2_003, Ok(()));
+        fixture.recorder.end(fixture.at(2_004));
+        let cuts: Vec<Cut> = fixture.cuts.try_iter().collect();
+        assert_eq!((cuts.len(), cuts[1].interval.counts.succeeded, cuts[1].last), (2, 1, Some(end)));
     }
 }

@@ -55,6 +55,14 @@ impl Times {
         }
     }
 
+    /// Takes away all of an earlier reading of the same times.
+    pub(crate) fn take_away(&mut self, before: &Times) {
+        if !before.is_empty() {
+            // It was read earlier, so that nothing goes below zero.
+            let _ = self.0.subtract(&before.0);
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> u64 {
         self.0.len()

@@ -5,6 +5,7 @@
 //! escaped by each form in its own way.
 
 mod asked;
+mod compare;
 mod csv;
 mod document;
 mod escape;
@@ -20,16 +21,17 @@ mod machine;
 mod made;
 mod markdown;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod schema_tests;
 mod text;
 mod tuned;
 mod tuned_forms;
-mod units;
+pub(crate) mod units;
 mod words;
 
 pub use self::asked::{Arrived, Asked, AskedSealed, AskedTls, StageAsked};
+pub use self::compare::{Change, Comparison, Side, compare};
 pub use self::document::{
     Checked, Ended, FaultSeen, GeneratorCost, HistogramText, LimitTold, Made, Omission, PhaseTimes, Rates, Report,
     SecondRow, StatusSeen, Times,

@@ -105,7 +105,7 @@ impl<'a> Pane<'a> {
     pub(super) fn parts(&mut self, x: usize, y: usize, parts: &[(String, Look)]) {
         let mut at = x;
         for (text, look) in parts {
-            let gap = if at == x { 0 } else { 3 };
+            let gap = if at == x { 0 } else { 2 };
             if at + gap + cells(text) > self.width() {
                 continue;
             }
@@ -218,7 +218,7 @@ mod tests {
     fn parts_that_do_not_fit_whole_are_left_out() {
         let part = |text: &str| (text.to_owned(), Look::Plain);
         let drawn = lines(12, 1, |pane| pane.parts(0, 0, &[part("abcd"), part("too long a one"), part("efg")]));
-        assert_eq!(drawn, ["abcd   efg  "]);
+        assert_eq!(drawn, ["abcd  efg   "]);
         assert_eq!(
             (shortened("abcdef", 4), shortened("abc", 3), shortened("abc", 0)),
             ("abc…".into(), "abc".into(), "".into())

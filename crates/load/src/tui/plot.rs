@@ -55,7 +55,11 @@ impl Scale {
                 return inside;
             }
         }
-        if most == 0 { Vec::new() } else { vec![self.low.round() as u64] }
+        // Powers of ten, as many apart as it takes.
+        let tens = (first..=last).map(|power| 10f64.powi(power)).filter(|at| *at >= self.low && *at <= self.high);
+        let tens: Vec<u64> = tens.map(|at| at.round() as u64).collect();
+        let apart = tens.len().div_ceil(most.max(1)).max(1);
+        tens.into_iter().step_by(apart).take(most).collect()
     }
 }
 
@@ -177,7 +181,7 @@ mod tests {
         let scale = Scale::new(230_000, 41_000_000);
         assert_eq!((scale.low, scale.high), (200_000.0, 50_000_000.0));
         assert_eq!(scale.marks(3), [1_000_000, 10_000_000]);
-        assert_eq!(scale.marks(8).len(), 8);
+        assert_eq!((scale.marks(8).len(), scale.marks(1), scale.marks(0)), (8, vec![1_000_000], vec![]));
         assert_eq!((scale.place(1), scale.place(50_000_000), scale.place(u64::MAX)), (0.0, 1.0, 1.0));
         assert_eq!([1_000_000, 3_200_000, 100_000].map(round_time), ["1 ms", "3.2 ms", "100 µs"]);
         assert_eq!([10_000.0, 2_500.0, 500.0].map(round_short), ["10k", "2.5k", "500"]);

@@ -48,20 +48,21 @@ pub(super) fn linear_marks(max: f64) -> Vec<f64> {
     (0..=last.max(1)).map(|index| f64::from(index) * step).collect()
 }
 
-/// Marks of a logarithmic scale from at most `min` to at least `max`, in nanoseconds: 1, 2, 5 of each power of ten, or the
-/// powers alone where that would be too many. First and last are the scale's ends.
-pub(super) fn log_marks(min: f64, max: f64) -> Vec<f64> {
-    let (min, max) = (min.max(1.0), max.max(min.max(1.0)));
-    let all: Vec<f64> = (0..=13).flat_map(|power| STEPS.map(|step| step * 10f64.powi(power))).collect();
-    let first = all.iter().rposition(|mark| *mark <= min * 1.0001).unwrap_or(0);
-    let last = all.iter().position(|mark| *mark >= max * 0.9999).unwrap_or(all.len() - 1);
-    let mut marks = all[first..=last.max(first + 1).min(all.len() - 1)].to_vec();
-    if marks.len() > 8 {
-        let (from, to) = (10f64.powf(marks[0].log10().floor() + 1e-9), marks[marks.len() - 1]);
-        marks =
-            (0..=13).map(|power| 10f64.powi(power)).filter(|mark| *mark >= from * 0.99 && *mark < to * 9.99).collect();
-    }
-    marks
+/// The ends of a logarithmic scale for values from `min` to `max`, in nanoseconds, with some room.
+pub(super) fn log_ends(min: f64, max: f64) -> (f64, f64) {
+    let min = min.max(1.0);
+    let max = max.max(min);
+    // A scale of less than a factor of 4 would make noise look like news.
+    let room = (4.0 / (max / min)).sqrt().max(1.2);
+    (min / room, max * room)
+}
+
+/// Marks of a logarithmic scale within its ends: 1, 2, 5 of each power of ten, or the powers alone where that would be too
+/// many.
+pub(super) fn log_marks((from, to): (f64, f64)) -> Vec<f64> {
+    let within = |mark: &f64| *mark >= from * 0.999 && *mark <= to * 1.001;
+    let all: Vec<f64> = (0..=13).flat_map(|power| STEPS.map(|step| step * 10f64.powi(power))).filter(within).collect();
+    if all.len() <= 8 { all } else { (0..=13).map(|power| 10f64.powi(power)).filter(within).collect() }
 }
 
 /// Marks of time since the start, in seconds: at most seven.
@@ -120,9 +121,10 @@ mod tests {
             );
         }
         for (min, max) in [(0.0, 0.0), (1e6, 1e6), (3e5, 2e6), (1e3, 1e11), (9e5, 9e8), (4e12, 4e12)] {
-            let marks = log_marks(min, max);
-            assert!(marks[0] <= f64::max(min, 1.0) && *marks.last().unwrap() >= max, "{min} {max}: {marks:?}");
-            assert!((2..=14).contains(&marks.len()), "{min} {max}: {marks:?}");
+            let ends = log_ends(min, max);
+            let marks = log_marks(ends);
+            assert!(ends.0 <= f64::max(min, 1.0) && ends.1 >= max, "{min} {max}: {ends:?}");
+            assert!((1..=14).contains(&marks.len()), "{min} {max}: {marks:?}");
         }
         for end in [0.0, 0.4, 1.0, 60.0, 61.0, 3600.0, 1e6] {
             assert!((1..=8).contains(&time_marks(end).len()), "{end}: {:?}", time_marks(end));

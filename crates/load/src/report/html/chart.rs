@@ -30,8 +30,10 @@ pub(super) struct Chart<'a> {
     /// What it shows, for those who do not see it.
     pub(super) summary: String,
     pub(super) curves: Vec<Curve<'a>>,
-    /// Marks of the vertical axis; the first and last are its ends.
+    /// Marks of the vertical axis.
     pub(super) marks: Vec<f64>,
+    /// Its ends.
+    pub(super) ends: (f64, f64),
     pub(super) log: bool,
     /// How a value is told at the axis, and at a point.
     pub(super) mark: fn(f64) -> String,
@@ -66,7 +68,7 @@ impl Chart<'_> {
     }
 
     pub(super) fn vertical(&self) -> Scale {
-        let (from, to) = (self.marks.first().copied().unwrap_or(0.0), self.marks.last().copied().unwrap_or(1.0));
+        let (from, to) = self.ends;
         if self.log { Scale::log(from, to, BOTTOM, TOP) } else { Scale::linear(from, to, BOTTOM, TOP) }
     }
 

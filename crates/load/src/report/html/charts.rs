@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::super::document::Report;
 use super::super::histogram;
 use super::super::units::{count, digits, rate, time};
-use super::axis::{Scale, linear_marks, log_marks, short_number, short_time};
+use super::axis::{Scale, linear_marks, log_ends, log_marks, short_number, short_time};
 use super::buckets::{Bucket, Worst};
 use super::chart::{
     BOTTOM, Chart, Curve, LEFT, RIGHT, TOP, card, column_mark, draw, hit, open, rows, span, time_axis, time_scale,
@@ -40,8 +40,9 @@ pub(super) fn throughput(report: &Report, buckets: &[Bucket]) -> String {
         rate(curves[0].values.iter().flatten().fold(0.0, |max, value| value.max(max)))
     );
     let marks = linear_marks(largest(&curves));
+    let ends = (0.0, marks[marks.len() - 1]);
     let title = "Requests a second";
-    Chart { title, summary, curves, marks, log: false, mark: short_number, value: rate }.over_time(buckets)
+    Chart { title, summary, curves, marks, ends, log: false, mark: short_number, value: rate }.over_time(buckets)
 }
 
 pub(super) fn times(report: &Report, buckets: &[Bucket]) -> String {
@@ -70,8 +71,9 @@ pub(super) fn times(report: &Report, buckets: &[Bucket]) -> String {
         ),
         None => String::new(),
     };
-    let marks = log_marks(min, max);
-    Chart { title, summary, curves, marks, log: true, mark: short_time, value: time }.over_time(buckets)
+    let ends = log_ends(min, max);
+    let marks = log_marks(ends);
+    Chart { title, summary, curves, marks, ends, log: true, mark: short_time, value: time }.over_time(buckets)
 }
 
 pub(super) fn open_things(buckets: &[Bucket]) -> String {
@@ -83,8 +85,9 @@ pub(super) fn open_things(buckets: &[Bucket]) -> String {
     let most = |curve: &Curve<'_>| digits(curve.values.iter().flatten().fold(0.0, |max, value| value.max(max)));
     let summary = format!("At most {} requests in flight and {} connections.", most(&curves[0]), most(&curves[1]));
     let marks = linear_marks(largest(&curves));
+    let ends = (0.0, marks[marks.len() - 1]);
     let title = "Requests in flight and connections";
-    Chart { title, summary, curves, marks, log: false, mark: short_number, value: digits }.over_time(buckets)
+    Chart { title, summary, curves, marks, ends, log: false, mark: short_number, value: digits }.over_time(buckets)
 }
 
 pub(super) fn heat(buckets: &[Bucket]) -> String {
@@ -118,10 +121,7 @@ pub(super) fn heat(buckets: &[Bucket]) -> String {
     for (shade, path) in shades.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
         let _ = write!(svg, r#"<path class="h{}" d="{path}"/>"#, shade + 1);
     }
-    let marks = log_marks(edge(first), edge(last + 1));
-    let inside: Vec<_> =
-        marks.into_iter().filter(|mark| *mark >= edge(first) * 0.99 && *mark <= edge(last + 1)).collect();
-    rows(&mut svg, &inside, &y, short_time);
+    rows(&mut svg, &log_marks((edge(first), edge(last + 1))), &y, short_time);
     time_axis(&mut svg, buckets, &x);
     for bucket in buckets {
         let seen: u64 = bucket.heat.iter().sum();
@@ -169,10 +169,12 @@ pub(super) fn distribution(report: &Report) -> String {
     let curves =
         vec![curve('a', "response (from due)", of(&response)), curve('b', "service (from sent)", of(&service))];
     let least = response.min().min(service.min()) as f64;
-    let marks = log_marks(least, response.max().max(service.max()) as f64);
+    let ends = log_ends(least, response.max().max(service.max()) as f64);
+    let marks = log_marks(ends);
     let summary =
         "Which share of requests took no longer: response times corrected for what waited, service times not.";
-    let chart = Chart { title, summary: summary.to_owned(), curves, marks, log: true, mark: short_time, value: time };
+    let chart =
+        Chart { title, summary: summary.to_owned(), curves, marks, ends, log: true, mark: short_time, value: time };
     let (x, y) = (Scale::linear(0.0, nines, LEFT, RIGHT), chart.vertical());
     let mut svg = open(title, summary);
     rows(&mut svg, &chart.marks, &y, chart.mark);

@@ -9,12 +9,19 @@ use super::super::words;
 use super::buckets::Bucket;
 use super::chart::span;
 
+/// The beginning of a cell of words.
+const WORDY: &str = r#"<td class="words">"#;
+
 /// A table with a caption for those who do not see it. Cells are escaped already.
 pub(super) fn table(caption: &str, columns: &[&str], rows: &[Vec<String>]) -> String {
     let caption = markup(caption);
     let mut out =
         format!(r#"<div class="scroll" role="region" aria-label="{caption}" tabindex="0"><table><thead><tr>"#);
-    columns.iter().for_each(|name| _ = write!(out, r#"<th scope="col">{}</th>"#, markup(name)));
+    for (index, name) in columns.iter().enumerate() {
+        let wordy = rows.iter().any(|row| row[index].starts_with(WORDY));
+        let class = if wordy { r#" class="words""# } else { "" };
+        let _ = write!(out, r#"<th scope="col"{class}>{}</th>"#, markup(name));
+    }
     out.push_str("</tr></thead><tbody>");
     for row in rows {
         out.push_str("<tr>");
@@ -32,7 +39,7 @@ pub(super) fn table(caption: &str, columns: &[&str], rows: &[Vec<String>]) -> St
 
 /// A cell of words, which may wrap.
 pub(super) fn wordy(text: &str) -> String {
-    format!(r#"<td class="words">{}</td>"#, markup(text))
+    format!("{WORDY}{}</td>", markup(text))
 }
 
 fn section(title: &str, inner: &str) -> String {
@@ -131,6 +138,7 @@ pub(super) fn totals(report: &Report) -> String {
                 "TLS handshakes",
                 format!("{} full, {} resumed", count(counts.handshakes_full), count(counts.handshakes_resumed)),
             ),
+            pair("reconnections", format!("{} after the server had closed one", count(counts.reconnections))),
             pair("sessions agreed", count(counts.sessions_agreed)),
             pair("sent", format!("{}/s", bytes(rates.sent_bytes_per_s))),
             pair("received", format!("{}/s", bytes(rates.received_bytes_per_s))),

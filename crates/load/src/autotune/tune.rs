@@ -1,0 +1,141 @@
+//! Measures what a search wants to know.
+
+use std::time::Duration;
+
+use super::figures::{Measured, RunFigures};
+use super::{Found, Model, Search, Settings, Step};
+use crate::engine::{Ended, Limit, Outcome, StartError};
+use crate::figures;
+use crate::plan::{Arrival, Plan, Spacing, Steps, Stop};
+use crate::progress::Event;
+use crate::record::{Phase, Totals};
+use crate::run::Driver;
+use crate::thresholds::{Check, Threshold, Unit};
+
+/// Requests under way at most while a rate is searched for, unless the plan says it: what an overloaded target leaves
+/// waiting needs a connection each.
+const IN_FLIGHT_MAX: usize = 1000;
+/// From one run to the next, for the target to come to rest.
+const REST: Duration = Duration::from_millis(200);
+
+/// What is tuned, and how.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// What a run is, but for its load, length and warm-up.
+    pub plan: Plan,
+    /// How the search goes.
+    pub settings: Settings,
+    /// What is left out at the beginning of each run.
+    pub warm_up: Duration,
+    /// How long each run is measured after that.
+    pub run_time: Duration,
+    /// What each load point must reach.
+    pub thresholds: Vec<Threshold>,
+}
+
+/// Searches, and tells of it. A run that is stopped ends the search.
+///
+/// # Errors
+/// When a run cannot start.
+pub async fn tune(driver: &mut Driver, tuning: &Tuning) -> Result<Found, StartError> {
+    let mut search = Search::new(tuning.settings.clone());
+    let mut step = search.next(None);
+    loop {
+        let load = match step {
+            Step::Done(found) => return Ok(*found),
+            Step::Measure(load) => load,
+        };
+        let measured = point(driver, tuning, load, search.left_max()).await?;
+        if driver.is_stopped() {
+            // Half a point says nothing.
+            return Ok(search.stopped());
+        }
+        step = search.next(Some(measured));
+    }
+}
+
+async fn point(driver: &mut Driver, tuning: &Tuning, load: f64, left_max: u32) -> Result<Measured, StartError> {
+    let repeats = tuning.settings.repeats;
+    let mut runs: Vec<RunFigures> = Vec::new();
+    for repeat in 1..=repeats {
+        let offered = tuning.settings.model.offered(load);
+        driver.tell(Event::Point { offered, repeat, repeats, left_max }).await;
+        let plan = tuning.plan_of(load, repeat);
+        let (outcome, before) = driver.run(plan, tuning.warm_up).await?;
+        runs.push(figures_of(&outcome, before.as_ref(), &tuning.thresholds));
+        let is_hopeless = runs.iter().all(|run| run.succeeded == 0);
+        if driver.is_stopped() || is_hopeless {
+            break;
+        }
+        tokio::time::sleep(REST).await;
+    }
+    Ok(Measured { load, runs })
+}
+
+impl Tuning {
+    /// A run has no warm-up of its own: requests that began in it and end later are throughput, and would be missed.
+    fn plan_of(&self, load: f64, repeat: u32) -> Plan {
+        let arrival = match (self.settings.model, &self.plan.arrival) {
+            (Model::Closed, _) => Arrival::Closed { concurrency: Steps::constant(load), ramp_share: 0.0, loops: 0 },
+            (Model::Open, Arrival::Open { spacing, in_flight_max, .. }) => {
+                Arrival::Open { rate: Steps::constant(load), spacing: *spacing, in_flight_max: *in_flight_max }
+            }
+            (Model::Open, _) => {
+                Arrival::Open { rate: Steps::constant(load), spacing: Spacing::Even, in_flight_max: IN_FLIGHT_MAX }
+            }
+        };
+        Plan {
+            arrival,
+            stop: Stop { duration: Some(self.warm_up + self.run_time), requests: None },
+            warm_up: Duration::ZERO,
+            seed: self.plan.seed.wrapping_add(u64::from(repeat)).wrapping_add((load as u64) << 8),
+            ..self.plan.clone()
+        }
+    }
+}
+
+/// What a run says of its load point.
+fn figures_of(outcome: &Outcome, before: Option<&Totals>, thresholds: &[Threshold]) -> RunFigures {
+    let rest = before.map_or_else(|| outcome.totals.clone(), |before| outcome.totals.since(before));
+    let seconds = rest.measured.as_secs_f64();
+    let response = rest.sum.times(Phase::Response).quantiles();
+    let missed = thresholds.iter().map(|threshold| threshold.check(&rest)).find(|check| !check.passed);
+    let generator = match &outcome.limit {
+        Limit::Generator(reason) => Some(reason.clone()),
+        _ => None,
+    };
+    let fault = outcome.totals.sum.faults().first().map(|fault| {
+        if fault.example.is_empty() {
+            fault.class.name().to_owned()
+        } else {
+            format!("{}: {}", fault.class.name(), fault.example)
+        }
+    });
+    let ended = match &outcome.ended {
+        Ended::Failed(reason) => Some(reason.clone()),
+        _ => None,
+    };
+    RunFigures {
+        rate: if seconds > 0.0 { rest.sum.counts.succeeded as f64 / seconds } else { 0.0 },
+        failed_share: rest.sum.failed_share(),
+        succeeded: rest.sum.counts.succeeded,
+        mean_ns: response.mean_ns,
+        p50_ns: response.p50_ns,
+        p95_ns: response.p95_ns,
+        p99_ns: response.p99_ns,
+        missed: missed.map(|check| told(&check)),
+        generator,
+        fault: ended.or(fault),
+    }
+}
+
+/// A rule that was missed, and what was measured.
+pub(crate) fn told(check: &Check) -> String {
+    let measured = match (check.measured, check.threshold.figure.unit()) {
+        (None, _) => "nothing to measure".to_owned(),
+        (Some(value), Unit::Nanoseconds) => figures::time(value as u64),
+        (Some(value), Unit::Share) => format!("{:.2} %", value * 100.0),
+        (Some(value), Unit::PerSecond) => format!("{} a second", figures::rate(value)),
+    };
+    format!("{}: {measured}", check.threshold)
+}

@@ -1,0 +1,253 @@
+//! The open model: requests start when they are due, whatever the target does. Bursts are the same with another schedule.
+//!
+//! A worker that is free takes what is due; the one that was busy last is taken first, so that few connections serve a
+//! low rate. Where none is free another is made, up to the plan's bound; beyond it requests wait, and their wait is in
+//! their response time and not in their service time.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::arrivals::Arrivals;
+use super::shard::Shard;
+use super::timer::Timer;
+use super::worker::Worker;
+use crate::plan::Arrival;
+
+/// Requests of one shard that wait for a worker. What is due beyond is never sent, and counted as that.
+const WAITING_MAX: usize = 1_000_000;
+/// Requests that are handed out before workers get a turn.
+const TURN: usize = 128;
+/// How often a pause looks for its end.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A request to make.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    due: Instant,
+    /// Whether it waited for a worker: then its lateness is not the generator's.
+    has_waited: bool,
+}
+
+/// Where a free worker waits.
+#[derive(Default)]
+struct Seat {
+    job: Cell<Option<Job>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// All workers of a shard.
+struct Pool {
+    shard: Rc<Shard>,
+    free: RefCell<Vec<Rc<Seat>>>,
+    waiting: RefCell<VecDeque<Instant>>,
+    workers: Cell<usize>,
+    workers_max: usize,
+    /// Told when the last busy worker is free.
+    quiet: Notify,
+}
+
+/// When requests are due.
+enum Schedule {
+    Arrivals(Arrivals),
+    /// Requests of this shard in a burst, and the number of the next one of all.
+    Bursts {
+        share: u64,
+        every: Duration,
+        times: usize,
+        next: u64,
+    },
+}
+
+/// Hands out what is due.
+struct Dispatcher {
+    pool: Rc<Pool>,
+    schedule: Schedule,
+    /// What the schedule said last.
+    next: Option<Instant>,
+}
+
+/// Makes requests when they are due, until none is due any more and all are answered.
+pub(super) async fn offer(shard: Rc<Shard>) {
+    let plan = &shard.plan;
+    let (schedule, in_flight_max) = match &plan.arrival {
+        Arrival::Open { rate, spacing, in_flight_max } => {
+            let place = (shard.index, plan.threads);
+            let arrivals = Arrivals::new(rate.clone(), *spacing, shard.worker_seed(), place);
+            (Schedule::Arrivals(arrivals), *in_flight_max)
+        }
+        Arrival::Bursts { burst, every, times } => {
+            let share = shard.share(*burst as u64);
+            (Schedule::Bursts { share, every: *every, times: *times, next: 0 }, burst.saturating_mul(*times))
+        }
+        Arrival::Closed { .. } => return,
+    };
+    let workers_max = usize::try_from(shard.share(in_flight_max as u64)).unwrap_or(usize::MAX).max(1);
+    let pool = Rc::new(Pool {
+        shard: shard.clone(),
+        free: RefCell::default(),
+        waiting: RefCell::default(),
+        workers: Cell::new(0),
+        workers_max,
+        quiet: Notify::new(),
+    });
+    let mut dispatcher = Dispatcher { pool: pool.clone(), schedule, next: None };
+    dispatcher.advance();
+    dispatcher.run().await;
+    while !pool.is_quiet() {
+        pool.quiet.notified().await;
+    }
+}
+
+impl Dispatcher {
+    async fn run(&mut self) {
+        let shard = self.pool.shard.clone();
+        let mut timer = Timer::new();
+        let mut turn = 0;
+        while let (Some(due), false) = (self.next, shard.is_spent()) {
+            if shard.control.is_paused() {
+                self.pause().await;
+                continue;
+            }
+            let now = Instant::now();
+            if due > now {
+                // Not longer, so that a pause or an end of the budget is noticed.
+                timer.until(due.min(now + LOOK)).await;
+                turn = 0;
+                continue;
+            }
+            if !shard.claim(due) {
+                break;
+            }
+            shard.recorder.borrow_mut().due(due, now, 1);
+            self.pool.hand_out(due, now);
+            self.advance();
+            turn += 1;
+            if turn == TURN {
+                turn = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        self.next = None;
+    }
+
+    /// What waited is given up, and what is due meanwhile is not made up for.
+    async fn pause(&mut self) {
+        let shard = self.pool.shard.clone();
+        self.pool.give_up(Instant::now());
+        while shard.control.is_paused() && !shard.is_halted() {
+            tokio::time::sleep(LOOK).await;
+        }
+        let now = shard.timeline.start.elapsed();
+        if let Schedule::Arrivals(arrivals) = &mut self.schedule {
+            arrivals.skip_to(now);
+        }
+        // Bursts that were due are left out whole.
+        self.advance();
+        while matches!(self.schedule, Schedule::Bursts { .. })
+            && self.next.is_some_and(|next| next < shard.timeline.start + now)
+        {
+            self.advance();
+        }
+    }
+
+    fn advance(&mut self) {
+        let scale = self.pool.shard.control.scaled();
+        let next = match &mut self.schedule {
+            Schedule::Arrivals(arrivals) => arrivals.next(scale),
+            Schedule::Bursts { share, every, times, next } => {
+                let burst = *next / (*share).max(1);
+                *next += 1;
+                let is_due = *share > 0 && burst < *times as u64;
+                is_due.then(|| every.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)))
+            }
+        };
+        self.next = next.and_then(|next| self.pool.shard.timeline.start.checked_add(next));
+    }
+}
+
+impl Drop for Dispatcher {
+    /// What was due before the end and did not start is counted.
+    fn drop(&mut self) {
+        let (shard, now) = (self.pool.shard.clone(), Instant::now());
+        self.pool.give_up(now);
+        let end = shard.timeline.end.map_or(now, |end| end.min(now));
+        while let Some(due) = self.next.filter(|due| *due < end && !shard.control.is_paused()) {
+            if !shard.claim(due) {
+                return;
+            }
+            let mut recorder = shard.recorder.borrow_mut();
+            recorder.due(due, now, 1);
+            recorder.unsent(due, now);
+            drop(recorder);
+            self.advance();
+        }
+    }
+}
+
+impl Pool {
+    fn hand_out(self: &Rc<Self>, due: Instant, now: Instant) {
+        let job = Job { due, has_waited: false };
+        if let Some(seat) = self.free.borrow_mut().pop() {
+            seat.job.set(Some(job));
+            if let Some(waker) = seat.waker.borrow_mut().take() {
+                waker.wake();
+            }
+        } else if self.workers.get() < self.workers_max {
+            self.workers.set(self.workers.get() + 1);
+            tokio::task::spawn_local(serve(self.clone(), job));
+        } else if self.waiting.borrow().len() < WAITING_MAX {
+            self.waiting.borrow_mut().push_back(due);
+        } else {
+            self.shard.recorder.borrow_mut().unsent(due, now);
+        }
+    }
+
+    /// Nothing that waits will be sent.
+    fn give_up(&self, now: Instant) {
+        let mut recorder = self.shard.recorder.borrow_mut();
+        for due in self.waiting.borrow_mut().drain(..) {
+            recorder.unsent(due, now);
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.free.borrow().len() == self.workers.get()
+    }
+
+    /// A worker is free: what waits longest, or a seat to wait in for what comes.
+    async fn next(&self, seat: &Rc<Seat>) -> Job {
+        if let Some(due) = self.waiting.borrow_mut().pop_front() {
+            return Job { due, has_waited: true };
+        }
+        self.free.borrow_mut().push(seat.clone());
+        if self.is_quiet() {
+            self.quiet.notify_one();
+        }
+        poll_fn(|cx| match seat.job.take() {
+            Some(job) => Poll::Ready(job),
+            None => {
+                seat.waker.borrow_mut().replace(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+async fn serve(pool: Rc<Pool>, mut job: Job) {
+    let shard = pool.shard.clone();
+    let seat = Rc::new(Seat::default());
+    let mut worker = Worker::new(shard.clone(), shard.worker_seed());
+    loop {
+        let now = Instant::now();
+        shard.recorder.borrow_mut().lateness(now, now - job.due, job.has_waited);
+        worker.request(job.due, now).await;
+        job = pool.next(&seat).await;
+    }
+}

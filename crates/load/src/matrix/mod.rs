@@ -1,0 +1,9 @@
+//! Several combinations, each tuned or run at a fixed load: the six that are usual, or any product of axes in a file.
+
+mod cells;
+mod file;
+mod table;
+
+pub use self::cells::{Cell, Cells, usual};
+pub use self::file::read;
+pub use self::table::{columns, tabbed};

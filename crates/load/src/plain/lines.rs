@@ -1,0 +1,146 @@
+//! Lines for people: aligned, with a head now and then.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::Form;
+use super::window::Window;
+use crate::engine::{Ended, Limit, Outcome};
+use crate::figures;
+use crate::plan::Plan;
+use crate::progress::{CellSummary, Event};
+
+/// Lines between two heads.
+const HEAD_EVERY: u32 = 30;
+
+/// What lines are made with.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// Lines until the next head.
+    until_head: u32,
+    cell: String,
+    point: String,
+}
+
+impl Form for Lines {
+    fn event(&mut self, event: &Event) -> String {
+        match event {
+            Event::Cell { name, index, of } => {
+                self.cell = format!("cell {} of {of} {}", index + 1, figures::clean(name));
+                format!("{}\n", self.cell)
+            }
+            Event::Point { offered, repeat, repeats, left_max } => {
+                self.until_head = 0;
+                self.point = figures::offered(*offered);
+                format!("load point {}, repeat {repeat} of {repeats}, at most {left_max} points left\n", self.point)
+            }
+            Event::Run { plan, .. } => {
+                self.until_head = 0;
+                if self.point.is_empty() { run(plan) } else { String::new() }
+            }
+            Event::Tick(_) => String::new(),
+            Event::Outcome(outcome) => self.outcome(outcome),
+            Event::CellDone(summary) => {
+                self.point.clear();
+                cell_done(summary)
+            }
+            Event::Note(note) => format!("note: {}\n", figures::clean(note)),
+        }
+    }
+
+    fn second(&mut self, window: &Window) -> String {
+        let Some(last) = window.last() else { return String::new() };
+        let (counts, length) = (window.counts(), window.length().as_secs_f64().max(1e-3));
+        let times = match window.percentiles() {
+            Some(of) => [of.p50, of.p95, of.p99, of.max].map(figures::time),
+            None => ["-"; 4].map(str::to_owned),
+        };
+        let mut line = String::new();
+        if self.until_head == 0 {
+            self.until_head = HEAD_EVERY;
+            line.push_str(&row(["time", "ok/s", "p50", "p95", "p99", "max", "failed", "in flight", "conns", "CPU"]));
+        }
+        self.until_head -= 1;
+        let time = format!("{}{}", figures::clock(last.at), if last.warm_up { "*" } else { "" });
+        let ok = figures::rate(counts.succeeded as f64 / length);
+        let failed = figures::count(counts.failed);
+        let (in_flight, connections) = (figures::count(last.in_flight), figures::count(last.connections));
+        let cpu = window.seconds.iter().map(|second| second.cpu).fold(0.0, f64::max);
+        let cpu = format!("{cpu:.2}");
+        let [p50, p95, p99, max] = times;
+        line.push_str(&row([&time, &ok, &p50, &p95, &p99, &max, &failed, &in_flight, &connections, &cpu]));
+        line
+    }
+
+    fn skipped(&mut self, seconds: u64) -> String {
+        format!("{seconds} seconds are left out: whoever reads this is slow\n")
+    }
+}
+
+impl Lines {
+    fn outcome(&mut self, outcome: &Outcome) -> String {
+        let mut text = String::new();
+        if !self.point.is_empty() {
+            let times = outcome.totals.sum.times(crate::record::Phase::Response);
+            let p99 = figures::time(times.quantile_ns(0.99));
+            let failed = figures::share(outcome.totals.sum.failed_share());
+            let _ =
+                writeln!(text, "{}: {} ok/s, p99 {p99}, failed {failed}", self.point, figures::rate(outcome.rate()));
+        }
+        if let Limit::Generator(why) = &outcome.limit {
+            let _ = writeln!(text, "! the generator was the limit, not the target: {}", figures::clean(why));
+        }
+        if let Ended::Failed(why) = &outcome.ended {
+            let _ = writeln!(text, "! the run was given up: {}", figures::clean(why));
+        }
+        text
+    }
+}
+
+/// What begins.
+fn run(plan: &Plan) -> String {
+    let mut text = format!(
+        "sealway load: {} {}, {}, {}",
+        plan.request.method,
+        figures::target(plan),
+        figures::protocol(plan),
+        figures::arrival(plan)
+    );
+    if let Some(duration) = plan.stop.duration {
+        let _ = write!(text, ", for {}", figures::clock(duration));
+    }
+    if plan.warm_up > Duration::ZERO {
+        let _ = write!(text, " after a warm-up of {} (*)", figures::clock(plan.warm_up));
+    }
+    text + "\n"
+}
+
+fn cell_done(summary: &CellSummary) -> String {
+    let name = figures::clean(&summary.name);
+    if let Some(missing) = &summary.missing {
+        return format!("{name}: {}\n", figures::clean(missing));
+    }
+    let limit = match &summary.limit {
+        Some(Limit::Generator(why)) => format!(", ! limited by the generator: {}", figures::clean(why)),
+        _ => String::new(),
+    };
+    format!(
+        "{name}: {} ok/s ± {} at {}, p95 {}, p99 {}, failed {}, {} runs{limit}\n",
+        figures::rate(summary.rate),
+        figures::rate(summary.rate_error),
+        summary.knee.map(figures::offered).unwrap_or_else(|| "-".to_owned()),
+        figures::time(summary.p95_ns),
+        figures::time(summary.p99_ns),
+        figures::share(summary.failed_share),
+        summary.runs
+    )
+}
+
+fn row(cells: [&str; 10]) -> String {
+    const WIDTHS: [usize; 10] = [12, 10, 9, 9, 9, 9, 9, 10, 8, 6];
+    let mut line = String::new();
+    for (cell, width) in cells.into_iter().zip(WIDTHS) {
+        let _ = write!(line, "{cell:>width$}");
+    }
+    line.trim_end().to_owned() + "\n"
+}

@@ -1,0 +1,196 @@
+//! The view of a run where there is no terminal: a line each second, for people or for programs.
+//!
+//! A reader who is slow holds no run back: lines wait in a queue, and where that is full, seconds are left out and the
+//! next line says how many. A reader who is gone, as `head` is after its lines, ends the run quietly.
+//!
+//! # JSON lines
+//!
+//! One object a line, flushed at once. `type` says which; a field without a value is `null`; units are in the names.
+//! Fields may be added, and never change their meaning.
+//!
+//! * `run`: `label`, `method`, `target`, `protocol`, `offered` (text), `duration_s`, `warm_up_s`, `threads`.
+//! * `second`: `second` (from 0; the last one that is in the line), `at_s` and `length_s` (the line is of the `length_s`
+//!   before `at_s`), `warm_up`, `due`, `started`, `succeeded`, `failed`, `rate_per_s` (successes a second),
+//!   `failed_per_s`, `p50_ms`, `p95_ms`, `p99_ms`, `max_ms` (response times of this line alone, from when requests were
+//!   due), `service_p99_ms` (from when they were sent; of its worst second), `in_flight`, `connections`,
+//!   `connections_opened`, `handshakes_full`, `handshakes_resumed`, `bytes_sent`, `bytes_received`, `statuses` (code to
+//!   count), `errors` (class to count), `generator_cpu` (1.0 is one core), `generator_lag_max_ms`.
+//! * `outcome`: `ended` (`done`, `stopped`, `failed`), `reason`, `elapsed_s`, `measured_s`, `due`, `started`,
+//!   `succeeded`, `failed`, `unfinished`, `unsent`, `rate_per_s`, `p50_ms`, `p95_ms`, `p99_ms`, `max_ms`, `statuses`,
+//!   `errors` (a list of `class`, `count`, `example`), `limit` (`target`, `offered`, `generator`), `limit_reason`,
+//!   `warnings`.
+//! * `point`: `offered` (`{"concurrency": n}` or `{"rate": n}`), `repeat`, `repeats`, `points_left_max`.
+//! * `cell`: `name`, `index` (from 0), `of`. `cell_done`: `name`, `missing`, `knee` (as `offered`), `rate_per_s`,
+//!   `rate_error_per_s`, `failed_share`, `mean_ms`, `p95_ms`, `p99_ms`, `runs`, `limit`, `limit_reason`.
+//! * `note`: `text`. `skipped`: `seconds` that were left out here, as the reader was slow.
+
+mod json;
+mod lines;
+mod window;
+mod writer;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
+
+use self::json::Json;
+use self::lines::Lines;
+use self::window::Window;
+use self::writer::Writer;
+use crate::engine::{Control, Tick};
+use crate::progress::Event;
+use crate::tui::{Left, Shown};
+
+/// How lines are written.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// From one line to the next, at least; whole seconds, from 1.
+    pub interval: Duration,
+    /// Whether lines are JSON, for programs.
+    pub json: bool,
+}
+
+/// What is made of events: lines, or nothing.
+trait Form: Send {
+    /// A line of an event that is no second of a run.
+    fn event(&mut self, event: &Event) -> String;
+    /// A line of a second or several.
+    fn second(&mut self, window: &Window) -> String;
+    /// A line that stands for so many that were left out.
+    fn skipped(&mut self, seconds: u64) -> String;
+}
+
+/// Writes lines until the events end. SIGINT or SIGTERM stops the run, a second one everything at once; both are taken
+/// over for the rest of the process. A reader who is gone is no error: the run is stopped, and its events are taken in
+/// until they end.
+///
+/// # Errors
+/// When `output` fails in another way.
+pub async fn show(
+    mut events: Receiver<Event>,
+    output: impl Write + Send + 'static,
+    options: Options,
+) -> io::Result<Shown> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut view = View::new(Writer::new(output)?, &options);
+    loop {
+        tokio::select! {
+            event = events.recv() => match event {
+                Some(event) => view.take(event),
+                None => break,
+            },
+            _ = interrupt.recv() => view.stop(),
+            _ = terminate.recv() => view.stop(),
+            gone = view.writer.gone() => view.reader_is_gone(gone)?,
+        }
+        if view.left == Left::AtOnce {
+            // The queue may never be read: what is in it is given up.
+            return Ok(Shown { left: view.left, notes: Vec::new() });
+        }
+    }
+    let left = view.left;
+    view.close().await?;
+    Ok(Shown { left, notes: Vec::new() })
+}
+
+struct View {
+    writer: Writer,
+    form: Box<dyn Form>,
+    window: Window,
+    interval: Duration,
+    control: Option<Control>,
+    left: Left,
+    skipped: u64,
+}
+
+impl View {
+    fn new(writer: Writer, options: &Options) -> Self {
+        let form: Box<dyn Form> = if options.json { Box::new(Json) } else { Box::new(Lines::default()) };
+        View {
+            writer,
+            form,
+            window: Window::default(),
+            interval: options.interval.max(Duration::from_secs(1)),
+            control: None,
+            left: Left::Over,
+            skipped: 0,
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        match &event {
+            Event::Tick(tick) => return self.tick(tick),
+            Event::Outcome(_) => self.flush(),
+            Event::Run { control, .. } => {
+                // An end that was asked for is of the whole, not of the run that went on then.
+                if self.left != Left::Over {
+                    control.stop();
+                }
+                self.control = Some(control.clone());
+                self.window = Window::default();
+            }
+            _ => {}
+        }
+        let line = self.form.event(&event);
+        self.write(line, 0);
+    }
+
+    fn tick(&mut self, tick: &Tick) {
+        // Half a second's patience: lengths are measured, and never exact.
+        if self.window.add(tick) + Duration::from_millis(500) > self.interval {
+            self.flush();
+        }
+    }
+
+    /// Writes what has gathered since the last line.
+    fn flush(&mut self) {
+        if self.window.is_empty() {
+            return;
+        }
+        let line = self.form.second(&self.window);
+        self.write(line, self.window.seconds());
+        self.window.restart();
+    }
+
+    fn write(&mut self, line: String, seconds: u64) {
+        if line.is_empty() {
+            return;
+        }
+        if self.skipped > 0 {
+            if !self.writer.push(self.form.skipped(self.skipped)) {
+                self.skipped += seconds;
+                return;
+            }
+            self.skipped = 0;
+        }
+        if !self.writer.push(line) {
+            self.skipped += seconds;
+        }
+    }
+
+    fn stop(&mut self) {
+        self.left = if self.left == Left::Asked { Left::AtOnce } else { Left::Asked };
+        if let Some(control) = &self.control {
+            control.stop();
+        }
+    }
+
+    fn reader_is_gone(&mut self, end: io::Result<()>) -> io::Result<()> {
+        self.left = Left::ReaderGone;
+        if let Some(control) = &self.control {
+            control.stop();
+        }
+        end
+    }
+
+    async fn close(mut self) -> io::Result<()> {
+        self.flush();
+        self.writer.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests;

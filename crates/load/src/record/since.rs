@@ -1,0 +1,74 @@
+//! What came after a moment: totals less those of before.
+
+use super::{Interval, Totals};
+
+impl Totals {
+    /// What was counted and timed since an earlier reading of the same run. Gauges and examples are the later one's; the
+    /// shortest and longest times are told to the width of a histogram's step.
+    pub fn since(&self, before: &Totals) -> Totals {
+        Totals { measured: self.measured.saturating_sub(before.measured), sum: self.sum.since(&before.sum) }
+    }
+}
+
+impl Interval {
+    fn since(&self, before: &Interval) -> Interval {
+        let mut rest = self.clone();
+        let (mine, old) = (&mut rest.counts, &before.counts);
+        for (count, less) in [
+            (&mut mine.due, old.due),
+            (&mut mine.started, old.started),
+            (&mut mine.succeeded, old.succeeded),
+            (&mut mine.failed, old.failed),
+            (&mut mine.unfinished, old.unfinished),
+            (&mut mine.unsent, old.unsent),
+            (&mut mine.bytes_sent, old.bytes_sent),
+            (&mut mine.bytes_received, old.bytes_received),
+            (&mut mine.connections_opened, old.connections_opened),
+            (&mut mine.connections_tried, old.connections_tried),
+            (&mut mine.reconnections, old.reconnections),
+            (&mut mine.handshakes_full, old.handshakes_full),
+            (&mut mine.handshakes_resumed, old.handshakes_resumed),
+            (&mut mine.sessions_agreed, old.sessions_agreed),
+        ] {
+            *count = count.saturating_sub(less);
+        }
+        for (count, less) in rest.statuses.iter_mut().zip(before.statuses.iter()) {
+            *count = count.saturating_sub(*less);
+        }
+        for (count, less) in rest.faults.iter_mut().zip(before.faults) {
+            *count = count.saturating_sub(less);
+        }
+        for (times, less) in rest.times.iter_mut().zip(&before.times) {
+            times.take_away(less);
+        }
+        rest.lag.take_away(&before.lag);
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::record::Phase;
+
+    #[test]
+    fn what_was_before_is_in_no_figure_of_what_came_after() {
+        let mut before = Totals { measured: Duration::from_secs(1), sum: Interval::default() };
+        before.sum.counts.succeeded = 10;
+        before.sum.statuses[200] = 10;
+        before.sum.times[Phase::Response.index()].record(Duration::from_secs(5));
+        let mut after = before.clone();
+        after.measured = Duration::from_secs(4);
+        after.sum.counts.succeeded = 25;
+        after.sum.statuses[200] = 25;
+        after.sum.times[Phase::Response.index()].record(Duration::from_millis(3));
+        let rest = after.since(&before);
+        assert_eq!((rest.measured, rest.sum.counts.succeeded), (Duration::from_secs(3), 15));
+        assert_eq!(rest.sum.statuses(), [(200, 15)]);
+        let times = rest.sum.times(Phase::Response).quantiles();
+        assert_eq!(times.count, 1);
+        assert!(times.p99_ns.abs_diff(3_000_000) < 5_000 && times.max_ns.abs_diff(3_000_000) < 5_000, "{times:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Runs plans one after another, tells whoever watches, and listens for signals that end it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealway_runtime::shutdown::StopSignals;
+use tokio::sync::{Notify, mpsc};
+
+use crate::engine::{Control, Ended, Outcome, Run, StartError};
+use crate::plan::Plan;
+use crate::progress::Event;
+use crate::record::Totals;
+
+/// News that wait for one who watches.
+pub(super) const NEWS_MAX: usize = 256;
+/// How long one who watches may hold up news that must not be lost. A second's figures are dropped at once.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs plans one after another.
+pub struct Driver {
+    watchers: Vec<mpsc::Sender<Event>>,
+    signals: StopSignals,
+    asked: Arc<Notify>,
+    is_stopped: bool,
+}
+
+impl Driver {
+    /// One that is ended by SIGTERM, SIGINT and whoever notifies `asked`, and tells these.
+    ///
+    /// # Errors
+    /// When a signal's handler cannot be installed.
+    pub fn new(watchers: Vec<mpsc::Sender<Event>>, asked: Arc<Notify>) -> std::io::Result<Self> {
+        Ok(Driver { watchers, signals: StopSignals::install()?, asked, is_stopped: false })
+    }
+
+    /// Whether somebody stopped a run: then no other is to be started.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Tells all who watch. Nobody holds up the run for long: who does not take news is told no more.
+    pub async fn tell(&mut self, event: Event) {
+        let is_second = matches!(event, Event::Tick(_));
+        let mut gone = Vec::new();
+        for (index, watcher) in self.watchers.iter().enumerate() {
+            let is_gone = match watcher.try_send(event.clone()) {
+                Ok(()) => false,
+                Err(mpsc::error::TrySendError::Closed(_)) => true,
+                Err(mpsc::error::TrySendError::Full(_)) if is_second => false,
+                Err(mpsc::error::TrySendError::Full(event)) => watcher.send_timeout(event, PATIENCE).await.is_err(),
+            };
+            if is_gone {
+                gone.push(index);
+            }
+        }
+        for index in gone.into_iter().rev() {
+            self.watchers.remove(index);
+        }
+    }
+
+    /// Runs a plan to its end, and returns what came of it and the totals at `mark` after its start.
+    ///
+    /// # Errors
+    /// When it cannot start.
+    pub async fn run(&mut self, plan: Plan, mark: Duration) -> Result<(Outcome, Option<Totals>), StartError> {
+        let shared = Arc::new(plan.clone());
+        let started = tokio::task::spawn_blocking(move || Run::start(plan)).await;
+        let mut run = started.map_err(|err| StartError::Thread(err.to_string()))??;
+        let control = run.control();
+        self.tell(Event::Run { plan: shared, control: control.clone() }).await;
+        let mut marked = None;
+        loop {
+            let tick = tokio::select! {
+                tick = run.tick() => tick,
+                _ = self.signals.stopped(), if !self.is_stopped => {
+                    self.stop(&control);
+                    continue;
+                }
+                () = self.asked.notified(), if !self.is_stopped => {
+                    self.stop(&control);
+                    continue;
+                }
+            };
+            let Some(tick) = tick else { break };
+            if marked.is_none() && !mark.is_zero() && tick.second.at >= mark {
+                marked = Some(tick.totals.clone());
+            }
+            self.tell(Event::Tick(Box::new(tick))).await;
+        }
+        let outcome = run.outcome().await;
+        self.is_stopped |= outcome.ended == Ended::Stopped;
+        self.tell(Event::Outcome(Box::new(outcome.clone()))).await;
+        Ok((outcome, marked))
+    }
+
+    fn stop(&mut self, control: &Control) {
+        self.is_stopped = true;
+        control.stop();
+    }
+}

@@ -1,0 +1,262 @@
+//! The load generator held to the truth: what it reports of a server whose behaviour is scripted is what that server
+//! recorded of itself. Figures of time are compared within 1 % or 0.5 ms; counts must be the same.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use sealway_testkit::certificates::Certificates;
+use sealway_testkit::generator::{Generator, Ran};
+use sealway_testkit::scripted::{Latency, Record, Script, Scripted, ServerTls, Stall};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Above this lag of the server's or the generator's timers a machine is too busy to compare times within 0.5 ms.
+const LAG_MAX_MS: f64 = 0.4;
+
+/// How often a comparison of times is tried on a machine that is too busy.
+const ATTEMPTS: usize = 4;
+
+fn plain(script: Script) -> (Scripted, String) {
+    let server = Scripted::http(script).unwrap();
+    let url = format!("http://{}/", server.address());
+    (server, url)
+}
+
+fn load(arguments: &[&str]) -> Ran {
+    Generator::new(BINARY).run(arguments).unwrap()
+}
+
+/// Repeats a comparison of times while the machine is too busy for it: then, and then only, a difference says nothing.
+fn on_a_quiet_machine(attempt: impl Fn() -> (Ran, Record, Vec<String>)) {
+    let mut said = String::new();
+    for _ in 0..ATTEMPTS {
+        let (ran, record, differences) = attempt();
+        if differences.is_empty() {
+            return;
+        }
+        let lags = (record.lag_p99_ms(), ran.lag_p99_ms());
+        said = format!("{differences:#?}\nserver: {:#}\n{}", record.json(), ran.told());
+        assert!(lags.0 > LAG_MAX_MS || lags.1 > LAG_MAX_MS, "on a quiet machine: {said}");
+    }
+    panic!("the machine was too busy in each of {ATTEMPTS} attempts, by the timers' own lag: {said}");
+}
+
+/// Where the generator's percentiles of a phase are not the server's.
+fn differences(ran: &Ran, phase: &str, record: &Record) -> Vec<String> {
+    let mut differences = Vec::new();
+    for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
+        let (told, truth) = (ran.ms(phase, name), record.quantile_ms(share));
+        if (told - truth).abs() > (truth / 100.0).max(0.5) {
+            differences.push(format!("{phase} {name}: {told:.3} ms is told, the server's is {truth:.3} ms"));
+        }
+    }
+    differences
+}
+
+fn assert_counts(ran: &Ran, record: &Record) {
+    let told =
+        (ran.count("started"), ran.count("succeeded") + ran.count("unfinished"), ran.count("connections_opened"));
+    // What was cut at the end may have been answered at that moment.
+    let truth = (record.requests, record.answered + record.abandoned, record.accepted);
+    assert_eq!(told, truth, "(requests, answered or cut, connections): {}\nserver: {:#}", ran.told(), record.json());
+}
+
+#[test]
+fn percentiles_of_a_constant_latency_are_the_servers_own() {
+    on_a_quiet_machine(|| {
+        let (server, url) = plain(Script { latency: Latency::Constant { us: 8_000 }, ..Script::default() });
+        let ran = load(&["--concurrency", "4", "--duration", "3", &url]);
+        let record = server.settled(PATIENCE);
+        assert_eq!(ran.code, Some(0), "{}", ran.told());
+        assert_counts(&ran, &record);
+        let all = [differences(&ran, "service", &record), differences(&ran, "response", &record)].concat();
+        (ran, record, all)
+    });
+}
+
+#[test]
+fn percentiles_of_two_latencies_are_the_servers_own_in_the_open_model() {
+    let latency = Latency::Bimodal { fast_us: 3_000, slow_us: 40_000, slow_percent: 20 };
+    on_a_quiet_machine(|| {
+        let (server, url) = plain(Script { latency, ..Script::default() });
+        let ran = load(&["--rate", "200", "--duration", "4", &url]);
+        let record = server.settled(PATIENCE);
+        assert_eq!(ran.code, Some(0), "{}", ran.told());
+        assert_counts(&ran, &record);
+        let due = ran.count("due");
+        assert!((798..=802).contains(&due), "{due} requests were due");
+        let all = [differences(&ran, "service", &record), differences(&ran, "response", &record)].concat();
+        (ran, record, all)
+    });
+}
+
+#[test]
+fn percentiles_over_tls_are_the_servers_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificates = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "a client").unwrap();
+    let latency = Latency::Bimodal { fast_us: 5_000, slow_us: 20_000, slow_percent: 30 };
+    on_a_quiet_machine(|| {
+        let script = Script { latency, ..Script::default() };
+        let server = Scripted::https(script, &ServerTls::of(&certificates)).unwrap();
+        let (url, ca) = (format!("https://{}/", server.address()), certificates.ca.display().to_string());
+        let ran = load(&["--concurrency", "4", "--duration", "3", "--ca", &ca, &url]);
+        let record = server.settled(PATIENCE);
+        assert_eq!(ran.code, Some(0), "{}", ran.told());
+        assert_counts(&ran, &record);
+        let all = differences(&ran, "service", &record);
+        (ran, record, all)
+    });
+}
+
+#[test]
+fn a_stall_of_a_second_is_seen_by_who_does_not_wait_for_answers_and_hidden_from_who_does() {
+    let stall = Stall { first_ms: 2_000, every_ms: 10_000, length_ms: 1_000 };
+    let script = Script { latency: Latency::Constant { us: 5_000 }, stall: Some(stall), ..Script::default() };
+    let ((open_server, open_url), (closed_server, closed_url)) = (plain(script.clone()), plain(script));
+    let (open, closed) = std::thread::scope(|scope| {
+        let open = scope.spawn(|| load(&["--rate", "300", "--in-flight-max", "8", "--duration", "5", &open_url]));
+        let closed = scope.spawn(|| load(&["--concurrency", "4", "--duration", "5", &closed_url]));
+        (open.join().unwrap(), closed.join().unwrap())
+    });
+    for (ran, server) in [(&open, &open_server), (&closed, &closed_server)] {
+        assert_eq!(ran.code, Some(0), "{}", ran.told());
+        // The server did stall, in the longest time of its record and in its client's.
+        let (truth, told) = (server.record().quantile_ms(1.0), ran.ms("service", "max"));
+        assert!((900.0..1_300.0).contains(&truth) && (told - truth).abs() < 100.0, "{told} ms, {truth} ms");
+    }
+    // Users who come by the clock: a fifth of them came in that second or in its wake.
+    for figure in ["p95", "p99", "p999", "max"] {
+        let ms = open.ms("response", figure);
+        assert!((500.0..1_500.0).contains(&ms), "{figure}: {ms} ms\n{}", open.told());
+    }
+    assert!(open.ms("response", "p999") > 900.0, "{}", open.told());
+    assert!(open.ms("response", "p50") < 50.0, "{}", open.told());
+    // Workers who wait for their answers: each was held up once, and counts that once.
+    for (ran, phase) in [(&open, "service"), (&closed, "service"), (&closed, "response")] {
+        let ms = ran.ms(phase, "p99");
+        assert!(ms < 100.0, "{phase} p99: {ms} ms\n{}", ran.told());
+    }
+    // The report says what the difference is.
+    let note = open.report["omission"]["note"].as_str().unwrap_or_default();
+    assert!(note.contains("service") || note.contains("sent"), "{}", open.told());
+    assert!(open.report["omission"]["response_p99_ns"].as_u64() > open.report["omission"]["service_p99_ns"].as_u64());
+}
+
+#[test]
+fn every_error_is_counted_in_its_class_and_only_there() {
+    let (server, url) = plain(Script { fault_every: 100, ..Script::default() });
+    let ran = load(&["--concurrency", "10", "--requests", "3000", &url]);
+    let record = server.settled(PATIENCE);
+    assert_eq!(ran.code, Some(1), "failed requests are said by the exit code: {}", ran.told());
+    assert_eq!((record.requests, record.status_500, record.resets, record.truncated), (3000, 10, 10, 10));
+    assert_eq!((ran.count("started"), ran.count("succeeded"), ran.count("failed")), (3000, 2970, 30), "{}", ran.told());
+    let classes = [("closed", 10), ("reset", 10), ("status", 10)].map(|(class, count)| (class.to_owned(), count));
+    assert_eq!(ran.fault_classes(), classes, "{}", ran.told());
+    assert!(ran.example("status").contains("500"), "{}", ran.told());
+    assert_eq!(ran.count("connections_opened"), record.accepted, "{}", ran.told());
+    let statuses = &ran.report["statuses"];
+    let of = |code: u64| {
+        let found = statuses.as_array().unwrap().iter().find(|one| one["status"] == code);
+        found.map_or(0, |one| one["count"].as_u64().unwrap())
+    };
+    // The head of a truncated answer said 200.
+    assert!(of(200) == 2970 || of(200) == 2980, "{statuses}");
+    assert_eq!(of(500), 10, "{statuses}");
+}
+
+#[test]
+fn answers_that_come_too_late_are_timeouts() {
+    let script = Script { late_every: 2, late_ms: 2_000, ..Script::default() };
+    let (server, url) = plain(script);
+    let ran = load(&["--concurrency", "8", "--requests", "80", "--timeout", "300ms", &url]);
+    let record = server.settled(PATIENCE);
+    assert_eq!((record.requests, record.late), (80, 40));
+    assert_eq!((ran.count("succeeded"), ran.count("failed")), (40, 40), "{}", ran.told());
+    assert_eq!(ran.fault_classes(), [("timeout".to_owned(), 40)], "{}", ran.told());
+    assert_eq!((record.answered, record.abandoned), (40, 40), "{:#}", record.json());
+    // A connection whose answer is still to come is of no use to anybody.
+    assert_eq!(ran.count("connections_opened"), record.accepted, "{}", ran.told());
+    assert!((300.0..600.0).contains(&ran.ms("failed", "p50")), "{}", ran.told());
+}
+
+#[test]
+fn requests_under_way_at_the_end_are_counted_as_unfinished() {
+    let (server, url) = plain(Script { latency: Latency::Never, ..Script::default() });
+    let ran = load(&["--concurrency", "16", "--duration", "1", &url]);
+    let record = server.settled(PATIENCE);
+    assert_eq!((record.requests, record.abandoned), (16, 16));
+    assert_eq!((ran.count("started"), ran.count("unfinished")), (16, 16), "{}", ran.told());
+    assert_eq!((ran.count("succeeded"), ran.count("failed")), (0, 0), "{}", ran.told());
+
+    let (server, url) = plain(Script { latency: Latency::Never, ..Script::default() });
+    let ran = load(&["--rate", "50", "--in-flight-max", "20", "--duration", "1", &url]);
+    let record = server.settled(PATIENCE);
+    assert_eq!(record.requests, 20);
+    assert_eq!((ran.count("started"), ran.count("unfinished")), (20, 20), "{}", ran.told());
+    // Nobody answers, so that there is never a place for the others.
+    let (due, unsent) = (ran.count("due"), ran.count("unsent"));
+    assert!((49..=51).contains(&due) && unsent == due - 20, "{due} were due, {unsent} unsent\n{}", ran.told());
+}
+
+#[test]
+fn connections_and_handshakes_are_those_that_the_server_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificates = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "a client").unwrap();
+    let ca = certificates.ca.display().to_string();
+    let cases: [(&[&str], &str, Option<bool>); 5] = [
+        (&["--no-reuse"], "without a word", Some(false)),
+        (&["--no-reuse", "--tls-resume", "off"], "off", Some(false)),
+        (&["--no-reuse", "--tls-resume", "on"], "on", Some(true)),
+        (&["--no-reuse", "--tls-resume", "both"], "both", Some(true)),
+        (&["--tls-resume", "on"], "on, over kept connections", None),
+    ];
+    for (arguments, name, resumes) in cases {
+        let server = Scripted::https(Script::default(), &ServerTls::of(&certificates)).unwrap();
+        let url = format!("https://{}/", server.address());
+        let ran = load(&[&["--concurrency", "4", "--requests", "120", "--ca", &ca, &url], arguments].concat());
+        let record = server.settled(PATIENCE);
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.told());
+        let told = (
+            ran.count("connections_opened"),
+            ran.count("handshakes_full"),
+            ran.count("handshakes_resumed"),
+            ran.count("succeeded"),
+        );
+        let truth = (record.accepted, record.handshakes_full, record.handshakes_resumed, record.answered);
+        assert_eq!(told, truth, "{name}: (connections, full, resumed, answered)\n{}", ran.told());
+        assert_eq!(record.answered, 120, "{name}");
+        match resumes {
+            Some(false) => assert_eq!((told.1, told.2), (120, 0), "{name}"),
+            Some(true) => assert!(told.2 >= 100, "{name}: {} were resumed", told.2),
+            None => assert!(told.0 <= 8, "{name}: {} connections", told.0),
+        }
+    }
+}
+
+#[test]
+fn the_warm_up_is_in_no_total() {
+    let (server, url) = plain(Script { latency: Latency::Constant { us: 10_000 }, ..Script::default() });
+    let ran = load(&["--rate", "100", "--warm-up", "1", "--duration", "1", &url]);
+    let record = server.settled(PATIENCE);
+    assert!((198..=202).contains(&record.requests), "{:#}", record.json());
+    let told = ran.count("succeeded") + ran.count("unfinished");
+    assert!((97..=103).contains(&told), "{told} of {} requests\n{}", record.requests, ran.told());
+}
+
+/// Pinned to a core that others use too, with a server that has the other core: nothing is learnt of the server.
+#[test]
+fn a_generator_without_time_of_its_own_says_so() {
+    let (_server, url) = plain(Script::default());
+    let busy = "for i in 1 2 3; do taskset -c 1 sh -c 'while :; do :; done' & done; read _; kill $(jobs -p)";
+    let mut others = Command::new("bash").args(["-c", busy]).stdin(Stdio::piped()).spawn().unwrap();
+    let pinned = Generator::new(BINARY).by(&["taskset", "-c", "1"]);
+    let ran = pinned.run(&["--concurrency", "64", "--threads", "1", "--duration", "2", &url]);
+    // They end when their input does, also if this test goes away first.
+    drop(others.stdin.take());
+    let _ = others.wait();
+    let ran = ran.unwrap();
+    assert_eq!(ran.report["limit"]["what"], "generator", "{}", ran.told());
+    assert!(ran.told().contains("generator was the limit") || ran.err.contains("generator"), "{}", ran.told());
+}
