@@ -94,9 +94,12 @@ impl Http3Lines {
         let connecting =
             connecting.map_err(|err| Fault::new(Class::Connect, format!("no connection to {to}: {err}")))?;
         let connection = tokio::time::timeout(dial.timeout(), connecting).await.map_err(|_| dial.late())?;
-        let connection = connection.map_err(|err| match self.material.take_refusal() {
-            Some(refusal) => classify::of_tls(&refusal, &to),
-            None => of_quic(&err, to, true),
+        let connection = connection.map_err(|err| {
+            let fault = of_quic(&err, to, true);
+            match self.material.last_refusal() {
+                Some(refusal) if fault.class == Class::Tls => classify::of_tls(&refusal, &to),
+                _ => fault,
+            }
         })?;
         dial.settle();
         let is_resumed = offered.is_some_and(|offered| offered.is_taken());

@@ -87,10 +87,10 @@ impl Material {
         self.name.to_str().into_owned()
     }
 
-    /// Why the last certificate was refused, if one was since this was asked last.
+    /// Why a certificate was refused last, if one was.
     #[cfg(feature = "http3")]
-    pub(crate) fn take_refusal(&self) -> Option<rustls::Error> {
-        self.refused.take()
+    pub(crate) fn last_refusal(&self) -> Option<rustls::Error> {
+        self.refused.last()
     }
 
     /// Where a shard's tickets are kept, if they are.

@@ -17,10 +17,10 @@ use crate::plan::Protocol;
 pub(super) struct Refused(Arc<Mutex<Option<Error>>>);
 
 impl Refused {
-    /// Takes it, so that it is told once.
+    /// The error, for all that were refused since: there is one server, and one reason.
     #[cfg(feature = "http3")]
-    pub(super) fn take(&self) -> Option<Error> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(super) fn last(&self) -> Option<Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
