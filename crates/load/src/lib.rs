@@ -8,6 +8,7 @@
 
 pub mod autotune;
 pub mod engine;
+pub mod export;
 mod figures;
 pub mod flags;
 pub mod plain;

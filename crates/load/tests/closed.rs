@@ -5,8 +5,8 @@ mod server;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sealway_load::engine::{Ended, Outcome, Run};
-use sealway_load::plan::{Arrival, Plan, Steps};
+use sealway_load::engine::{Ended, Limit, Outcome, Run};
+use sealway_load::plan::{Arrival, Plan, Stage, Steps};
 use sealway_load::record::{Class, Counts, Phase};
 
 fn run(plan: Plan) -> Outcome {
@@ -96,4 +96,95 @@ fn a_target_that_refuses_connections_ends_the_run_with_a_reason() {
     let Ended::Failed(reason) = outcome.ended else { panic!("{:?}", outcome.ended) };
     assert!(reason.contains("refused") && reason.contains(&address.to_string()), "{reason}");
     assert!(outcome.elapsed < Duration::from_secs(10));
+}
+
+/// Requests under way at the end of each second.
+fn in_flight(outcome: &Outcome) -> Vec<u64> {
+    outcome.seconds.iter().map(|second| second.in_flight).collect()
+}
+
+/// Answers after 20 ms.
+fn slow() -> (std::net::SocketAddr, std::sync::Arc<server::Seen>) {
+    server::start(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        (server::answer(200, "hello"), true)
+    })
+}
+
+#[test]
+fn workers_come_and_go_as_stages_say_and_each_keeps_one_request_under_way() {
+    let (address, seen) = slow();
+    let mut plan = server::plan(address);
+    let stage = |value| Stage { value, length: Duration::from_millis(990), ramp: false };
+    plan.arrival =
+        Arrival::Closed { concurrency: Steps(vec![stage(3.0), stage(8.0), stage(1.0)]), ramp_share: 0.0, loops: 0 };
+    plan.stop.duration = Some(Duration::from_millis(3_500));
+    let outcome = run(plan);
+    // Each second ends 10, 20, 30 ms into the next stage: there the last ones are on their way out or in.
+    let told = in_flight(&outcome);
+    assert!(told[1] <= 8 && told[2] == 1, "{told:?}");
+    let counts = outcome.totals.sum.counts;
+    // Five more than the three of the first stage; all are open at once, none is opened twice.
+    assert_eq!((counts.connections_opened, seen.connections.load(Ordering::SeqCst)), (8, 8));
+    assert_eq!(outcome.seconds[2].connections, 1);
+}
+
+#[test]
+fn a_ramp_lets_a_share_of_the_workers_begin_each_second() {
+    let (address, _) = slow();
+    let mut plan = server::plan(address);
+    plan.arrival = Arrival::Closed { concurrency: Steps::constant(10.0), ramp_share: 0.25, loops: 0 };
+    plan.stop.duration = Some(Duration::from_millis(4_500));
+    let outcome = run(plan);
+    assert_eq!(outcome.totals.sum.counts.connections_opened, 10);
+    let opened: Vec<_> = outcome.seconds.iter().map(|second| second.connections).collect();
+    // A quarter of ten is rounded up; the moment a second ends is the moment the next ones begin.
+    for (second, (opened, least)) in opened.iter().zip([3, 6, 9, 10]).enumerate() {
+        assert!((least..=least + 3).contains(opened), "second {second}: {opened}");
+    }
+}
+
+#[test]
+fn a_scale_changes_the_number_of_workers_while_the_run_goes_on() {
+    let (address, _) = slow();
+    let mut plan = server::plan(address);
+    plan.arrival = workers(4, 0);
+    plan.stop.duration = Some(Duration::from_millis(3_000));
+    let run = Run::start(plan).unwrap();
+    let control = run.control();
+    control.scale(2.5);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outcome = runtime.block_on(async {
+        let mut run = run;
+        let first = run.tick().await.unwrap();
+        assert_eq!(first.second.connections, 10);
+        control.scale(0.5);
+        run.tick().await.unwrap();
+        run.outcome().await
+    });
+    assert_eq!(outcome.seconds[1].connections, 2);
+}
+
+#[test]
+fn a_worker_thinks_between_its_requests() {
+    let (address, _) = server::start(|_| (server::answer(200, "hello"), true));
+    let mut plan = server::plan(address);
+    plan.think = Some((Duration::from_millis(40), Duration::from_millis(60)));
+    plan.arrival = workers(2, 20);
+    let outcome = run(plan);
+    assert_eq!((outcome.totals.sum.counts.succeeded, outcome.limit), (40, Limit::Offered));
+    assert!((0.8..1.6).contains(&outcome.elapsed.as_secs_f64()), "{:?}", outcome.elapsed);
+}
+
+#[test]
+fn a_head_has_no_body_and_a_connection_without_reuse_serves_one_request() {
+    let (address, seen) = server::start(|_| (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec(), true));
+    let mut plan = server::plan(address);
+    plan.request.method = http::Method::HEAD;
+    plan.connections.reuse = false;
+    plan.stop.requests = Some(50);
+    let outcome = run(plan);
+    assert_eq!(outcome.totals.sum.counts.succeeded, 50);
+    assert_eq!(outcome.totals.sum.times(Phase::Connect).len(), 50);
+    assert_eq!(seen.connections.load(Ordering::SeqCst), 50);
 }

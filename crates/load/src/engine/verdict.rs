@@ -207,3 +207,103 @@ fn shown(time: Duration) -> String {
     let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
     format!("{value:.digits$} {unit}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Connections, Protocol, Request, Spacing, Steps, Stop, Target, Timeouts};
+    use crate::record::Interval;
+
+    /// `GET /` in the closed model.
+    fn closed() -> Plan {
+        let url = "http://127.0.0.1/".parse().unwrap();
+        let path = "/".to_owned();
+        Plan {
+            label: String::new(),
+            target: Target { url, addresses: vec![], protocol: Protocol::Http1, tls: None, sealed: None },
+            request: Request { method: http::Method::GET, path, headers: vec![], body: None, counter_start: 0 },
+            arrival: Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 },
+            stop: Stop { duration: None, requests: None },
+            warm_up: Duration::ZERO,
+            connections: Connections { reuse: true, streams: 1, sources: vec![], close_header: false },
+            timeouts: Timeouts { connect: Duration::from_secs(5), request: Duration::from_secs(5) },
+            assertions: vec![],
+            think: None,
+            threads: 2,
+            seed: 1,
+        }
+    }
+
+    /// So many requests that took so many milliseconds each.
+    fn totals(due: u64, service_ms: &[u64]) -> Totals {
+        let mut sum = Interval::default();
+        sum.counts.due = due;
+        sum.counts.started = service_ms.len() as u64;
+        sum.counts.succeeded = sum.counts.started;
+        for ms in service_ms {
+            sum.times[Phase::Service.index()].record(Duration::from_millis(*ms));
+        }
+        Totals { measured: Duration::from_secs(10), sum }
+    }
+
+    fn open(in_flight_max: usize) -> Plan {
+        let rate = Steps::constant(100.0);
+        Plan { arrival: Arrival::Open { rate, spacing: Spacing::Even, in_flight_max }, ..closed() }
+    }
+
+    fn limit(plan: &Plan, totals: &Totals, generator: &Generator, wanted_busiest: f64, waited: u64) -> Limit {
+        Facts { plan, totals, seconds: &[], generator, wanted_busiest, waited }.limit()
+    }
+
+    #[test]
+    fn a_generator_that_has_no_time_to_spare_is_the_limit() {
+        let (plan, totals) = (closed(), totals(100, &[5; 100]));
+        let at = |cpu_busiest, wanted, lag_ms| {
+            let lag_p99 = Duration::from_millis(lag_ms);
+            limit(&plan, &totals, &Generator { cpu_busiest, lag_p99, ..Generator::default() }, wanted, 0)
+        };
+        assert_eq!(at(0.8, 0.85, 3), Limit::Target);
+        for (limit, word) in
+            [(at(0.95, 0.95, 0), "95 %"), (at(0.3, 0.97, 0), "other programs"), (at(0.1, 0.1, 60), "late")]
+        {
+            assert!(matches!(&limit, Limit::Generator(reason) if reason.contains(word)), "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn an_offered_rate_that_was_met_is_its_own_limit_and_one_that_was_not_names_who_held_it_back() {
+        let generator = Generator::default();
+        assert_eq!(limit(&open(10), &totals(1000, &[5; 1000]), &generator, 0.1, 3), Limit::Offered);
+        // All take a second: with ten under way, no target could do more than ten a second.
+        let bound = limit(&open(10), &totals(1000, &[1000; 100]), &generator, 0.1, 900);
+        assert!(matches!(&bound, Limit::Generator(reason) if reason.contains("10 a second at 1.00 s")), "{bound:?}");
+        // It can answer in 5 ms, and takes a second under this load.
+        let slow: Vec<u64> = (0..100).map(|number| if number < 10 { 5 } else { 1000 }).collect();
+        assert_eq!(limit(&open(10), &totals(1000, &slow), &generator, 0.1, 900), Limit::Target);
+    }
+
+    #[test]
+    fn ports_and_descriptors_that_ran_out_are_the_generators_limit() {
+        let mut totals = totals(10, &[5; 9]);
+        totals.sum.faults[Class::OutOfPorts.index()] = 1;
+        let plan = closed();
+        let generator = Generator::default();
+        let facts =
+            Facts { plan: &plan, totals: &totals, seconds: &[], generator: &generator, wanted_busiest: 0.0, waited: 0 };
+        let limit = facts.limit();
+        assert!(matches!(&limit, Limit::Generator(reason) if reason.contains("local ports")), "{limit:?}");
+        let warnings = facts.warnings(&limit).join("\n");
+        assert!(warnings.contains("reuse connections") && warnings.contains("closed model"), "{warnings}");
+    }
+
+    #[test]
+    fn a_stall_that_the_closed_model_hides_is_told_in_figures() {
+        let mut times = vec![2; 2000];
+        times.push(1000);
+        let (plan, totals, generator) = (closed(), totals(2001, &times), Generator::default());
+        let facts =
+            Facts { plan: &plan, totals: &totals, seconds: &[], generator: &generator, wanted_busiest: 0.0, waited: 0 };
+        let warnings = facts.warnings(&Limit::Target).join("\n");
+        assert!(warnings.contains("the longest answer took 1.00 s, and 99 % no more than 2.00 ms"), "{warnings}");
+    }
+}

@@ -278,3 +278,110 @@ impl Class {
         opening || matches!(self, OutOfPorts | OutOfDescriptors | TlsAlert | Certificate | Tls)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    struct Fixture {
+        recorder: Recorder,
+        start: Instant,
+        cuts: Receiver<Cut>,
+        spare: Sender<Box<Interval>>,
+    }
+
+    fn fixture(warm_up_ms: u64) -> Fixture {
+        let start = Instant::now();
+        let timeline = Timeline { start, warm_up: Duration::from_millis(warm_up_ms), end: None };
+        let ((full, cuts), (spare, spares)) = (channel(), channel());
+        let usage = Box::new(Usage::default);
+        let recorder = Recorder::new(0, timeline, (Gauge::default(), false), usage, (full, spares));
+        Fixture { recorder, start, cuts, spare }
+    }
+
+    impl Fixture {
+        fn at(&self, ms: u64) -> Instant {
+            self.start + Duration::from_millis(ms)
+        }
+
+        /// A whole request.
+        fn request(&mut self, due_ms: u64, ended_ms: u64, result: Result<(), Fault>) {
+            let (due, ended) = (self.at(due_ms), self.at(ended_ms));
+            self.recorder.due(due, due, 1);
+            self.recorder.started(due, due);
+            self.recorder.ended(&Sample::new(due, due), ended, result);
+        }
+    }
+
+    #[test]
+    fn intervals_that_are_swapped_lose_nothing_and_come_back_empty() {
+        let mut fixture = fixture(0);
+        let mut sum = Interval::default();
+        for number in 0..6_000 {
+            let fault = || Fault::new(Class::Reset, format!("number {number}"));
+            let result = if number % 7 == 0 { Err(fault()) } else { Ok(()) };
+            fixture.request(number, number + 1, result);
+            while let Ok(mut cut) = fixture.cuts.try_recv() {
+                sum.add(&cut.interval);
+                cut.interval.clear();
+                fixture.spare.send(cut.interval).unwrap();
+            }
+        }
+        let end = fixture.at(6_001);
+        fixture.recorder.end(end);
+        let cuts: Vec<Cut> = fixture.cuts.try_iter().collect();
+        cuts.iter().for_each(|cut| sum.add(&cut.interval));
+        assert_eq!(cuts.last().and_then(|cut| cut.last), Some(end));
+        assert_eq!((sum.counts.due, sum.counts.started), (6_000, 6_000));
+        assert_eq!((sum.counts.succeeded, sum.counts.failed), (5_142, 858));
+        assert_eq!((sum.times(Phase::Response).len(), sum.times(Phase::Failed).len()), (5_142, 858));
+        assert_eq!(sum.examples[Class::Reset.index()].as_deref(), Some("number 0"));
+    }
+
+    #[test]
+    fn each_request_is_in_the_second_in_which_it_ended() {
+        let mut fixture = fixture(0);
+        fixture.request(500, 999, Ok(()));
+        fixture.request(500, 1_000, Ok(()));
+        fixture.request(2_500, 4_200, Ok(()));
+        fixture.recorder.end(fixture.at(4_300));
+        let succeeded: Vec<_> = fixture.cuts.try_iter().map(|cut| cut.interval.counts.succeeded).collect();
+        assert_eq!(succeeded, [1, 1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_request_that_was_due_in_the_warm_up_is_in_no_measured_second_however_late_it_ends() {
+        let mut fixture = fixture(1_500);
+        let at = |ms: u64| fixture.start + Duration::from_millis(ms);
+        let late = Fault::new(Class::Reset, "late");
+        for started in [at(1_400), at(1_401), at(1_499), at(1_500)] {
+            fixture.recorder.started(started, started);
+        }
+        let ends = [(1_500, 1_600, Ok(())), (1_401, 1_601, Ok(())), (1_499, 2_600, Err(late))];
+        for (due, ended, result) in ends {
+            fixture.recorder.ended(&Sample::new(at(due), at(due)), at(ended), result);
+        }
+        let pending = Sample::new(fixture.at(1_000), fixture.at(1_000));
+        fixture.recorder.cut_off(&pending, fixture.at(2_700));
+        fixture.recorder.end(fixture.at(2_700));
+        let cuts: Vec<Cut> = fixture.cuts.try_iter().collect();
+        let counts = |index: usize| &cuts[index].interval.counts;
+        // The warm-up's second second is half a second long.
+        assert_eq!((cuts.len(), counts(0).started, counts(1).started, counts(1).succeeded), (4, 0, 3, 0));
+        assert_eq!((counts(2).succeeded, counts(2).started, counts(2).failed), (1, 1, 0));
+        assert_eq!((counts(3).failed, counts(3).unfinished), (0, 0));
+    }
+
+    #[test]
+    fn what_happens_behind_the_end_belongs_to_the_last_second() {
+        let mut fixture = fixture(0);
+        let end = fixture.at(2_000);
+        fixture.recorder.timeline.end = Some(end);
+        fixture.request(1_900, 2_003, Ok(()));
+        fixture.recorder.end(fixture.at(2_004));
+        let cuts: Vec<Cut> = fixture.cuts.try_iter().collect();
+        assert_eq!((cuts.len(), cuts[1].interval.counts.succeeded, cuts[1].last), (2, 1, Some(end)));
+    }
+}

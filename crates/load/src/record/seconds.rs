@@ -114,3 +114,75 @@ fn add<K: Copy + PartialEq>(mine: &mut Vec<(K, u64)>, more: &[(K, u64)]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::record::{Counts, Heat, Times};
+
+    /// One second in which each of these times was seen once.
+    fn second(index: u32, warm_up: bool, times_ms: &[u64]) -> Second {
+        let mut times = Times::default();
+        times_ms.iter().for_each(|ms| times.record(Duration::from_millis(*ms)));
+        Second {
+            index,
+            at: Duration::from_secs(u64::from(index) + 1),
+            length: Duration::from_secs(1),
+            warm_up,
+            counts: Counts { succeeded: times_ms.len() as u64, ..Counts::default() },
+            response: times.quantiles(),
+            service: Quantiles::default(),
+            heat: times.heat(),
+            statuses: vec![(200, 1), (500 + index as u16 % 2, 1)],
+            faults: Vec::new(),
+            in_flight: u64::from(index),
+            connections: 1,
+            lag_max: Duration::from_micros(u64::from(index)),
+            cpu: f64::from(index % 2),
+        }
+    }
+
+    #[test]
+    fn a_long_run_keeps_a_bounded_number_of_seconds_that_hold_all_it_saw() {
+        let mut seconds = Seconds::default();
+        let mut most = 0;
+        let like = second(0, false, &[1]);
+        for index in 0..20_000 {
+            let at = Duration::from_secs(u64::from(index) + 1);
+            seconds.push(Second { index, at, warm_up: index < 3, ..like.clone() });
+            most = most.max(seconds.kept.len());
+        }
+        let all = seconds.into_all();
+        assert!(most <= SECONDS_MAX + 1 && all.len() > SECONDS_MAX / 2, "{most} {}", all.len());
+        assert_eq!(all.iter().map(|second| second.counts.succeeded).sum::<u64>(), 20_000);
+        assert_eq!(all.iter().map(|second| second.length).sum::<Duration>(), Duration::from_secs(20_000));
+        let warm: Duration = all.iter().filter(|second| second.warm_up).map(|second| second.length).sum();
+        assert_eq!(warm, Duration::from_secs(3));
+        let mut end = Duration::ZERO;
+        for second in &all {
+            assert_eq!(Duration::from_secs(u64::from(second.index)), end);
+            end += second.length;
+            assert_eq!(second.at, end);
+        }
+    }
+
+    #[test]
+    fn a_merged_second_has_the_exact_mean_and_no_smaller_a_quantile_than_both_together() {
+        let (one, other): (Vec<u64>, Vec<u64>) = ((1..=100).collect(), (50..=350).collect());
+        let mut merged = second(7, false, &one);
+        merged.merge(&second(8, false, &other));
+        let mut both = Times::default();
+        one.iter().chain(&other).for_each(|ms| both.record(Duration::from_millis(*ms)));
+        let (told, truth) = (merged.response, both.quantiles());
+        assert_eq!((told.count, told.min_ns, told.max_ns), (truth.count, truth.min_ns, truth.max_ns));
+        assert!(
+            (told.mean_ns / truth.mean_ns - 1.0).abs() < 1e-9 && (told.stdev_ns / truth.stdev_ns - 1.0).abs() < 1e-9
+        );
+        assert!(told.p50_ns >= truth.p50_ns && told.p99_ns >= truth.p99_ns);
+        assert_eq!((merged.in_flight, merged.cpu, merged.heat), (8, 0.5, both.heat()));
+        assert_eq!(merged.statuses, [(200, 2), (501, 1), (500, 1)]);
+        assert_ne!(merged.heat, Heat::default());
+    }
+}

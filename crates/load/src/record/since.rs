@@ -25,6 +25,7 @@ impl Interval {
             (&mut mine.bytes_received, old.bytes_received),
             (&mut mine.connections_opened, old.connections_opened),
             (&mut mine.connections_tried, old.connections_tried),
+            (&mut mine.reconnections, old.reconnections),
             (&mut mine.handshakes_full, old.handshakes_full),
             (&mut mine.handshakes_resumed, old.handshakes_resumed),
             (&mut mine.sessions_agreed, old.sessions_agreed),

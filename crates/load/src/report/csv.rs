@@ -8,7 +8,7 @@ use super::document::{Report, SecondRow, Times};
 use crate::record::Class;
 
 const FIRST: &str = "at_s,length_s,warm_up,due,started,succeeded,failed,bytes_sent,bytes_received,connections_tried,\
-                     connections_opened,handshakes_full,handshakes_resumed,sessions_agreed,in_flight,connections,\
+                     connections_opened,reconnections,handshakes_full,handshakes_resumed,sessions_agreed,in_flight,connections,\
                      lag_max_ns,cpu_cores";
 const TIMES: [&str; 11] =
     ["count", "min_ns", "mean_ns", "stdev_ns", "p50_ns", "p75_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "max_ns"];
@@ -49,6 +49,7 @@ fn second(out: &mut String, row: &SecondRow) {
         counts.bytes_received,
         counts.connections_tried,
         counts.connections_opened,
+        counts.reconnections,
         counts.handshakes_full,
         counts.handshakes_resumed,
         counts.sessions_agreed,

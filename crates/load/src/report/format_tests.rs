@@ -78,7 +78,7 @@ fn extension(format: Format) -> &'static str {
 fn every_kind_of_run_is_written_in_every_form_by_extension() {
     let (folder, _kept) = folder();
     for (name, shape) in SHAPES {
-        let seconds = if shape == Shape::Stalled { 240 } else { 60 };
+        let seconds = if shape == Shape::Stalled { 200 } else { 30 };
         let report = report(&sample::outcome(11, shape, seconds, 1.0));
         for format in Format::ALL {
             let path = folder.join(name).with_extension(extension(format));
@@ -111,7 +111,7 @@ fn names_and_extensions_of_forms_lead_back_to_them() {
 #[test]
 fn junit_is_xml_that_fails_by_thresholds_and_errs_where_the_figures_mean_nothing() {
     for (name, shape) in SHAPES {
-        let text = render(&report(&sample::outcome(11, shape, 20, 1.0)), Format::Junit).unwrap();
+        let text = render(&report(&sample::outcome(11, shape, 8, 1.0)), Format::Junit).unwrap();
         let xml = roxmltree::Document::parse(&text).unwrap_or_else(|err| panic!("{name}: {err}\n{text}"));
         let failures = xml.descendants().filter(|node| node.has_tag_name("failure")).count();
         assert_eq!(xml.root_element().attribute("failures"), Some(failures.to_string().as_str()));
@@ -156,7 +156,7 @@ fn the_interval_log_is_read_by_the_histogram_librarys_own_reader() {
 #[test]
 fn csv_has_as_many_cells_in_each_line_and_no_zero_where_nothing_was_measured() {
     for (name, shape) in SHAPES {
-        let text = render(&report(&sample::outcome(11, shape, 20, 1.0)), Format::Csv).unwrap();
+        let text = render(&report(&sample::outcome(11, shape, 8, 1.0)), Format::Csv).unwrap();
         let cells: Vec<Vec<_>> = text.lines().map(|line| line.split(',').collect()).collect();
         assert!(cells.iter().all(|line| line.len() == cells[0].len()), "{name}");
         let p50 = cells[0].iter().position(|name| *name == "response_p50_ns").unwrap();
@@ -166,7 +166,7 @@ fn csv_has_as_many_cells_in_each_line_and_no_zero_where_nothing_was_measured() {
 
 #[test]
 fn a_page_has_no_script_but_ours_and_asks_nothing_of_a_network() {
-    for report in SHAPES.map(|(_, shape)| report(&sample::outcome(11, shape, 20, 1.0))).into_iter().chain([hostile()]) {
+    for report in SHAPES.map(|(_, shape)| report(&sample::outcome(11, shape, 8, 1.0))).into_iter().chain([hostile()]) {
         let page = render(&report, Format::Html).unwrap();
         assert_eq!(page.matches("<script").count(), 1);
         for wrong in [" src=", " href=", "url(", "@import", "<link", "<b>", "style=\"", "onload", "\u{1b}", "\u{202e}"]

@@ -5,6 +5,7 @@
 //! escaped by each form in its own way.
 
 mod asked;
+mod compare;
 mod csv;
 mod document;
 mod escape;
@@ -20,7 +21,7 @@ mod machine;
 mod made;
 mod markdown;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod schema_tests;
 mod text;
@@ -30,6 +31,7 @@ pub(crate) mod units;
 mod words;
 
 pub use self::asked::{Arrived, Asked, AskedSealed, AskedTls, StageAsked};
+pub use self::compare::{Change, Comparison, Side, compare};
 pub use self::document::{
     Checked, Ended, FaultSeen, GeneratorCost, HistogramText, LimitTold, Made, Omission, PhaseTimes, Rates, Report,
     SecondRow, StatusSeen, Times,

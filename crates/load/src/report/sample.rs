@@ -247,6 +247,8 @@ fn merge(sum: &mut Interval, more: &Interval) {
         }
     }
     for (into, from) in sum.times.iter_mut().zip(&more.times) {
-        Times::add(into, from);
+        if !from.is_empty() {
+            Times::add(into, from);
+        }
     }
 }

@@ -47,6 +47,9 @@ fn figures(out: &mut String, report: &Report) {
     row("bytes", format!("{sent}/s sent, {received}/s received"));
     let mut connections =
         format!("{} opened of {} tried", count(counts.connections_opened), count(counts.connections_tried));
+    if counts.reconnections > 0 {
+        let _ = write!(connections, ", {} because the server had closed one", count(counts.reconnections));
+    }
     if counts.handshakes_full + counts.handshakes_resumed > 0 {
         let (full, resumed) = (count(counts.handshakes_full), count(counts.handshakes_resumed));
         let _ = write!(connections, "; TLS handshakes: {full} full, {resumed} resumed");

@@ -124,7 +124,7 @@ mod tests {
             let ends = log_ends(min, max);
             let marks = log_marks(ends);
             assert!(ends.0 <= f64::max(min, 1.0) && ends.1 >= max, "{min} {max}: {ends:?}");
-            assert!((1..=8).contains(&marks.len()), "{min} {max}: {marks:?}");
+            assert!((1..=14).contains(&marks.len()), "{min} {max}: {marks:?}");
         }
         for end in [0.0, 0.4, 1.0, 60.0, 61.0, 3600.0, 1e6] {
             assert!((1..=8).contains(&time_marks(end).len()), "{end}: {:?}", time_marks(end));

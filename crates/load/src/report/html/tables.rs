@@ -138,6 +138,7 @@ pub(super) fn totals(report: &Report) -> String {
                 "TLS handshakes",
                 format!("{} full, {} resumed", count(counts.handshakes_full), count(counts.handshakes_resumed)),
             ),
+            pair("reconnections", format!("{} after the server had closed one", count(counts.reconnections))),
             pair("sessions agreed", count(counts.sessions_agreed)),
             pair("sent", format!("{}/s", bytes(rates.sent_bytes_per_s))),
             pair("received", format!("{}/s", bytes(rates.received_bytes_per_s))),

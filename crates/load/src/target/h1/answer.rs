@@ -1,9 +1,10 @@
 //! An HTTP/1.1 answer as it comes in pieces: how its head reads, where its body ends.
 
+use http::HeaderMap;
 use memchr::memmem;
 
 use super::chunks::Chunks;
-use super::head::{Body, Head};
+use super::head::{self, Body, Head};
 use crate::record::{Class, Fault};
 
 /// A head may be no longer, its interim ones included.
@@ -25,6 +26,8 @@ pub(crate) struct Answer {
     pub(crate) keeps: bool,
     /// What the server says it took.
     pub(crate) server: Option<std::time::Duration>,
+    /// All headers, where somebody wants them.
+    pub(crate) headers: Option<HeaderMap>,
 }
 
 #[derive(Debug, Default)]
@@ -140,6 +143,9 @@ impl Answer {
         if head.status < 200 {
             return Ok(());
         }
+        if let Some(headers) = &mut self.headers {
+            *headers = head::all(bytes)?;
+        }
         self.status = head.status;
         self.keeps = head.keeps;
         self.server = head.server;
@@ -169,4 +175,102 @@ fn keep(body: &mut Option<&mut Vec<u8>>, bytes: &[u8]) -> Result<(), Fault> {
 
 pub(super) fn malformed(what: impl std::fmt::Display) -> Fault {
     Fault::new(Class::Malformed, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a whole answer told: its status, whether the connection stays, and its body.
+    fn read(wire: &[u8], cut: usize, is_head: bool) -> Result<(bool, u16, bool, Vec<u8>), Fault> {
+        let (mut answer, mut body) = (Answer::of(is_head), Vec::new());
+        let mut is_whole = answer.feed(&wire[..cut], Some(&mut body))?;
+        if cut < wire.len() {
+            is_whole = answer.feed(&wire[cut..], Some(&mut body))?;
+        }
+        Ok((is_whole, answer.status, answer.keeps, body))
+    }
+
+    #[test]
+    fn an_answer_is_the_same_however_it_is_cut() {
+        let wires = [
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"[..],
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+            b"HTTP/1.1 200\r\ntransfer-encoding: gzip, Chunked\r\n\r\n2;a=b\r\nhe\r\n3\r\nllo\r\n0\r\nA: b\r\n\r\n",
+            b"HTTP/1.0 200 OK\r\nConnection: x, Keep-Alive\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        ];
+        for wire in wires {
+            for cut in 1..=wire.len() {
+                let told = read(wire, cut, false).unwrap_or_else(|fault| panic!("{cut}: {fault}"));
+                assert_eq!(told, (true, 200, true, b"hello".to_vec()), "{} cut at {cut}", wire.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn answers_without_a_body_end_with_their_head() {
+        for status in ["204 No", "304 Same"] {
+            let wire = format!("HTTP/1.1 {status}\r\nContent-Length: 7\r\n\r\n");
+            assert!(read(wire.as_bytes(), wire.len(), false).unwrap().0, "{status}");
+        }
+        let wire = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n";
+        assert!(read(wire, wire.len(), true).unwrap().0);
+        assert!(!read(wire, wire.len(), false).unwrap().0);
+    }
+
+    #[test]
+    fn an_answer_without_a_length_ends_with_its_connection_and_no_other_does() {
+        let mut answer = Answer::of(false);
+        assert!(!answer.feed(b"HTTP/1.1 200 OK\r\n\r\nhello", None).unwrap());
+        assert!(answer.end().is_ok() && !answer.keeps);
+        for wire in
+            [&b""[..], b"HTTP/1.1 2", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na", b"HTTP/1.1 100 C\r\n\r\n"]
+        {
+            let mut answer = Answer::of(false);
+            answer.feed(wire, None).unwrap();
+            assert_eq!(answer.end().unwrap_err().class, Class::Closed, "{}", wire.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_breaks_the_rules_is_malformed() {
+        let heads = [
+            "HTTP/2 200 OK\r\n",
+            "HTTP/1.1 99 Low\r\n",
+            "HTTP/1.1 600 High\r\n",
+            "HTTP/1.1 2000 Long\r\n",
+            "HTTP/1.1 101 Switch\r\n",
+            "HTTP/1.1 200 OK\r\nNo colon\r\n",
+            "HTTP/1.1 200 OK\r\nSpace : a\r\n",
+            "HTTP/1.1 200 OK\r\n: none\r\n",
+            "HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n",
+            "HTTP/1.1 200 OK\r\nA: b\nB: c\r\n",
+            "HTTP/1.1 200 OK\r\nA: b\rc\r\n",
+            "HTTP/1.1 200 OK\r\nA: \0\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length:\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1234567890123456789\r\n",
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n",
+            "hello",
+        ];
+        for head in heads {
+            let wire = format!("{head}\r\n");
+            let fault = read(wire.as_bytes(), wire.len(), false).expect_err(head);
+            assert_eq!(fault.class, Class::Malformed, "{head}");
+            assert!(!fault.detail.contains(['\r', '\n', '\0']), "{}", fault.detail);
+        }
+        let after = b"HTTP/1.1 204 No\r\n\r\nHTTP/1.1 200 OK\r\n\r\n";
+        assert_eq!(read(after, after.len(), false).unwrap_err().class, Class::Malformed);
+        let endless = [b"HTTP/1.1 200 OK\r\nA: ".as_slice(), &vec![b'a'; HEAD_LEN_MAX]].concat();
+        assert_eq!(read(&endless, 9, false).unwrap_err().class, Class::Malformed);
+    }
+
+    #[test]
+    fn a_connection_that_the_server_will_close_is_not_kept() {
+        for head in ["HTTP/1.1 204 No\r\nConnection: a, Close\r\n", "HTTP/1.0 204 No\r\n"] {
+            assert!(!read(format!("{head}\r\n").as_bytes(), 3, false).unwrap().2, "{head}");
+        }
+    }
 }

@@ -1,0 +1,278 @@
+//! Two reports beside each other: what changed, by how much, and whether chance would do the same.
+//!
+//! Rates, shares and means are compared by Welch's t-test on seconds, percentiles by whether their confidence intervals
+//! overlap; both reckon with seconds that hang together. Either tells these two runs apart, not the programs they are of:
+//! another start, another placement in memory, another neighbour on the machine differ as well. Repeats are the remedy.
+
+mod statistics;
+mod text;
+
+use serde::{Deserialize, Serialize};
+
+use self::statistics::{Mean, SECONDS_MIN};
+use super::document::{Ended, LimitTold, Report, SecondRow};
+use super::histogram;
+use super::units::finite;
+use super::words;
+use crate::record::Phase;
+
+/// A difference that chance makes more often than this is none.
+const CHANCE_MAX: f64 = 0.01;
+
+/// What is said of how it was compared.
+const METHOD: &str = "Rates, shares and means: Welch's t-test on seconds, p < 0.01. Percentiles: 95 % intervals of order \
+                      statistics that do not overlap. Samples are counted as fewer where seconds hang together. This tells \
+                      two runs apart, not two programs: repeat each run before believing a small difference.";
+
+/// Two runs beside each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// `comparison`.
+    pub kind: String,
+    /// [`super::VERSION`].
+    pub version: u32,
+    /// The run that is compared with.
+    pub old: Side,
+    /// The run that is compared.
+    pub new: Side,
+    /// Why there is no verdict, in one sentence; null where there is.
+    pub refused: Option<String>,
+    /// What else differs between both, each in one sentence.
+    pub differences: Vec<String>,
+    /// The figures.
+    pub figures: Vec<Change>,
+    /// How they were compared.
+    pub method: String,
+}
+
+/// One of both runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Side {
+    /// What it is called.
+    pub label: String,
+    /// When it started.
+    pub started_at: String,
+}
+
+/// A figure of both runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Which, such as `response_p99`.
+    pub figure: String,
+    /// `ns`, `share` or `per_s`.
+    pub unit: String,
+    /// In the old run; null where it was not measured.
+    pub old: Option<f64>,
+    /// In the new run.
+    pub new: Option<f64>,
+    /// The old figure's 95 % confidence interval; its upper end is null where the samples do not reach so far.
+    pub old_interval: Option<(f64, Option<f64>)>,
+    /// The new figure's.
+    pub new_interval: Option<(f64, Option<f64>)>,
+    /// From old to new, as a share of old: 0.05 is 5 % more. Null where old is nothing.
+    pub change: Option<f64>,
+    /// Whether chance would hardly do it; null where that cannot be told.
+    pub significant: Option<bool>,
+    /// Whether new is worse than old, significantly or not.
+    pub worse: bool,
+}
+
+/// Compares two runs.
+pub fn compare(old: &Report, new: &Report) -> Comparison {
+    let side = |report: &Report| Side { label: report.label.clone(), started_at: report.started_at.clone() };
+    let mut figures = vec![
+        by_seconds(
+            "succeeded_per_s",
+            "per_s",
+            true,
+            [old, new],
+            |report| Some(report.rates.succeeded_per_s),
+            |row| (row.length_s > 0.5).then(|| row.counts.succeeded as f64 / row.length_s),
+        ),
+        by_seconds("failed_share", "share", false, [old, new], failed_share, |row| {
+            let ended = row.counts.succeeded.saturating_add(row.counts.failed);
+            (ended > 0).then(|| row.counts.failed as f64 / ended as f64)
+        }),
+        by_seconds(
+            "response_mean",
+            "ns",
+            false,
+            [old, new],
+            |report| mean_ns(report),
+            |row| (row.response.count > 0).then_some(row.response.mean_ns),
+        ),
+    ];
+    for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)] {
+        figures.push(by_rank(&format!("response_{name}"), Phase::Response, share, [old, new]));
+    }
+    for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
+        figures.push(by_rank(&format!("service_{name}"), Phase::Service, share, [old, new]));
+    }
+    Comparison {
+        kind: "comparison".to_owned(),
+        version: super::VERSION,
+        old: side(old),
+        new: side(new),
+        refused: refused(old, new),
+        differences: differences(old, new),
+        figures,
+        method: METHOD.to_owned(),
+    }
+}
+
+impl Comparison {
+    /// The figures that are significantly worse, by more than this share of what they were (0.05 is 5 %). None where the
+    /// verdict is refused.
+    pub fn regressions(&self, more_than: f64) -> Vec<&Change> {
+        if self.refused.is_some() {
+            return Vec::new();
+        }
+        let large = |change: &&Change| change.change.is_none_or(|share| share.abs() > more_than);
+        self.figures.iter().filter(|change| change.worse && change.significant == Some(true)).filter(large).collect()
+    }
+}
+
+fn mean_ns(report: &Report) -> Option<f64> {
+    report.phase(Phase::Response).filter(|times| times.count > 0).map(|times| times.mean_ns)
+}
+
+fn failed_share(report: &Report) -> Option<f64> {
+    (report.counts.succeeded > 0 || report.counts.failed > 0).then_some(report.rates.failed_share)
+}
+
+/// The seconds that count.
+fn measured(report: &Report) -> Vec<&SecondRow> {
+    report.seconds.iter().filter(|row| !row.warm_up).collect()
+}
+
+fn by_seconds(
+    figure: &str,
+    unit: &str,
+    more_is_better: bool,
+    reports: [&Report; 2],
+    whole: impl Fn(&Report) -> Option<f64>,
+    second: impl Fn(&SecondRow) -> Option<f64>,
+) -> Change {
+    let means = reports.map(|report| {
+        let samples: Vec<_> = measured(report).into_iter().filter_map(&second).collect();
+        statistics::mean(&samples)
+    });
+    // What is shown is of the whole run; the interval of the seconds is put around it.
+    let interval = |value: Option<f64>, mean: Option<Mean>| {
+        let half = mean?.half_width();
+        Some((finite((value? - half).max(0.0)), Some(finite(value? + half))))
+    };
+    let values = reports.map(whole);
+    let significant = match means {
+        [Some(old), Some(new)] => Some(statistics::welch(&old, &new) < CHANCE_MAX),
+        _ => None,
+    };
+    let intervals = [interval(values[0], means[0]), interval(values[1], means[1])];
+    change(figure, unit, more_is_better, values, intervals, significant)
+}
+
+fn by_rank(figure: &str, phase: Phase, share: f64, reports: [&Report; 2]) -> Change {
+    let histograms = reports.map(|report| {
+        let text = report.histograms.iter().find(|one| one.phase == phase)?;
+        histogram::decode(&text.v2_deflate_base64).ok().filter(|histogram| !histogram.is_empty())
+    });
+    let of = |index: usize| {
+        let histogram = histograms[index].as_ref()?;
+        statistics::percentile(histogram, &measured(reports[index]), share)
+    };
+    let intervals = [of(0), of(1)];
+    let values =
+        [0, 1].map(|index| histograms[index].as_ref().map(|histogram| histogram.value_at_quantile(share) as f64));
+    let above = |(low, _): (f64, Option<f64>), (_, high): (f64, Option<f64>)| high.is_some_and(|high| low > high);
+    let significant = match intervals {
+        [Some(old), Some(new)] => Some(above(old, new) || above(new, old)),
+        _ => None,
+    };
+    change(figure, "ns", false, values, intervals, significant)
+}
+
+fn change(
+    figure: &str,
+    unit: &str,
+    more_is_better: bool,
+    [old, new]: [Option<f64>; 2],
+    [old_interval, new_interval]: [Option<(f64, Option<f64>)>; 2],
+    significant: Option<bool>,
+) -> Change {
+    let both = old.zip(new);
+    Change {
+        figure: figure.to_owned(),
+        unit: unit.to_owned(),
+        old: old.map(finite),
+        new: new.map(finite),
+        old_interval,
+        new_interval,
+        change: both.filter(|(old, _)| *old > 0.0).map(|(old, new)| finite((new - old) / old)),
+        significant,
+        worse: both.is_some_and(|(old, new)| if more_is_better { new < old } else { new > old }),
+    }
+}
+
+fn refused(old: &Report, new: &Report) -> Option<String> {
+    for (name, report) in [("old", old), ("new", new)] {
+        if let LimitTold::Generator { why } = &report.limit {
+            return Some(format!(
+                "In the {name} run the generator was the limit, so its figures say nothing of the target: {why}"
+            ));
+        }
+        if let Ended::Failed { why } = &report.ended {
+            return Some(format!("The {name} run was given up: {why}"));
+        }
+    }
+    let seconds = [old, new].map(|report| measured(report).len());
+    if seconds.iter().any(|seconds| *seconds < SECONDS_MIN) {
+        return Some(format!(
+            "The runs measured {} and {} seconds; of fewer than {SECONDS_MIN} nobody can tell what is chance.",
+            seconds[0], seconds[1]
+        ));
+    }
+    None
+}
+
+/// What must be known before the figures: another plan, another machine, another limit.
+fn differences(old: &Report, new: &Report) -> Vec<String> {
+    let mut out = Vec::new();
+    fields(
+        &mut out,
+        "what was asked for",
+        serde_json::to_value(&old.asked).ok(),
+        serde_json::to_value(&new.asked).ok(),
+    );
+    fields(&mut out, "the machine", serde_json::to_value(&old.machine).ok(), serde_json::to_value(&new.machine).ok());
+    if old.limit != new.limit {
+        out.push(format!("The limit was {}, and is {}.", words::limit(&old.limit), words::limit(&new.limit)));
+    }
+    let (before, after) = (old.measured_s, new.measured_s);
+    if (before - after).abs() > 0.1 * before.max(after) {
+        out.push(format!("{before:.0} seconds were measured, and now {after:.0}."));
+    }
+    let offered = |report: &Report| report.limit == LimitTold::Offered;
+    if offered(old) && offered(new) {
+        out.push(
+            "Both runs met the rate that was offered, so their rates say nothing of what the target could do."
+                .to_owned(),
+        );
+    }
+    for (name, report) in [("old", old), ("new", new)] {
+        out.extend(report.warnings.iter().map(|warning| format!("Of the {name} run: {warning}")));
+    }
+    out
+}
+
+fn fields(out: &mut Vec<String>, of: &str, old: Option<serde_json::Value>, new: Option<serde_json::Value>) {
+    let (Some(serde_json::Value::Object(old)), Some(serde_json::Value::Object(new))) = (old, new) else { return };
+    for (name, before) in &old {
+        // The same load with other dice is the same load.
+        if let Some(after) = new.get(name).filter(|after| *after != before && name != "seed") {
+            out.push(format!("Of {of}, {name} was {before}, and is {after}."));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
