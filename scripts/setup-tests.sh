@@ -33,6 +33,8 @@ command -v openssl >/dev/null || missing+=(openssl)
 command -v slowhttptest >/dev/null || missing+=(slowhttptest)
 # The admin page is tried in a real browser.
 command -v chromium >/dev/null || missing+=(chromium)
+# The view of a load run is tried in a real terminal.
+command -v tmux >/dev/null || missing+=(tmux)
 # Scans of TLS listeners.
 command -v testssl >/dev/null || missing+=(testssl.sh)
 compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
@@ -125,6 +127,7 @@ redis=$(redis-server --version | cut -d' ' -f3) || fail "redis-server does not r
 haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | head -n 1 | cut -d' ' -f3) || fail "haproxy does not run."
 openssl version >/dev/null || fail "openssl does not run."
 chromium --version >/dev/null 2>&1 || fail "chromium does not run."
+tmux -V >/dev/null || fail "tmux does not run."
 sslyze=$("$venv/scan/bin/python" -m pip show sslyze | sed -n 's/^Version: //p') && "$venv/scan/bin/sslyze" --help >/dev/null || fail "sslyze does not run from $venv/scan."
 # Its exit code says nothing here, and it writes a picture with colours.
 testssl=$({ TERM=dumb testssl --version 2>/dev/null || true; } | grep -om1 'testssl[^ ]* *[0-9][0-9.]*[0-9]' | tr -s ' ') || fail "testssl does not run."

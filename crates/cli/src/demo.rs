@@ -60,12 +60,8 @@ async fn show(base: &str) -> anyhow::Result<()> {
     }
 
     let captured = client.seal_only(PATH, PURCHASE.as_bytes()).await?;
-    let mut headers: Vec<(String, String)> =
-        captured.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    headers.push(("content-type".into(), captured.content_type.into()));
-    let body: Vec<u8> = captured.body;
-    let (first, _) = client.send_captured(PATH, &headers, body.clone().into()).await?;
-    let (second, refusal) = client.send_captured(PATH, &headers, body.into()).await?;
+    let (first, _) = client.send_captured(PATH, &captured).await?;
+    let (second, refusal) = client.send_captured(PATH, &captured).await?;
     println!(
         "6. Somebody captured a sealed purchase and sent it again: the first was answered {}, the copy",
         first.as_u16()

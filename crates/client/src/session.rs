@@ -1,10 +1,10 @@
 //! Sealed sessions over HTTP, wires 1 and 2. `spec/session.md`.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -12,15 +12,13 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rustls::{ClientConfig, RootCertStore};
-use sealway_proto::crypto::{Provider, default_provider};
-use sealway_proto::session::{ClientInit, ClientSession, SealBuffer, SealRandoms, SealedMessage, Step};
-use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, Wire};
+use sealway_proto::wire::{SessionId, Wire};
 use tokio::sync::RwLock;
+
+use crate::exchange::{Agreement, Laps, Outgoing, Session};
 
 /// Largest answer that is read.
 const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;
-/// A session is replaced this long before it ends.
-const RENEW_BEFORE_MS: u64 = 5000;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -156,7 +154,7 @@ impl std::fmt::Debug for Options {
 }
 
 struct Agreed {
-    session: ClientSession,
+    session: Session,
     timings: Timings,
     expires_in_sec: u64,
 }
@@ -167,8 +165,6 @@ pub struct Client {
     http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
     base: Uri,
     options: Options,
-    provider: &'static dyn Provider,
-    policy: ReplayPolicy,
     agreed: Arc<RwLock<Option<Arc<Agreed>>>>,
 }
 
@@ -204,8 +200,6 @@ impl Client {
             http: HttpClient::builder(TokioExecutor::new()).build(connector),
             base,
             options,
-            provider: default_provider(),
-            policy: ReplayPolicy::default(),
             agreed: Arc::default(),
         })
     }
@@ -239,16 +233,9 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Transport`], [`Error::Timeout`].
-    pub async fn send_captured(
-        &self,
-        path_and_query: &str,
-        headers: &[(String, String)],
-        body: Bytes,
-    ) -> Result<(StatusCode, Bytes), Error> {
-        let mut request = self.request(path_and_query, body)?;
-        for (name, value) in headers {
-            insert(request.headers_mut(), name, value)?;
-        }
+    pub async fn send_captured(&self, path_and_query: &str, captured: &Outgoing) -> Result<(StatusCode, Bytes), Error> {
+        let mut request = self.request(path_and_query, captured.body.clone())?;
+        *request.headers_mut() = captured.headers.clone();
         let (status, _, body) = self.send(request).await?;
         Ok((status, body))
     }
@@ -257,18 +244,14 @@ impl Client {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn seal_only(&self, path: &str, body: &[u8]) -> Result<SealedMessage, Error> {
+    pub async fn seal_only(&self, path: &str, body: &[u8]) -> Result<Outgoing, Error> {
         let agreed = self.session(None).await?;
-        let randoms = SealRandoms::draw(self.provider).map_err(Error::Seal)?;
-        let sealed = agreed.session.seal(path, SealBuffer::from(body), now_ms(), &randoms, &mut |_| ());
-        sealed.map(|(message, _)| message).map_err(Error::Seal)
+        agreed.session.seal(path, body).map(|(message, _)| message)
     }
 
     /// The session in use; agreed anew when there is none, it is about to end, or it is `not` wanted any more.
     async fn session(&self, not: Option<&SessionId>) -> Result<Arc<Agreed>, Error> {
-        let usable = |agreed: &Arc<Agreed>| {
-            not != Some(agreed.session.id()) && now_ms() + RENEW_BEFORE_MS < agreed.session.expires_ms()
-        };
+        let usable = |agreed: &Arc<Agreed>| not != Some(agreed.session.id()) && agreed.session.is_usable();
         if let Some(agreed) = self.agreed.read().await.as_ref().filter(|agreed| usable(agreed)) {
             return Ok(agreed.clone());
         }
@@ -289,82 +272,40 @@ impl Client {
     async fn init(&self) -> Result<Agreed, Error> {
         let start = Instant::now();
         let mut laps = Laps::start();
-        let ephemeral = self.provider.p256_generate().map_err(Error::Seal)?;
-        laps.lap(Step::EcdhKeygen);
-        let mut nonce = [0; 16];
-        self.provider.fill_random(&mut nonce).map_err(Error::Seal)?;
-        let options = &self.options;
-        let (init, message) = ClientInit::new(
-            options.wire,
-            options.init_path.ends_with("/anon"),
-            &options.client_id,
-            options.ttl_sec,
-            ephemeral,
-            &nonce,
-            now_ms(),
-        )
-        .map_err(Error::Seal)?;
-        let mut request = self.request(&options.init_path, message.body)?;
-        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        for (name, value) in &message.headers {
-            insert(request.headers_mut(), name, value)?;
-        }
-        if let Some(token) = &options.token {
-            insert(request.headers_mut(), AUTHORIZATION.as_str(), &format!("Bearer {token}"))?;
-        }
+        let (agreement, message) = Agreement::begin_timed(&self.options, &mut laps)?;
+        let mut request = self.request(&self.options.init_path, message.body)?;
+        *request.headers_mut() = message.headers;
         let sent = Instant::now();
         let (status, headers, body) = self.send(request).await?;
         let http = sent.elapsed();
-        if status != StatusCode::OK {
-            return Err(Error::InitRefused { status, body: excerpt(&body) });
-        }
-        laps.skip();
-        let session =
-            init.finish(self.provider, &body, now_ms(), &mut |step| laps.lap(step)).map_err(Error::Untrusted)?;
+        let session = agreement.finish_timed(status, &body, &mut laps)?;
         let timings =
             Timings { round_trip: start.elapsed(), http, crypto: laps.steps, server: server_timing(&headers) };
-        let expires_in_sec = session.expires_ms().saturating_sub(now_ms()).div_ceil(1000);
+        let expires_in_sec = session.expires_in_sec();
         Ok(Agreed { session, timings, expires_in_sec })
     }
 
-    async fn exchange(&self, session: &ClientSession, path_and_query: &str, body: &[u8]) -> Result<Answer, Error> {
+    async fn exchange(&self, session: &Session, path_and_query: &str, body: &[u8]) -> Result<Answer, Error> {
         let start = Instant::now();
         let mut laps = Laps::start();
-        let randoms = SealRandoms::draw(self.provider).map_err(Error::Seal)?;
-        let path = path_and_query.split('?').next().unwrap_or_default();
-        let (message, pending) = session
-            .seal(path, SealBuffer::from(body), now_ms(), &randoms, &mut |step| laps.lap(step))
-            .map_err(Error::Seal)?;
+        let (message, pending) = session.seal_timed(path_and_query, body, &mut laps)?;
         let mut seen = Seen {
-            request_headers: message.headers.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
+            request_headers: texts(message.headers.iter().filter(|(name, _)| *name != CONTENT_TYPE)),
             request_aad: String::from_utf8_lossy(&message.aad).into_owned(),
             request_len: message.body.len(),
             ..Seen::default()
         };
         let mut request = self.request(path_and_query, message.body)?;
-        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(message.content_type));
-        for (name, value) in &message.headers {
-            insert(request.headers_mut(), name, value)?;
-        }
+        *request.headers_mut() = message.headers;
         let sent = Instant::now();
         let (status, headers, body) = self.send(request).await?;
         let http = sent.elapsed();
-        if !headers.contains_key(sealway_proto::wire::header::X_KID) {
-            return Err(Error::Refused { status, body: excerpt(&body) });
-        }
         seen.answer_len = body.len();
-        seen.answer_headers = headers
-            .iter()
-            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
-            .collect();
-        laps.skip();
-        let opened = pending
-            .open(&Received(&headers), status.as_u16(), body.into(), now_ms(), &self.policy, &mut |step| laps.lap(step))
-            .map_err(Error::Untrusted)?;
-        let (buffer, range) = opened.into_parts();
+        seen.answer_headers = texts(headers.iter());
+        let body = pending.open_timed(status, &headers, body, &mut laps)?;
         let timings =
             Timings { round_trip: start.elapsed(), http, crypto: laps.steps, server: server_timing(&headers) };
-        Ok(Answer { status, headers, body: Bytes::from(buffer).slice(range), timings, seen })
+        Ok(Answer { status, headers, body, timings, seen })
     }
 
     fn request(&self, path_and_query: &str, body: impl Into<Bytes>) -> Result<Request<Full<Bytes>>, Error> {
@@ -400,54 +341,8 @@ impl std::fmt::Debug for Client {
     }
 }
 
-struct Received<'a>(&'a HeaderMap);
-
-impl Headers for Received<'_> {
-    fn field(&self, name: &'static str) -> Field<'_> {
-        let mut values = self.0.get_all(name).iter();
-        match (values.next(), values.next()) {
-            (None, _) => Field::Absent,
-            (Some(value), None) => value.to_str().map_or(Field::Malformed, Field::Value),
-            _ => Field::Malformed,
-        }
-    }
-}
-
-struct Laps {
-    last: Instant,
-    steps: Vec<(&'static str, Duration)>,
-}
-
-impl Laps {
-    fn start() -> Self {
-        Laps { last: Instant::now(), steps: Vec::with_capacity(4) }
-    }
-
-    fn lap(&mut self, step: Step) {
-        let now = Instant::now();
-        self.steps.push((step.name(), now - self.last));
-        self.last = now;
-    }
-
-    fn skip(&mut self) {
-        self.last = Instant::now();
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the SDK's own door to the clock: it may not import the servers' shell")]
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Error> {
-    let name =
-        HeaderName::from_bytes(name.as_bytes()).map_err(|_| Error::Usage(format!("{name} is no header name")))?;
-    let mut text =
-        HeaderValue::from_str(value).map_err(|_| Error::Usage(format!("the value of {name} is no header value")))?;
-    text.set_sensitive(name == AUTHORIZATION);
-    headers.insert(name, text);
-    Ok(())
+fn texts<'a>(headers: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>) -> Vec<(String, String)> {
+    headers.map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect()
 }
 
 /// `name;dur=1.234, …` of every `Server-Timing` header.
@@ -460,10 +355,6 @@ fn server_timing(headers: &HeaderMap) -> Vec<(String, f64)> {
         Some((name, ms))
     };
     values.flat_map(|value| value.split(',')).filter_map(parse).collect()
-}
-
-fn excerpt(body: &[u8]) -> String {
-    String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
 /// The whole story of an error, in one line.

@@ -1,19 +1,15 @@
-//! How figures are written for a reader: three digits where more would not be true, and always a unit.
+//! How figures are written on a screen: as in reports, and shorter where there is little room.
 
 use std::time::Duration;
 
 use crate::plan::{Arrival, Plan, Protocol};
 use crate::progress::Offered;
+use crate::report::units::{self, digits};
+pub(crate) use crate::report::units::{bytes, count, share};
 
-/// A time: `950 ns`, `12.3 µs`, `1.23 ms`, `12.3 s`.
+/// A time in nanoseconds, as reports have it.
 pub(crate) fn time(ns: u64) -> String {
-    let (value, unit) = match ns {
-        0..1_000 => return format!("{ns} ns"),
-        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
-        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
-        _ => (ns as f64 / 1e9, "s"),
-    };
-    format!("{} {unit}", digits(value))
+    units::time(ns as f64)
 }
 
 /// A time of a length, as [`time`].
@@ -39,28 +35,6 @@ pub(crate) fn clock_about(time: Duration) -> String {
     }
 }
 
-/// Three significant digits.
-fn digits(value: f64) -> String {
-    match value {
-        value if value >= 99.95 => format!("{value:.0}"),
-        value if value >= 9.995 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-/// A count: `1,234,567`.
-pub(crate) fn count(count: u64) -> String {
-    let plain = count.to_string();
-    let mut text = String::with_capacity(plain.len() * 4 / 3);
-    for (at, digit) in plain.chars().enumerate() {
-        if at > 0 && (plain.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A rate, without its unit: `0`, `1.23`, `12.3`, `12,345`.
 pub(crate) fn rate(rate: f64) -> String {
     match rate {
@@ -78,26 +52,6 @@ pub(crate) fn short(value: f64) -> String {
         value if value >= 999.5 => format!("{}k", digits(value / 1e3)),
         value if value.fract() == 0.0 => format!("{value:.0}"),
         value => digits(value),
-    }
-}
-
-/// Bytes: `950 B`, `12.3 KiB`, `1.23 MiB`.
-pub(crate) fn bytes(bytes: f64) -> String {
-    const KIB: f64 = 1024.0;
-    match bytes {
-        bytes if bytes >= KIB * KIB * KIB => format!("{} GiB", digits(bytes / KIB / KIB / KIB)),
-        bytes if bytes >= KIB * KIB => format!("{} MiB", digits(bytes / KIB / KIB)),
-        bytes if bytes >= KIB => format!("{} KiB", digits(bytes / KIB)),
-        bytes => format!("{bytes:.0} B"),
-    }
-}
-
-/// A share of 0.0 to 1.0: `0 %`, `0.12 %`, `12.3 %`. What is not nothing is never told as `0 %`.
-pub(crate) fn share(share: f64) -> String {
-    match share * 100.0 {
-        value if !value.is_finite() || value <= 0.0 => "0 %".to_owned(),
-        value if value < 0.01 => "<0.01 %".to_owned(),
-        value => format!("{} %", digits(value)),
     }
 }
 
@@ -162,21 +116,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_three_digits_and_a_unit() {
-        let told = [0, 999, 1_000, 12_345, 999_960, 1_230_000, 99_960_000, 12_345_678_901].map(time);
-        assert_eq!(told, ["0 ns", "999 ns", "1.00 µs", "12.3 µs", "1000 µs", "1.23 ms", "100 ms", "12.3 s"]);
-        assert_eq!(length(Duration::MAX), time(u64::MAX));
+    fn lengths_and_rates_are_short() {
         let told = [0, 59, 125, 3725].map(|seconds| clock(Duration::from_secs(seconds)));
         assert_eq!(told, ["0 s", "59 s", "2 min 05 s", "1 h 02 min"]);
-    }
-
-    #[test]
-    fn counts_rates_bytes_and_shares_are_readable() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [59, 125, 3725].map(|seconds| clock_about(Duration::from_secs(seconds))),
+            ["59 s", "3 min", "1 h 02 min"]
+        );
         assert_eq!([0.0, f64::NAN, 1.234, 99.96, 12_345.6].map(rate), ["0", "0", "1.23", "100", "12,346"]);
         assert_eq!([5.0, 950.0, 12_300.0, 1_234_567.0].map(short), ["5", "950", "12.3k", "1.23M"]);
-        assert_eq!([950.0, 12_600.0, 1.3e6].map(bytes), ["950 B", "12.3 KiB", "1.24 MiB"]);
-        assert_eq!([0.0, 1e-9, 0.0012, 1.0].map(share), ["0 %", "<0.01 %", "0.12 %", "100 %"]);
+        assert_eq!((part(1, 8), part(0, 0)), ("12.5 %".to_owned(), "0 %".to_owned()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ const POINTS_BETWEEN: u32 = 3;
 
 /// Whether throughput grew as the load did.
 fn is_linear(upper: &Measured, lower: &Measured) -> bool {
-    upper.rate() / lower.rate() >= 0.95 * (upper.load / lower.load)
+    upper.level() / lower.level() >= 0.95 * (upper.load / lower.load)
 }
 
 /// A search for the knee.
@@ -64,12 +64,12 @@ impl Search {
 
     /// Few enough errors, and no rule missed; for a rate also that it was met.
     fn is_good(&self, point: &Measured) -> bool {
-        let met = self.settings.model == Model::Closed || point.rate() >= MET_SHARE * point.load;
+        let met = self.settings.model == Model::Closed || point.level() >= MET_SHARE * point.load;
         met && self.is_healthy(point)
     }
 
     fn is_healthy(&self, point: &Measured) -> bool {
-        let is_alive = point.rate() > 0.0 && point.failed_share() <= self.settings.errors_max;
+        let is_alive = point.level() > 0.0 && point.failed_share() <= self.settings.errors_max;
         is_alive && point.missed().is_none()
     }
 
@@ -79,7 +79,7 @@ impl Search {
 
     /// The good point with the highest throughput.
     fn best(&self) -> Option<&Measured> {
-        self.good().max_by(|one, other| one.rate().total_cmp(&other.rate()))
+        self.good().max_by(|one, other| one.level().total_cmp(&other.level()))
     }
 
     /// The lowest load above this one at which something is wrong.
@@ -107,7 +107,7 @@ impl Search {
             return None;
         }
         let is_linear =
-            |upper: &Measured, lower: &Measured| upper.rate() / lower.rate() >= 0.95 * (upper.load / lower.load);
+            |upper: &Measured, lower: &Measured| upper.level() / lower.level() >= 0.95 * (upper.load / lower.load);
         // Where throughput is exactly as the load, the knee is far: twice the stride.
         let far = one.zip(two).is_some_and(|(one, two)| is_linear(top, one) && is_linear(one, two));
         let growth = if far { self.settings.growth.powi(2) } else { self.settings.growth };
@@ -119,7 +119,7 @@ impl Search {
     fn edge(&self) -> Option<f64> {
         let best = self.best()?;
         let fell = |point: &&Measured| {
-            point.load > best.load && (!self.is_good(point) || point.rate() < KNEE_SHARE * best.rate())
+            point.load > best.load && (!self.is_good(point) || point.level() < KNEE_SHARE * best.level())
         };
         let bad = self.points.iter().find(fell)?;
         if self.settings.model == Model::Open {
@@ -159,8 +159,8 @@ impl Search {
     /// What the target answers a second when it is asked for too much.
     fn plateau(&self) -> Option<f64> {
         let kept = self.points.iter().filter(|point| point.failed_share() <= self.settings.errors_max);
-        let over = kept.filter(|point| point.rate() < MET_SHARE * point.load && point.rate() > 0.0);
-        over.map(Measured::rate).max_by(f64::total_cmp)
+        let over = kept.filter(|point| point.level() < MET_SHARE * point.load && point.level() > 0.0);
+        over.map(Measured::level).max_by(f64::total_cmp)
     }
 
     /// A rate that should just be met, by what was answered of higher ones.
@@ -174,8 +174,8 @@ impl Search {
         if self.settings.model == Model::Open {
             return None;
         }
-        let wanted = KNEE_SHARE * self.best()?.rate();
-        let upper = self.good().find(|point| point.rate() >= wanted)?;
+        let wanted = KNEE_SHARE * self.best()?.level();
+        let upper = self.good().find(|point| point.level() >= wanted)?;
         let lower = self.good().take_while(|point| point.load < upper.load).last();
         let Some(lower) = lower else {
             return self.middle(1.0, upper.load).or_else(|| self.unless_known(1.0).filter(|_| upper.load <= 2.0));
@@ -185,7 +185,7 @@ impl Search {
             return None;
         }
         // With so many workers as are busy at this throughput, if each request takes what it took below the knee.
-        let predicted = self.rounded((wanted / lower.rate() * lower.load * 1.01).ceil());
+        let predicted = self.rounded((wanted / lower.level() * lower.load * 1.01).ceil());
         if predicted <= lower.load {
             return self.middle(lower.load, upper.load);
         }
@@ -225,7 +225,7 @@ impl Search {
         let best = self.best()?;
         match self.settings.model {
             Model::Open => Some(best),
-            Model::Closed => self.good().find(|point| point.rate() >= KNEE_SHARE * best.rate()),
+            Model::Closed => self.good().find(|point| point.level() >= KNEE_SHARE * best.level()),
         }
     }
 
@@ -252,12 +252,12 @@ impl Search {
             return Why::Plateau;
         }
         let bad = self.bad_above(knee.load).unwrap_or(next);
-        if bad.failed_share() > self.settings.errors_max || bad.rate() <= 0.0 {
+        if bad.failed_share() > self.settings.errors_max || bad.level() <= 0.0 {
             return Why::Errors(bad.fault().unwrap_or("requests failed").to_owned());
         }
         match bad.missed() {
             // A rate beyond the plateau makes every latency goal fail: the plateau is the reason then.
-            Some(rule) if self.settings.model == Model::Closed || bad.rate() >= MET_SHARE * bad.load => {
+            Some(rule) if self.settings.model == Model::Closed || bad.level() >= MET_SHARE * bad.load => {
                 Why::Rule(rule.to_owned())
             }
             _ => Why::Plateau,

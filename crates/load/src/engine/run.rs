@@ -14,6 +14,7 @@ use super::shard::{self, Lines, Shared};
 use super::{Control, Ended, Generator, Limit, Outcome, StartError, Tick};
 use crate::plan::Plan;
 use crate::record::{Interval, Timeline, Totals};
+use crate::target::Ground;
 
 /// Ticks that nobody took yet. More are left out, as [`Outcome::seconds`] has them all.
 const TICKS_MAX: usize = 8;
@@ -50,9 +51,10 @@ impl Run {
     pub fn start(plan: Plan) -> Result<Run, StartError> {
         let control = Control::default();
         let halt = Arc::new(AtomicBool::new(false));
+        let ground = Arc::new(Ground::new(&plan)?);
         let plan = Arc::new(plan);
         let budget = plan.stop.requests.map(|requests| Arc::new(AtomicU64::new(requests)));
-        let shared = Shared { plan: plan.clone(), control: control.clone(), halt: halt.clone(), budget };
+        let shared = Shared { plan: plan.clone(), ground, control: control.clone(), halt: halt.clone(), budget };
         let (full, cuts) = channel();
         let (ready, readiness) = sync_channel(plan.threads);
         let mut threads = Vec::with_capacity(plan.threads);

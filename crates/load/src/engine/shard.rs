@@ -13,7 +13,7 @@ use super::timer::Timer;
 use super::{Control, StartError, closed, open, usage};
 use crate::plan::{Arrival, Plan, Resumption};
 use crate::record::{Cut, Interval, Recorder, Timeline};
-use crate::target::Connector;
+use crate::target::{Connector, Ground};
 
 /// How often a shard looks whether it is to end.
 const WATCH: Duration = Duration::from_millis(10);
@@ -22,6 +22,7 @@ const WATCH: Duration = Duration::from_millis(10);
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) plan: Arc<Plan>,
+    pub(super) ground: Arc<Ground>,
     pub(super) control: Control,
     /// The run is over for another reason than that somebody stopped it.
     pub(super) halt: Arc<AtomicBool>,
@@ -33,6 +34,7 @@ pub(super) struct Shared {
 pub(super) struct Shard {
     pub(super) index: usize,
     pub(super) plan: Arc<Plan>,
+    pub(super) ground: Arc<Ground>,
     pub(super) control: Control,
     pub(super) connector: Connector,
     pub(super) recorder: RefCell<Recorder>,
@@ -77,6 +79,7 @@ pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
     let shard = Rc::new(Shard {
         index,
         plan: shared.plan,
+        ground: shared.ground,
         control: shared.control,
         connector,
         recorder: RefCell::new(recorder),
@@ -98,7 +101,7 @@ fn prepare(index: usize, shared: &Shared) -> Result<(tokio::runtime::Runtime, Co
         .build()
         .map_err(|error| StartError::Thread(format!("cannot start a thread's event loop: {error}")))?;
     let entered = runtime.enter();
-    let connector = Connector::new(&shared.plan, index)?;
+    let connector = Connector::new(&shared.plan, &shared.ground, index)?;
     drop(entered);
     Ok((runtime, connector))
 }

@@ -31,7 +31,7 @@ pub(super) struct Done {
 impl Worker {
     /// With a seed that no other worker has.
     pub(super) fn new(shard: Rc<Shard>, seed: u64) -> Self {
-        let prepared = Prepared::new(&shard.plan, seed);
+        let prepared = Prepared::new(shard.ground.program(), seed);
         Worker { shard, prepared, connection: None, deadline: Deadline::default() }
     }
 

@@ -16,6 +16,8 @@ const DURATION_DEFAULT: Duration = Duration::from_secs(30);
 const IN_FLIGHT_DEFAULT: u64 = 10_000;
 /// The most workers.
 pub(crate) const CONCURRENCY_MAX: u64 = 1_000_000;
+/// The most requests of a run.
+const REQUESTS_MAX: u64 = 1_000_000_000_000;
 /// The highest rate, in requests a second.
 pub(crate) const RATE_MAX: f64 = 10_000_000.0;
 
@@ -117,63 +119,87 @@ pub(super) struct Resolved {
     pub(super) seed: Option<u64>,
 }
 
+/// Values as they were written, each within its bounds.
+struct Given {
+    concurrency: Option<u64>,
+    rate: Option<f64>,
+    spacing: Option<Spacing>,
+    in_flight_max: Option<u64>,
+    ramp_per_cent: Option<f64>,
+    burst: Option<u64>,
+    every: Option<Duration>,
+    times: Option<u64>,
+    duration: Option<Duration>,
+    requests: Option<u64>,
+    loops: Option<u64>,
+}
+
 impl ArrivalFlags {
     pub(super) fn resolve(&self, problems: &mut Problems) -> Resolved {
         self.refuse_mixtures(problems);
+        let given = self.given(problems);
         let arrival = if self.burst.is_some() {
-            self.bursts(problems)
-        } else if self.rate.is_some() || (!self.stage.is_empty() && self.concurrency.is_none()) {
-            self.open(problems)
+            Arrival::Bursts {
+                burst: given.burst.unwrap_or(1) as usize,
+                every: given.every.unwrap_or(Duration::from_secs(5)),
+                times: given.times.unwrap_or(1) as usize,
+            }
+        } else if self.is_open() {
+            Arrival::Open {
+                rate: self.steps(problems, given.rate, RATE_MAX),
+                spacing: given.spacing.unwrap_or(Spacing::Even),
+                in_flight_max: given.in_flight_max.unwrap_or(IN_FLIGHT_DEFAULT) as usize,
+            }
         } else {
-            self.closed(problems)
+            let first = given.concurrency.unwrap_or(CONCURRENCY_DEFAULT) as f64;
+            Arrival::Closed {
+                concurrency: self.steps(problems, Some(first), CONCURRENCY_MAX as f64),
+                ramp_share: given.ramp_per_cent.unwrap_or(0.0) / 100.0,
+                loops: given.loops.unwrap_or(0),
+            }
         };
-        let stop = self.stop(problems, &arrival);
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(256));
+        let warm_up = values::time(problems, "--warm-up", self.warm_up.as_ref(), Duration::ZERO..=HOUR);
+        let think = values::times(problems, "--think", self.think.as_ref(), Duration::ZERO..=HOUR);
+        let threads = values::whole(problems, "--threads", self.threads.as_ref(), 1..=256);
         Resolved {
+            stop: stop(&given, &arrival),
             arrival,
-            stop,
-            warm_up: values::time(problems, "--warm-up", self.warm_up.as_ref(), Duration::ZERO..=HOUR)
-                .unwrap_or_default(),
-            think: values::times(problems, "--think", self.think.as_ref(), Duration::ZERO..=HOUR)
-                .filter(|(_, to)| !to.is_zero()),
-            threads: values::whole(problems, "--threads", self.threads.as_ref(), 1..=256)
-                .map_or(cores, |threads| threads as usize),
+            warm_up: warm_up.unwrap_or_default(),
+            think: think.filter(|(_, to)| !to.is_zero()),
+            threads: threads.map_or(cores, |threads| threads as usize),
             seed: values::whole(problems, "--seed", self.seed.as_ref(), 0..=u64::MAX),
         }
     }
 
-    fn closed(&self, problems: &mut Problems) -> Arrival {
-        let concurrency = values::whole(problems, "--concurrency", self.concurrency.as_ref(), 1..=CONCURRENCY_MAX);
-        let share =
-            values::number(problems, "--ramp-percent-per-second", self.ramp_percent_per_second.as_ref(), 0.0..=100.0);
-        let first = concurrency.unwrap_or(CONCURRENCY_DEFAULT) as f64;
-        Arrival::Closed {
-            concurrency: self.steps(problems, Some(first), CONCURRENCY_MAX as f64),
-            ramp_share: share.unwrap_or(0.0) / 100.0,
-            loops: values::whole(problems, "--loops", self.loops.as_ref(), 0..=1_000_000_000_000).unwrap_or(0),
-        }
-    }
-
-    fn open(&self, problems: &mut Problems) -> Arrival {
-        let rate = values::number(problems, "--rate", self.rate.as_ref(), 0.001..=RATE_MAX);
+    fn given(&self, problems: &mut Problems) -> Given {
+        let mut whole = |flag, value: &Option<String>, range| values::whole(problems, flag, value.as_ref(), range);
+        let concurrency = whole("--concurrency", &self.concurrency, 1..=CONCURRENCY_MAX);
+        let in_flight_max = whole("--in-flight-max", &self.in_flight_max, 1..=CONCURRENCY_MAX);
+        let burst = whole("--burst", &self.burst, 1..=CONCURRENCY_MAX);
+        let times = whole("--times", &self.times, 1..=100_000);
+        let requests = whole("--requests", &self.requests, 1..=REQUESTS_MAX);
+        let loops = whole("--loops", &self.loops, 0..=REQUESTS_MAX);
         let spacings = [("even", Spacing::Even), ("poisson", Spacing::Poisson)];
-        let most = values::whole(problems, "--in-flight-max", self.in_flight_max.as_ref(), 1..=CONCURRENCY_MAX);
-        Arrival::Open {
-            rate: self.steps(problems, rate, RATE_MAX),
-            spacing: values::word(problems, "--spacing", self.spacing.as_ref(), &spacings).unwrap_or(Spacing::Even),
-            in_flight_max: most.unwrap_or(IN_FLIGHT_DEFAULT) as usize,
+        let ramp = self.ramp_percent_per_second.as_ref();
+        Given {
+            concurrency,
+            rate: values::number(problems, "--rate", self.rate.as_ref(), 0.001..=RATE_MAX),
+            spacing: values::word(problems, "--spacing", self.spacing.as_ref(), &spacings),
+            in_flight_max,
+            ramp_per_cent: values::number(problems, "--ramp-percent-per-second", ramp, 0.0..=100.0),
+            burst,
+            every: values::time(problems, "--every", self.every.as_ref(), MILLISECOND..=HOUR),
+            times,
+            duration: values::time(problems, "--duration", self.duration.as_ref(), MILLISECOND * 100..=DAY * 30),
+            requests,
+            loops,
         }
     }
 
-    fn bursts(&self, problems: &mut Problems) -> Arrival {
-        let burst = values::whole(problems, "--burst", self.burst.as_ref(), 1..=CONCURRENCY_MAX);
-        let every = values::time(problems, "--every", self.every.as_ref(), MILLISECOND..=HOUR);
-        let times = values::whole(problems, "--times", self.times.as_ref(), 1..=100_000);
-        Arrival::Bursts {
-            burst: burst.unwrap_or(1) as usize,
-            every: every.unwrap_or(Duration::from_secs(5)),
-            times: times.unwrap_or(1) as usize,
-        }
+    /// Stages are of the rate, unless there are workers.
+    fn is_open(&self) -> bool {
+        self.rate.is_some() || (!self.stage.is_empty() && self.concurrency.is_none())
     }
 
     /// The first value at once, then the stages.
@@ -184,23 +210,6 @@ impl ArrivalFlags {
         }
         let first = first.map(|value| Stage { value, length: Duration::ZERO, ramp: false });
         Steps(first.into_iter().chain(stages).collect())
-    }
-
-    fn stop(&self, problems: &mut Problems, arrival: &Arrival) -> Stop {
-        let duration = values::time(problems, "--duration", self.duration.as_ref(), MILLISECOND * 100..=DAY * 30);
-        let requests = values::whole(problems, "--requests", self.requests.as_ref(), 1..=1_000_000_000_000);
-        let staged = |steps: &Steps| {
-            let length: Duration = steps.0.iter().map(|stage| stage.length).sum();
-            if length.is_zero() { DURATION_DEFAULT } else { length }
-        };
-        let default = match arrival {
-            Arrival::Bursts { .. } => None,
-            _ if requests.is_some() => None,
-            Arrival::Closed { loops, .. } if *loops > 0 => None,
-            Arrival::Closed { concurrency, .. } => Some(staged(concurrency)),
-            Arrival::Open { rate, .. } => Some(staged(rate)),
-        };
-        Stop { duration: duration.or(default), requests }
     }
 
     /// What says two things at once, or nothing.
@@ -220,7 +229,7 @@ impl ArrivalFlags {
         refuse(bursts && closed, "--burst with --concurrency", "a burst has no workers");
         refuse(bursts && open, "--burst with --rate", "a burst is all at one moment");
         refuse(bursts && !self.stage.is_empty(), "--burst with --stage", "a burst is all at one moment");
-        let is_open = open || (!closed && !self.stage.is_empty());
+        let is_open = self.is_open();
         let is_closed = !is_open && !bursts;
         refuse(!is_open && self.spacing.is_some(), "--spacing", "is of the open model alone: give --rate");
         refuse(!is_open && self.in_flight_max.is_some(), "--in-flight-max", "is of the open model alone: give --rate");
@@ -246,4 +255,20 @@ impl ArrivalFlags {
         );
         refuse(bursts && self.warm_up.is_some(), "--burst with --warm-up", "every burst is measured");
     }
+}
+
+/// When the run ends: as it is said, else with its stages, else after half a minute.
+fn stop(given: &Given, arrival: &Arrival) -> Stop {
+    let staged = |steps: &Steps| {
+        let length: Duration = steps.0.iter().map(|stage| stage.length).sum();
+        if length.is_zero() { DURATION_DEFAULT } else { length }
+    };
+    let default = match arrival {
+        Arrival::Bursts { .. } => None,
+        _ if given.requests.is_some() => None,
+        Arrival::Closed { loops, .. } if *loops > 0 => None,
+        Arrival::Closed { concurrency, .. } => Some(staged(concurrency)),
+        Arrival::Open { rate, .. } => Some(staged(rate)),
+    };
+    Stop { duration: given.duration.or(default), requests: given.requests }
 }

@@ -1,7 +1,7 @@
 //! The view of a run where there is no terminal: a line each second, for people or for programs.
 //!
 //! A reader who is slow holds no run back: lines wait in a queue, and where that is full, seconds are left out and the
-//! next line says how many. A reader who is gone ends the view, not the run.
+//! next line says how many. A reader who is gone, as `head` is after its lines, ends the run quietly.
 //!
 //! # JSON lines
 //!
@@ -39,7 +39,7 @@ use self::json::Json;
 use self::lines::Lines;
 use self::window::Window;
 use self::writer::Writer;
-use crate::engine::{Control, Outcome, Tick};
+use crate::engine::{Control, Tick};
 use crate::progress::Event;
 use crate::tui::{Left, Shown};
 
@@ -63,7 +63,8 @@ trait Form: Send {
 }
 
 /// Writes lines until the events end. SIGINT or SIGTERM stops the run, a second one everything at once; both are taken
-/// over for the rest of the process. A reader who is gone is no error: nothing more is written, and the run goes on.
+/// over for the rest of the process. A reader who is gone is no error: the run is stopped, and its events are taken in
+/// until they end.
 ///
 /// # Errors
 /// When `output` fails in another way.
@@ -83,6 +84,7 @@ pub async fn show(
             },
             _ = interrupt.recv() => view.stop(),
             _ = terminate.recv() => view.stop(),
+            gone = view.writer.gone() => view.reader_is_gone(gone)?,
         }
         if view.left == Left::AtOnce {
             // The queue may never be read: what is in it is given up.
@@ -121,7 +123,7 @@ impl View {
     fn take(&mut self, event: Event) {
         match &event {
             Event::Tick(tick) => return self.tick(tick),
-            Event::Outcome(outcome) => self.end_of_run(outcome),
+            Event::Outcome(_) => self.flush(),
             Event::Run { control, .. } => {
                 // An end that was asked for is of the whole, not of the run that went on then.
                 if self.left != Left::Over {
@@ -141,10 +143,6 @@ impl View {
         if self.window.add(tick) + Duration::from_millis(500) > self.interval {
             self.flush();
         }
-    }
-
-    fn end_of_run(&mut self, _outcome: &Outcome) {
-        self.flush();
     }
 
     /// Writes what has gathered since the last line.
@@ -174,10 +172,18 @@ impl View {
     }
 
     fn stop(&mut self) {
-        self.left = if self.left == Left::Over { Left::Asked } else { Left::AtOnce };
+        self.left = if self.left == Left::Asked { Left::AtOnce } else { Left::Asked };
         if let Some(control) = &self.control {
             control.stop();
         }
+    }
+
+    fn reader_is_gone(&mut self, end: io::Result<()>) -> io::Result<()> {
+        self.left = Left::ReaderGone;
+        if let Some(control) = &self.control {
+            control.stop();
+        }
+        end
     }
 
     async fn close(mut self) -> io::Result<()> {

@@ -120,19 +120,22 @@ impl Write for Gone {
 }
 
 #[tokio::test]
-async fn a_reader_who_is_gone_ends_the_lines_quietly_and_not_the_run() {
+async fn a_reader_who_is_gone_ends_the_run_quietly() {
     let (sender, receiver) = mpsc::channel(8);
     let options = Options { interval: Duration::from_secs(1), json: true };
     let view = tokio::spawn(show(receiver, Gone, options));
-    let events = generated::single(7, 20, 20);
+    let mut events = generated::single(7, 2, 20);
     let Event::Run { control, .. } = &events[0] else { panic!("a run comes first") };
     let control = control.clone();
+    sender.send(events.remove(0)).await.unwrap();
+    while !control.is_stopped() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     for event in events {
         sender.send(event).await.unwrap();
     }
     drop(sender);
-    assert_eq!(view.await.unwrap().unwrap().left, Left::Over);
-    assert!(!control.is_stopped());
+    assert_eq!(view.await.unwrap().unwrap().left, Left::ReaderGone);
 }
 
 /// Takes nothing until it is told to.

@@ -13,6 +13,7 @@ const LINES_MAX: usize = 128;
 pub(super) struct Writer {
     lines: SyncSender<String>,
     end: oneshot::Receiver<io::Result<()>>,
+    ended: bool,
 }
 
 impl Writer {
@@ -22,7 +23,7 @@ impl Writer {
         std::thread::Builder::new().name("load-lines".to_owned()).spawn(move || {
             let _ = done.send(write_all(&waiting, output));
         })?;
-        Ok(Writer { lines, end })
+        Ok(Writer { lines, end, ended: false })
     }
 
     /// Adds a line; says whether there was room. A reader who is gone has room for everything.
@@ -30,10 +31,20 @@ impl Writer {
         !matches!(self.lines.try_send(line), Err(std::sync::mpsc::TrySendError::Full(_)))
     }
 
+    /// Resolves when nothing more can be written: without an error where the reader is gone. Once.
+    pub(super) async fn gone(&mut self) -> io::Result<()> {
+        if self.ended {
+            return std::future::pending().await;
+        }
+        let end = (&mut self.end).await;
+        self.ended = true;
+        end.unwrap_or(Ok(()))
+    }
+
     /// Waits until all lines are written.
     pub(super) async fn close(self) -> io::Result<()> {
         drop(self.lines);
-        self.end.await.unwrap_or(Ok(()))
+        if self.ended { Ok(()) } else { self.end.await.unwrap_or(Ok(())) }
     }
 }
 

@@ -27,7 +27,7 @@ mod schema_tests;
 mod text;
 mod tuned;
 mod tuned_forms;
-mod units;
+pub(crate) mod units;
 mod words;
 
 pub use self::asked::{Arrived, Asked, AskedSealed, AskedTls, StageAsked};

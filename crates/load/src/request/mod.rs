@@ -1,87 +1,241 @@
-//! What is sent, and what is thought of its answer.
+//! What a worker sends: texts and templates that are taken apart once for a run ([`Program`]), and the bytes of one
+//! request made of them ([`Prepared`]); and what its answer must be.
+//!
+//! It may not know over what a request goes.
 
-use bytes::BufMut;
-use http::Method;
+mod checks;
+mod prepared;
+mod random;
+mod template;
 
-use crate::plan::{Assertion, Plan, Text};
-use crate::record::{Class, Fault};
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-/// What one worker sends: made anew for each request, into memory that it keeps.
-#[derive(Debug)]
-pub struct Prepared {
-    bytes: Vec<u8>,
-    is_head: bool,
-    statuses: Option<Vec<u16>>,
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use self::checks::Checks;
+pub(crate) use self::checks::excerpt;
+pub use self::prepared::Prepared;
+pub(crate) use self::prepared::Raw;
+pub use self::random::Random;
+use self::template::{Name, Values, write};
+pub use self::template::{Template, TemplateError};
+use crate::plan::{Plan, Protocol};
+
+/// What asks for the end of a connection of HTTP/1.1.
+const CLOSE: &[u8] = b"connection: close\r\n";
+
+/// Why what is to be sent cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{part}: {message}")]
+pub struct RequestError {
+    /// `path`, `header NAME`, `body` or `assertion`.
+    pub part: String,
+    /// What is wrong, in one line.
+    pub message: String,
 }
 
-impl Prepared {
-    /// What a worker with this seed sends.
-    pub fn new(plan: &Plan, _worker_seed: u64) -> Self {
-        let statuses = plan.assertions.iter().find_map(|assertion| match assertion {
-            Assertion::Status(statuses) => Some(statuses.clone()),
-            _ => None,
-        });
-        Prepared { bytes: head_and_body(plan), is_head: plan.request.method == Method::HEAD, statuses }
+impl RequestError {
+    pub(crate) fn new(part: impl Display, message: impl Display) -> Self {
+        RequestError { part: part.to_string(), message: message.to_string() }
     }
+}
 
-    /// Makes the next request.
-    pub fn renew(&mut self) {}
+/// Whether this is a JSONPath of RFC 9535; for those who check flags.
+///
+/// # Errors
+/// [`RequestError`], with the place.
+pub fn check_json_path(path: &str) -> Result<(), RequestError> {
+    checks::json_path(path).map(|_| ())
+}
 
-    /// The request as HTTP/1.1 has it.
-    pub fn http1(&self) -> &[u8] {
-        &self.bytes
-    }
+/// Whether a plan's request and assertions make sense: templates, paths, header values.
+///
+/// # Errors
+/// [`RequestError`], of the first that does not.
+pub fn check(plan: &Plan) -> Result<(), RequestError> {
+    Program::new(plan).map(|_| ())
+}
 
-    /// Whether it is a HEAD, whose answer has no body.
-    pub fn is_head(&self) -> bool {
-        self.is_head
-    }
+/// What all workers of a run send, taken apart.
+pub struct Program {
+    pub(crate) method: Method,
+    path: Template,
+    headers: Vec<(HeaderName, Template)>,
+    pub(crate) body: Option<Template>,
+    /// `Host`, and what else HTTP/1.1 needs before the request's own headers, in bytes.
+    http1_first: Vec<u8>,
+    checks: Checks,
+    /// What `{{counter}}` is next: one for all workers of all shards, so that no two requests have the same. It is
+    /// touched only by requests that have it in them.
+    counter: AtomicU64,
+    uses: Uses,
+    /// The whole request of HTTP/1.1, where it is always the same.
+    http1_fixed: Option<Bytes>,
+    /// The path of the other protocols, where it is always the same.
+    path_fixed: Option<PathAndQuery>,
+    /// The headers of the other protocols, where they are always the same.
+    headers_fixed: Option<HeaderMap>,
+    body_fixed: Option<Bytes>,
+    is_http1: bool,
+    /// Whether a request of HTTP/1.1 asks for its connection's end.
+    says_close: bool,
+}
 
-    /// Where the answer's body is to be put, if anybody wants to look at it. Empty at first.
-    pub fn body(&mut self) -> Option<&mut Vec<u8>> {
-        None
-    }
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    uuid: bool,
+    counter: bool,
+    timestamp: bool,
+    random: bool,
+}
 
-    /// Whether an answer with this status, and the body that was put into [`Prepared::body`], is right.
+impl Program {
+    /// Takes a plan's request apart.
     ///
     /// # Errors
-    ///
-    /// A fault of class `Status` or `Assertion`.
-    pub fn check(&mut self, status: u16) -> Result<(), Fault> {
-        let right = match &self.statuses {
-            Some(statuses) => statuses.contains(&status),
-            None => (200..300).contains(&status),
+    /// [`RequestError`].
+    pub fn new(plan: &Plan) -> Result<Arc<Program>, RequestError> {
+        let request = &plan.request;
+        let path = Template::parse(&request.path).map_err(|err| RequestError::new("path", err))?;
+        let mut headers = Vec::with_capacity(request.headers.len());
+        for (name, text) in &request.headers {
+            let template = Template::of(text).map_err(|err| RequestError::new(format_args!("header {name}"), err))?;
+            headers.push((name.clone(), template));
+        }
+        let body = request.body.as_ref().map(Template::of).transpose();
+        let body = body.map_err(|err| RequestError::new("body", err))?;
+        let checks = Checks::new(&plan.assertions)?;
+        let texts = || headers.iter().map(|(_, text)| text).chain(&body).chain([&path]);
+        let has = |name| texts().any(|text| text.has(name)) || checks.has(name);
+        let uses = Uses {
+            uuid: has(Name::Uuid),
+            counter: has(Name::Counter),
+            timestamp: has(Name::Timestamp),
+            random: has(Name::Random),
         };
-        if right { Ok(()) } else { Err(Fault::new(Class::Status, format!("the answer's status was {status}"))) }
+        let mut program = Program {
+            method: request.method.clone(),
+            http1_first: http1_first(plan, &headers),
+            path,
+            headers,
+            body,
+            checks,
+            counter: AtomicU64::new(request.counter_start),
+            uses,
+            http1_fixed: None,
+            path_fixed: None,
+            headers_fixed: None,
+            body_fixed: None,
+            is_http1: plan.target.protocol == Protocol::Http1 && plan.target.sealed.is_none(),
+            says_close: says_close(plan),
+        };
+        program.fix()?;
+        Ok(Arc::new(program))
+    }
+
+    /// Tries everything once, and keeps what never changes.
+    fn fix(&mut self) -> Result<(), RequestError> {
+        let values = Values::default();
+        let path = self.filled_path(&values)?;
+        let headers = self.filled_headers(&values)?;
+        self.path_fixed = self.path.as_fixed().is_some().then_some(path);
+        let fixed_headers = self.headers.iter().all(|(_, text)| text.as_fixed().is_some());
+        self.headers_fixed = fixed_headers.then_some(headers);
+        self.body_fixed = match &self.body {
+            None => Some(Bytes::new()),
+            Some(body) => body.as_fixed().map(Bytes::copy_from_slice),
+        };
+        if let (Some(_), true, Some(body)) = (&self.path_fixed, fixed_headers, &self.body_fixed) {
+            let mut out = Vec::new();
+            self.http1_head(&values, body.len(), &mut out);
+            out.extend_from_slice(body);
+            self.http1_fixed = Some(out.into());
+        }
+        Ok(())
+    }
+
+    fn filled_path(&self, values: &Values) -> Result<PathAndQuery, RequestError> {
+        let mut out = Vec::new();
+        self.path.fill(values, &mut out);
+        if out.first() != Some(&b'/') {
+            return Err(RequestError::new("path", format_args!("{} does not begin with /", excerpt(&out))));
+        }
+        let text = excerpt(&out);
+        PathAndQuery::from_maybe_shared(Bytes::from(out))
+            .map_err(|err| RequestError::new("path", format_args!("{text} is none: {err}")))
+    }
+
+    fn filled_headers(&self, values: &Values) -> Result<HeaderMap, RequestError> {
+        let mut headers = HeaderMap::with_capacity(self.headers.len());
+        for (name, text) in &self.headers {
+            let mut out = Vec::new();
+            text.fill(values, &mut out);
+            // What it holds is not told: it may be a token.
+            let value = HeaderValue::from_maybe_shared(Bytes::from(out));
+            let value = value.map_err(|err| RequestError::new(format_args!("header {name}"), err))?;
+            headers.append(name, value);
+        }
+        Ok(headers)
+    }
+
+    /// Everything before the body.
+    fn http1_head(&self, values: &Values, body_len: usize, out: &mut Vec<u8>) {
+        write(out, format_args!("{} ", self.method));
+        self.path.fill(values, out);
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        out.extend_from_slice(&self.http1_first);
+        if self.says_close {
+            out.extend_from_slice(CLOSE);
+        }
+        for (name, text) in &self.headers {
+            out.extend_from_slice(name.as_str().as_bytes());
+            out.extend_from_slice(b": ");
+            text.fill(values, out);
+            out.extend_from_slice(b"\r\n");
+        }
+        self.end_head(body_len, out);
+    }
+
+    fn end_head(&self, body_len: usize, out: &mut Vec<u8>) {
+        let says_length = self.headers.iter().any(|(name, _)| name == CONTENT_LENGTH || name == TRANSFER_ENCODING);
+        // A server waits for the body of these methods, unless it is told that there is none.
+        let asks = self.body.is_some() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH);
+        if asks && !says_length {
+            write(out, format_args!("content-length: {body_len}\r\n"));
+        }
+        out.extend_from_slice(b"\r\n");
     }
 }
 
-fn head_and_body(plan: &Plan) -> Vec<u8> {
-    let request = &plan.request;
-    let text = |text: &Text| match text {
-        Text::Fixed(bytes) => bytes.clone(),
-        Text::Template(template) => template.clone().into_bytes(),
-    };
-    let mut bytes = format!("{} {} HTTP/1.1\r\n", request.method, request.path).into_bytes();
-    let has = |name: &str| request.headers.iter().any(|(known, _)| known == name);
-    if !has("host") {
-        let host = plan.target.url.authority().map_or("", |authority| authority.as_str());
-        bytes.put_slice(format!("Host: {host}\r\n").as_bytes());
+impl std::fmt::Debug for Program {
+    /// Without headers and body: they may hold a token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program").field("method", &self.method).field("uses", &self.uses).finish_non_exhaustive()
     }
-    for (name, value) in &request.headers {
-        bytes.put_slice(name.as_str().as_bytes());
-        bytes.put_slice(b": ");
-        bytes.put_slice(&text(value));
-        bytes.put_slice(b"\r\n");
+}
+
+/// The headers that a request of HTTP/1.1 has beside its own.
+fn http1_first(plan: &Plan, headers: &[(HeaderName, Template)]) -> Vec<u8> {
+    let has = |wanted: &HeaderName| headers.iter().any(|(name, _)| name == wanted);
+    let mut out = Vec::new();
+    if !has(&HOST) {
+        let authority = plan.target.url.authority().map_or("localhost", |authority| authority.as_str());
+        // Who asks is told by other means than the address.
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        write(&mut out, format_args!("host: {host}\r\n"));
     }
-    if plan.connections.close_header && !plan.connections.reuse {
-        bytes.put_slice(b"Connection: close\r\n");
+    if !has(&http::header::USER_AGENT) {
+        out.extend_from_slice(b"user-agent: sealway-load\r\n");
     }
-    let body = request.body.as_ref().map(text);
-    if let (Some(body), false) = (&body, has("content-length")) {
-        bytes.put_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
-    }
-    bytes.put_slice(b"\r\n");
-    bytes.put_slice(&body.unwrap_or_default());
-    bytes
+    out
+}
+
+fn says_close(plan: &Plan) -> bool {
+    let says_itself = plan.request.headers.iter().any(|(name, _)| name == CONNECTION);
+    plan.target.protocol == Protocol::Http1 && !plan.connections.reuse && plan.connections.close_header && !says_itself
 }

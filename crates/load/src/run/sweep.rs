@@ -73,7 +73,9 @@ fn tuning(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(T
             return Err(Failure::Usage(found.into_iter().chain([err.0]).collect::<Vec<_>>().join("\n")));
         }
     };
-    let warm_up = if arrival.warm_up.is_some() { job.plan.warm_up } else { WARM_UP };
+    // Figures are told by the second, so that a warm-up ends with one.
+    let asked = Duration::from_secs(job.plan.warm_up.as_secs_f64().ceil() as u64);
+    let warm_up = if arrival.warm_up.is_some() { asked } else { WARM_UP };
     let thresholds = job.verdict.thresholds.clone();
     Ok((Tuning { plan: job.plan.clone(), settings, warm_up, run_time, thresholds }, job))
 }
@@ -116,6 +118,15 @@ fn tell(report: &mut AutotuneReport, found: &Found, tuning: &Tuning) {
     report.missing = summary.missing;
     report.limit = summary.limit.as_ref().map(LimitTold::from);
     report.warnings.push(found.why.to_string());
+    // More than this, and the knee may as well be the load beside.
+    let noisy = found.knee.as_ref().filter(|knee| knee.rate_error() > 0.1 * knee.rate());
+    if let Some(knee) = noisy {
+        let share = knee.rate_error() / knee.rate() * 100.0;
+        report.warnings.push(format!(
+            "The runs at the knee differ, so that its rate is known to {share:.0} % only: something else was at work, or \
+             the runs are too short (--run-time, --repeats)."
+        ));
+    }
 }
 
 /// `sealway load matrix`.

@@ -7,10 +7,10 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::drive::NEWS_MAX;
-use super::{Driver, Failure, print, say};
+use super::{Driver, Failure, say};
 use crate::flags::Output;
 use crate::progress::Event;
-use crate::tui;
+use crate::{plain, tui};
 
 /// Those who watch, until they have shown all.
 pub(super) struct Views {
@@ -31,8 +31,11 @@ pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
     let is_full_screen = std::io::stdout().is_terminal() && !output.no_tui && !output.json_lines && !is_shared;
     let task = if is_full_screen {
         tokio::spawn(screen(news, stop))
+    } else if is_shared {
+        tokio::spawn(silent(news))
     } else {
-        tokio::spawn(plain(news, output.json_lines || is_shared))
+        let options = plain::Options { interval: output.interval, json: output.json_lines };
+        tokio::spawn(lines(news, options, stop))
     };
     Ok((driver, Views { tasks: vec![task] }))
 }
@@ -59,31 +62,16 @@ async fn screen(news: mpsc::Receiver<Event>, stop: Arc<Notify>) {
     }
 }
 
-/// A line a second.
-async fn plain(mut news: mpsc::Receiver<Event>, is_quiet: bool) {
-    while let Some(event) = news.recv().await {
-        let line = match event {
-            _ if is_quiet => continue,
-            Event::Tick(tick) => {
-                let second = &tick.second;
-                let seconds = second.length.as_secs_f64().max(1e-9);
-                format!(
-                    "{:>4} s  {:>9.0}/s  p50 {:>8.3} ms  p99 {:>8.3} ms  failed {}  in flight {}\n",
-                    second.at.as_secs_f64().round(),
-                    second.counts.succeeded as f64 / seconds,
-                    second.response.p50_ns as f64 / 1e6,
-                    second.response.p99_ns as f64 / 1e6,
-                    second.counts.failed,
-                    second.in_flight,
-                )
-            }
-            Event::Cell { name, index, of } => format!("cell {} of {of}: {name}\n", index + 1),
-            Event::Point { offered, repeat, repeats, left_max } => {
-                format!("point {offered:?}, run {repeat} of {repeats}, at most {left_max} points left\n")
-            }
-            Event::Note(note) => format!("{note}\n"),
-            _ => continue,
-        };
-        print(&line);
+/// A line a second, for people or for programs.
+async fn lines(news: mpsc::Receiver<Event>, options: plain::Options, stop: Arc<Notify>) {
+    match plain::show(news, std::io::stdout(), options).await {
+        Ok(shown) if matches!(shown.left, tui::Left::AtOnce | tui::Left::ReaderGone) => stop.notify_one(),
+        Ok(_) => {}
+        Err(err) => say(format_args!("sealway load: standard output cannot be written: {err}")),
     }
+}
+
+/// Nothing: standard output is a report's.
+async fn silent(mut news: mpsc::Receiver<Event>) {
+    while news.recv().await.is_some() {}
 }

@@ -1,31 +1,287 @@
-//! What kind of failure an error of the system is.
+//! What an error of a library is counted as, and how it is told: one line that names what happened and where.
+//!
+//! The way down an error's sources is walked, for each layer wraps what the one below it said.
 
-use std::io;
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+
+use rustix::io::Errno;
+use rustls::{AlertDescription, CertificateError};
+use sealway_runtime::clock::iso8601;
 
 use crate::record::{Class, Fault};
 
-/// An error while a connection to this address was opened.
-pub(crate) fn opening(address: SocketAddr, error: &io::Error) -> Fault {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => Fault::new(Class::Refused, format!("connection refused by {address}")),
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            Fault::new(Class::Unreachable, format!("no route to {address}"))
-        }
-        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => {
-            Fault::new(Class::OutOfPorts, format!("all local ports towards {address} are in use"))
-        }
-        _ => Fault::new(Class::Connect, format!("cannot connect to {address}: {error}")),
+/// What was being done when an error came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// A TLS handshake.
+    Handshake,
+    /// A request, or its answer.
+    Exchange,
+}
+
+/// Of a TCP connection that could not be opened.
+pub(crate) fn connect(err: &io::Error, to: SocketAddr) -> Fault {
+    if let Some(fault) = descriptors(err) {
+        return fault;
+    }
+    match err.kind() {
+        ErrorKind::ConnectionRefused => Fault::new(Class::Refused, format!("connection refused by {to}")),
+        ErrorKind::HostUnreachable => Fault::new(Class::Unreachable, format!("no route to the host of {to}")),
+        ErrorKind::NetworkUnreachable => Fault::new(Class::Unreachable, format!("no route to the network of {to}")),
+        ErrorKind::TimedOut => Fault::new(Class::ConnectTimeout, format!("no answer from {to}")),
+        ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse => Fault::new(
+            Class::OutOfPorts,
+            format!("all local ports towards {to} are in use: add --source addresses, or reuse connections"),
+        ),
+        ErrorKind::ConnectionReset => Fault::new(Class::Reset, format!("{to} reset the connection at once")),
+        _ => Fault::new(Class::Connect, format!("no connection to {to}: {err}")),
     }
 }
 
-/// An error while a request was under way.
-pub(crate) fn under_way(error: &io::Error) -> Fault {
-    match error.kind() {
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-            Fault::new(Class::Reset, "the server reset the connection")
+/// Of a socket that could not be made, or not come from this address.
+pub(crate) fn source(err: &io::Error, source: std::net::IpAddr) -> Fault {
+    if let Some(fault) = descriptors(err) {
+        return fault;
+    }
+    match err.kind() {
+        ErrorKind::AddrInUse => Fault::new(
+            Class::OutOfPorts,
+            format!("all local ports of {source} are in use: add --source addresses, or reuse connections"),
+        ),
+        ErrorKind::AddrNotAvailable => {
+            Fault::new(Class::Connect, format!("the source address {source} is none of this machine"))
         }
-        io::ErrorKind::UnexpectedEof => Fault::new(Class::Closed, "the server closed the connection"),
-        _ => Fault::new(Class::Closed, format!("the connection broke: {error}")),
+        _ => Fault::new(Class::Connect, format!("cannot come from {source}: {err}")),
+    }
+}
+
+fn descriptors(err: &io::Error) -> Option<Fault> {
+    let errno = Errno::from_io_error(err)?;
+    let what = match errno {
+        Errno::MFILE => match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+            Some(limit) => format!("no descriptors left (limit {limit}): raise it with ulimit -n"),
+            None => "no descriptors left".to_owned(),
+        },
+        Errno::NFILE => "no descriptors left on this machine (fs.file-max)".to_owned(),
+        _ => return None,
+    };
+    Some(Fault::new(Class::OutOfDescriptors, what))
+}
+
+/// Of a connection that stood, to this address: any error of any library, by what lies under it.
+pub(crate) fn of(err: &(dyn Error + 'static), at: At, to: impl Display) -> Fault {
+    let mut next = Some(err);
+    while let Some(err) = next {
+        if let Some(tls) = err.downcast_ref::<rustls::Error>() {
+            return of_tls(tls, &to);
+        }
+        if let Some(io) = err.downcast_ref::<io::Error>() {
+            match io.get_ref() {
+                // An io::Error does not name what it wraps as its source, but the source of that.
+                Some(inner) if !is_plain(inner) => {
+                    next = Some(inner);
+                    continue;
+                }
+                _ => return of_io(io, at, &to),
+            }
+        }
+        if let Some(fault) = of_http2(err, &to) {
+            return fault;
+        }
+        next = err.source();
+    }
+    let broken = if at == At::Handshake { Class::Tls } else { Class::Malformed };
+    Fault::new(broken, format!("{} ({to})", chain(err)))
+}
+
+/// Whether it is words alone, which say less than the kind of the error around them.
+fn is_plain(err: &(dyn Error + Send + Sync + 'static)) -> bool {
+    !err.is::<rustls::Error>() && !err.is::<io::Error>() && err.source().is_none()
+}
+
+fn of_io(err: &io::Error, at: At, to: &dyn Display) -> Fault {
+    let when = match at {
+        At::Handshake => " during the TLS handshake",
+        At::Exchange => "",
+    };
+    match err.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {
+            Fault::new(Class::Reset, format!("{to} reset the connection{when}"))
+        }
+        ErrorKind::UnexpectedEof | ErrorKind::NotConnected => {
+            let when = if at == At::Handshake { when } else { " before its answer was whole" };
+            Fault::new(Class::Closed, format!("{to} closed the connection{when}"))
+        }
+        ErrorKind::TimedOut => Fault::new(Class::Reset, format!("{to} does not answer any more: {err}")),
+        _ if at == At::Handshake => Fault::new(Class::Tls, format!("no TLS with {to}: {err}")),
+        ErrorKind::InvalidData | ErrorKind::InvalidInput => {
+            Fault::new(Class::Malformed, format!("what {to} sent breaks the rules: {err}"))
+        }
+        _ => Fault::new(Class::Reset, format!("the connection to {to} failed: {err}")),
+    }
+}
+
+/// What HTTP/2 says of itself: hyper's and h2's errors, which hold no more than words of what lay below.
+fn of_http2(err: &(dyn Error + 'static), to: &dyn Display) -> Option<Fault> {
+    let err = err.downcast_ref::<hyper::Error>()?;
+    if err.is_incomplete_message() || err.is_closed() || err.is_canceled() {
+        return Some(Fault::new(Class::Closed, format!("{to} closed the connection before its answer was whole")));
+    }
+    None
+}
+
+/// Of TLS, by the alert or by what is wrong with the certificate.
+pub(crate) fn of_tls(err: &rustls::Error, to: &dyn Display) -> Fault {
+    use rustls::Error as Tls;
+    match err {
+        Tls::AlertReceived(alert) => {
+            Fault::new(Class::TlsAlert, format!("{to} ended the connection with the alert `{}`", alert_name(*alert)))
+        }
+        Tls::InvalidCertificate(err) => Fault::new(Class::Certificate, certificate(err, to)),
+        Tls::NoCertificatesPresented => Fault::new(Class::Certificate, format!("{to} shows no certificate")),
+        Tls::InvalidMessage(_) => {
+            Fault::new(Class::Tls, format!("what {to} speaks is no TLS: is it a port of plain HTTP?"))
+        }
+        Tls::PeerIncompatible(why) => {
+            let why = words(&format!("{why:?}"));
+            Fault::new(Class::Tls, format!("nothing in common with {to} in the TLS handshake: {why}"))
+        }
+        err => Fault::new(Class::Tls, format!("no TLS with {to}: {err}")),
+    }
+}
+
+fn certificate(err: &CertificateError, to: &dyn Display) -> String {
+    let date = |time: &rustls::pki_types::UnixTime| {
+        let text = iso8601(time.as_secs().saturating_mul(1000));
+        text.split('T').next().unwrap_or_default().to_owned()
+    };
+    match err {
+        CertificateError::ExpiredContext { not_after, .. } => {
+            format!("the certificate of {to} expired on {}", date(not_after))
+        }
+        CertificateError::Expired => format!("the certificate of {to} has expired"),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            format!("the certificate of {to} is not valid before {}", date(not_before))
+        }
+        CertificateError::NotValidYet => format!("the certificate of {to} is not valid yet"),
+        CertificateError::UnknownIssuer => {
+            format!("the certificate of {to} is not signed by an authority that is trusted here; name one with --ca")
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let names = if presented.is_empty() { "no name".to_owned() } else { presented.join(", ") };
+            format!("the certificate of {to} is not valid for the name {}: it is for {names}", expected.to_str())
+        }
+        CertificateError::NotValidForName => format!("the certificate of {to} is not valid for its name"),
+        CertificateError::BadSignature => format!("the certificate of {to} was not signed by its authority"),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            format!("the certificate of {to} is not for servers (extended key usage serverAuth)")
+        }
+        CertificateError::Revoked => format!("the certificate of {to} is revoked"),
+        err => format!("the certificate of {to} cannot be trusted: {err}"),
+    }
+}
+
+/// As the documents on TLS write it: `certificate required`.
+fn alert_name(alert: AlertDescription) -> String {
+    match alert {
+        AlertDescription::UnknownCA => "unknown ca".to_owned(),
+        AlertDescription::UnknownPSKIdentity => "unknown psk identity".to_owned(),
+        alert => match alert.as_str() {
+            Some(name) => words(name),
+            None => format!("number {}", u8::from(alert)),
+        },
+    }
+}
+
+/// `CertificateRequired` as `certificate required`.
+fn words(name: &str) -> String {
+    let mut text = String::with_capacity(name.len() + 8);
+    for (index, letter) in name.chars().enumerate() {
+        if letter.is_uppercase() && index > 0 && !text.ends_with(' ') {
+            text.push(' ');
+        }
+        text.extend(letter.to_lowercase());
+    }
+    text
+}
+
+/// The whole story of an error, in one line.
+pub(crate) fn chain(err: &(dyn Error + 'static)) -> String {
+    let mut text = err.to_string();
+    let mut cause = err.source();
+    while let Some(err) = cause {
+        let more = err.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = err.source();
+    }
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::UnixTime;
+
+    use super::*;
+
+    const TO: &str = "127.0.0.1:8443";
+
+    fn at_exchange(err: io::Error) -> Fault {
+        of(&err, At::Exchange, TO)
+    }
+
+    #[test]
+    fn a_connection_that_is_not_opened_says_why_and_where() {
+        let told = |errno: Errno| connect(&errno.into(), "127.0.0.1:8443".parse().unwrap());
+        assert_eq!(told(Errno::CONNREFUSED).to_string(), "refused: connection refused by 127.0.0.1:8443");
+        assert_eq!(told(Errno::HOSTUNREACH).class, Class::Unreachable);
+        assert_eq!(told(Errno::NETUNREACH).class, Class::Unreachable);
+        assert_eq!(told(Errno::TIMEDOUT).class, Class::ConnectTimeout);
+        assert_eq!(told(Errno::ADDRNOTAVAIL).class, Class::OutOfPorts);
+        assert_eq!(told(Errno::ADDRINUSE).class, Class::OutOfPorts);
+        assert_eq!(told(Errno::NFILE).class, Class::OutOfDescriptors);
+        assert_eq!(told(Errno::ACCESS).class, Class::Connect);
+        let told = told(Errno::MFILE);
+        assert!(told.class == Class::OutOfDescriptors && told.detail.contains("limit "), "{told}");
+    }
+
+    #[test]
+    fn tls_is_told_by_its_name_however_deep_it_lies() {
+        let alert = rustls::Error::AlertReceived(AlertDescription::CertificateRequired);
+        let io = io::Error::new(ErrorKind::InvalidData, alert);
+        let deep = io::Error::other(io);
+        let fault = at_exchange(deep);
+        assert_eq!(fault.class, Class::TlsAlert);
+        assert_eq!(fault.detail, "127.0.0.1:8443 ended the connection with the alert `certificate required`");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_certificate_is_told_in_words() {
+        let second = |secs| UnixTime::since_unix_epoch(std::time::Duration::from_secs(secs));
+        let told = |err: CertificateError| of_tls(&rustls::Error::InvalidCertificate(err), &TO).detail;
+        let expired =
+            CertificateError::ExpiredContext { time: second(1_700_000_000), not_after: second(1_600_000_000) };
+        assert_eq!(told(expired), "the certificate of 127.0.0.1:8443 expired on 2020-09-13");
+        assert!(told(CertificateError::UnknownIssuer).ends_with("name one with --ca"));
+        let name = CertificateError::NotValidForNameContext {
+            expected: "a.example".try_into().unwrap(),
+            presented: vec!["b.example".to_owned()],
+        };
+        assert!(told(name).contains("not valid for the name a.example: it is for b.example"));
+    }
+
+    #[test]
+    fn a_connection_that_breaks_is_reset_or_closed() {
+        assert_eq!(at_exchange(Errno::CONNRESET.into()).class, Class::Reset);
+        assert_eq!(at_exchange(Errno::PIPE.into()).class, Class::Reset);
+        assert_eq!(at_exchange(ErrorKind::UnexpectedEof.into()).class, Class::Closed);
+        assert_eq!(at_exchange(io::Error::new(ErrorKind::UnexpectedEof, "no close_notify")).class, Class::Closed);
+        let eof = io::Error::new(ErrorKind::UnexpectedEof, "tls handshake eof");
+        assert!(of(&eof, At::Handshake, TO).detail.ends_with("closed the connection during the TLS handshake"));
     }
 }

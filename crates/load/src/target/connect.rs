@@ -1,90 +1,184 @@
-//! How a connection is opened.
+//! How a connection is opened: to the next address, over TLS where the plan says so, for the protocol of the plan.
 
-use std::cell::Cell;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::{Duration, Instant};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
 
-use tokio::net::TcpSocket;
+use http::Uri;
+use http::uri::{Authority, Scheme};
 
+use super::dial::{Addresses, Dial};
 use super::h1::{Http1, ReadBuffer};
-use super::stream::Stream;
-use super::{Connection, Sample, classify};
+use super::h2::Http2Lines;
+use super::sealed::{Sealed, Seals};
+use super::stream::{Opened, Stream};
+use super::tls::{Handshakes, Material};
+use super::ws::WebSocket;
+use super::{Connection, Sample};
 use crate::engine::StartError;
 use crate::plan::{Plan, Protocol};
-use crate::record::{Class, Fault, Gauge};
+use crate::record::{Fault, Gauge};
+use crate::request::{Prepared, Program};
+
+/// What is done once for a run and shared by all shards: the request is taken apart, the target's name is looked up,
+/// files are read.
+#[derive(Debug)]
+pub struct Ground {
+    program: Arc<Program>,
+    addresses: Addresses,
+    material: Option<Material>,
+    seals: Option<Seals>,
+}
+
+impl Ground {
+    /// Of a plan. Blocks for as long as the name of the target's host takes.
+    ///
+    /// # Errors
+    /// Where the plan asks for what cannot be done.
+    pub fn new(plan: &Plan) -> Result<Self, StartError> {
+        let unfit = StartError::Target;
+        Ok(Ground {
+            program: Program::new(plan).map_err(|err| unfit(err.to_string()))?,
+            material: Material::of(plan).map_err(unfit)?,
+            seals: plan.target.sealed.as_ref().map(Seals::new).transpose().map_err(unfit)?,
+            addresses: Addresses::of(plan).map_err(unfit)?,
+        })
+    }
+
+    /// What every worker sends.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+}
 
 /// Opens connections to the target; each thread has one.
 #[derive(Debug)]
 pub struct Connector {
-    addresses: Vec<SocketAddr>,
-    next: Cell<usize>,
-    timeout: Duration,
+    lines: Rc<Lines>,
+    seals: Option<Seals>,
+    program: Arc<Program>,
+}
+
+/// Connections without what is sealed over them.
+pub(crate) struct Lines {
+    opener: Rc<Opener>,
+    protocol: Protocol,
+    url: Uri,
+    http2: Rc<Http2Lines>,
     buffer: ReadBuffer,
+    /// What a WebSocket's upgrade asks for.
+    upgrade: RefCell<Prepared>,
+}
+
+/// Opens streams.
+pub(crate) struct Opener {
+    dial: Dial,
+    tls: Option<Handshakes>,
+    authority: Option<Authority>,
     open: Gauge,
+}
+
+impl Opener {
+    /// The host and port that are asked for.
+    pub(crate) fn authority(&self) -> Option<&Authority> {
+        self.authority.as_ref()
+    }
+
+    /// Connects, and shakes hands where there is TLS; both within the connect timeout.
+    ///
+    /// # Errors
+    /// Why there is no stream.
+    pub(crate) async fn stream(&self, sample: &mut Sample) -> Result<Opened, Fault> {
+        sample.connections_tried += 1;
+        let opened = tokio::time::timeout(self.dial.timeout(), async {
+            let before = Instant::now();
+            let (tcp, to) = self.dial.tcp().await?;
+            let connected = Instant::now();
+            sample.connect = Some(connected - before);
+            let Some(tls) = &self.tls else { return Ok((Stream::Plain(tcp), to)) };
+            let (stream, kind) = tls.shake(tcp, to).await?;
+            sample.tls = Some((connected.elapsed(), kind));
+            Ok((Stream::Tls(Box::new(stream)), to))
+        });
+        let (stream, to) = opened.await.unwrap_or_else(|_| Err(self.dial.late()))?;
+        sample.connections_opened += 1;
+        Ok(Opened { stream, to, open: self.open.enter() })
+    }
+}
+
+impl Lines {
+    /// Opens a connection, or takes a place on one.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) async fn open(&self, sample: &mut Sample) -> Result<Connection, Fault> {
+        match self.protocol {
+            Protocol::Http2 => Ok(Connection::Http2(Box::new(self.http2.open(sample).await?))),
+            Protocol::WebSocket => {
+                let request = {
+                    let mut upgrade = self.upgrade.borrow_mut();
+                    upgrade.renew();
+                    super::ws::request(&self.url, &upgrade)?
+                };
+                Ok(Connection::WebSocket(Box::new(WebSocket::open(&self.opener, request, sample).await?)))
+            }
+            Protocol::Http1 | Protocol::Http3 => {
+                let opened = self.opener.stream(sample).await?;
+                Ok(Connection::Http1(Http1::new(opened, self.buffer.clone())))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lines").field("url", &self.url).field("protocol", &self.protocol).finish_non_exhaustive()
+    }
 }
 
 impl Connector {
     /// For the shard of this number, from 0.
     ///
     /// # Errors
-    ///
     /// Where the plan asks for what cannot be done here.
-    pub fn new(plan: &Plan, shard: usize) -> Result<Self, StartError> {
-        if plan.target.protocol != Protocol::Http1 || plan.target.tls.is_some() || plan.target.sealed.is_some() {
-            return Err(StartError::Target("only plain HTTP/1.1 is spoken here".into()));
-        }
-        let url = &plan.target.url;
-        let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-        let mut addresses = plan.target.addresses.clone();
-        if addresses.is_empty() {
-            let resolved = (host, url.port_u16().unwrap_or(80)).to_socket_addrs();
-            let resolved =
-                resolved.map_err(|error| StartError::Target(format!("the host {host} has no address: {error}")))?;
-            addresses = resolved.collect();
-        }
-        Ok(Connector {
-            addresses,
-            next: Cell::new(shard),
-            timeout: plan.timeouts.connect,
-            buffer: ReadBuffer::default(),
+    pub fn new(plan: &Plan, ground: &Ground, shard: usize) -> Result<Self, StartError> {
+        let protocol = plan.target.protocol;
+        let opener = Rc::new(Opener {
+            dial: Dial::new(plan, ground.addresses.clone(), shard),
+            tls: ground.material.as_ref().map(|material| Handshakes::new(material, protocol)),
+            authority: plan.target.url.authority().cloned(),
             open: Gauge::default(),
-        })
+        });
+        let scheme = if ground.material.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
+        // A place that is left after one request is of no use to others: each would take it in turn.
+        let streams = if plan.connections.reuse { plan.connections.streams } else { 1 };
+        let lines = Lines {
+            http2: Http2Lines::new(opener.clone(), scheme, streams),
+            opener,
+            protocol,
+            url: plan.target.url.clone(),
+            buffer: ReadBuffer::default(),
+            upgrade: RefCell::new(Prepared::new(&ground.program, plan.seed)),
+        };
+        if protocol == Protocol::Http3 {
+            return Err(StartError::Target("HTTP/3 is not spoken here".into()));
+        }
+        Ok(Connector { lines: Rc::new(lines), seals: ground.seals.clone(), program: ground.program.clone() })
     }
 
     /// Counts the connections that are open.
     pub(crate) fn gauge(&self) -> Gauge {
-        self.open.clone()
+        self.lines.opener.open.clone()
     }
 
     /// Opens a connection, and says in the sample how long it took.
     ///
     /// # Errors
-    ///
     /// Why there is none.
     pub async fn open(&self, sample: &mut Sample) -> Result<Connection, Fault> {
-        let next = self.next.get();
-        self.next.set(next.wrapping_add(1));
-        let Some(address) = self.addresses.get(next % self.addresses.len().max(1)).copied() else {
-            return Err(Fault::new(Class::Resolve, "the host has no address"));
-        };
-        sample.connections_tried += 1;
-        let before = Instant::now();
-        let tcp = match tokio::time::timeout(self.timeout, connect(address)).await {
-            Ok(tcp) => tcp.map_err(|error| classify::opening(address, &error))?,
-            Err(_) => {
-                let detail = format!("no connection to {address} within {:?}", self.timeout);
-                return Err(Fault::new(Class::ConnectTimeout, detail));
-            }
-        };
-        sample.connections_opened += 1;
-        sample.connect = Some(before.elapsed());
-        Ok(Connection::Http1(Http1::new(Stream::Plain(tcp), self.buffer.clone(), self.open.enter())))
+        let connection = self.lines.open(sample).await?;
+        let Some(seals) = &self.seals else { return Ok(connection) };
+        Ok(Connection::Sealed(Box::new(Sealed::new(connection, self.lines.clone(), seals.clone(), &self.program))))
     }
-}
-
-async fn connect(address: SocketAddr) -> std::io::Result<tokio::net::TcpStream> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    let tcp = socket.connect(address).await?;
-    tcp.set_nodelay(true)?;
-    Ok(tcp)
 }

@@ -2,14 +2,23 @@
 
 mod classify;
 mod connect;
+mod dial;
 mod h1;
+mod h2;
+mod sealed;
 mod server_timing;
 mod stream;
+mod tls;
+mod watched;
+mod ws;
 
 use std::time::{Duration, Instant};
 
-pub use self::connect::Connector;
+pub use self::connect::{Connector, Ground};
 pub use self::h1::Http1;
+pub use self::h2::Http2;
+pub use self::sealed::Sealed;
+pub use self::ws::WebSocket;
 use crate::record::Fault;
 use crate::request::Prepared;
 
@@ -18,6 +27,12 @@ use crate::request::Prepared;
 pub enum Connection {
     /// HTTP/1.1.
     Http1(Http1),
+    /// HTTP/2, or a share of a connection of it.
+    Http2(Box<Http2>),
+    /// WebSocket.
+    WebSocket(Box<WebSocket>),
+    /// Sealed sessions, over one of the others.
+    Sealed(Box<Sealed>),
 }
 
 impl Connection {
@@ -25,6 +40,9 @@ impl Connection {
     pub fn keeps(&self) -> bool {
         match self {
             Connection::Http1(connection) => connection.keeps(),
+            Connection::Http2(connection) => connection.is_open(),
+            Connection::WebSocket(connection) => connection.keeps(),
+            Connection::Sealed(connection) => connection.keeps(),
         }
     }
 
@@ -36,6 +54,9 @@ impl Connection {
     pub async fn is_open(&mut self) -> Result<bool, Fault> {
         match self {
             Connection::Http1(connection) => connection.is_open().await,
+            Connection::Http2(connection) => Ok(connection.is_open()),
+            Connection::WebSocket(connection) => Ok(connection.is_open().await),
+            Connection::Sealed(connection) => Box::pin(connection.is_open()).await,
         }
     }
 
@@ -47,6 +68,10 @@ impl Connection {
     pub async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         match self {
             Connection::Http1(connection) => connection.exchange(prepared, sample).await,
+            // Their futures are large, and every worker would carry the largest along.
+            Connection::Http2(connection) => Box::pin(connection.exchange(prepared, sample)).await,
+            Connection::WebSocket(connection) => Box::pin(connection.exchange(prepared, sample)).await,
+            Connection::Sealed(connection) => Box::pin(connection.exchange(prepared, sample)).await,
         }
     }
 
@@ -54,6 +79,9 @@ impl Connection {
     pub async fn finish(self, wait: Option<Duration>) {
         match self {
             Connection::Http1(connection) => connection.finish(wait).await,
+            Connection::Http2(connection) => connection.finish(wait).await,
+            Connection::WebSocket(connection) => connection.finish().await,
+            Connection::Sealed(connection) => Box::pin(connection.finish(wait)).await,
         }
     }
 }

@@ -109,7 +109,8 @@ fn title(pane: &mut Pane<'_>, state: &State, run: Option<&Running>) {
         let target = format!("{} {}", plan.request.method, figures::target(plan));
         let target = left.fitted(end + 2, 0, &target, Look::Strong);
         let mut more = vec![(figures::protocol(plan), Look::Plain), (figures::arrival(plan), Look::Plain)];
-        if !plan.label.is_empty() {
+        // A label that nobody chose is the target once more.
+        if !figures::target(plan).ends_with(&plan.label) {
             more.push((figures::clean(&plan.label), Look::Faint));
         }
         left.parts(target + 2, 0, &more);
@@ -165,13 +166,13 @@ fn of_now(pane: &mut Pane<'_>, run: &Running) {
     let seconds = second.length.as_secs_f64().max(1e-3);
     let (counts, response) = (&second.counts, &second.response);
     let failed = if counts.failed > 0 { Look::Bad } else { Look::Plain };
-    let time = |ns| if response.count > 0 { figures::time(ns) } else { "-".to_owned() };
+    let time = |ns| format!("{:>7}", if response.count > 0 { figures::time(ns) } else { "-".to_owned() });
     let mut parts = vec![
-        (format!("now {} ok/s", figures::rate(counts.succeeded as f64 / seconds)), Look::Strong),
+        (per_second("now", counts.succeeded as f64 / seconds, pane), Look::Strong),
         (format!("p50 {}", time(response.p50_ns)), Look::Strong),
         (format!("p95 {}", time(response.p95_ns)), Look::Strong),
         (format!("p99 {}", time(response.p99_ns)), Look::Strong),
-        (format!("failed {}/s", figures::rate(counts.failed as f64 / seconds)), failed),
+        (format!("failed {:.0}/s", (counts.failed as f64 / seconds).ceil()), failed),
         (format!("in flight {}", figures::count(second.in_flight)), Look::Plain),
         (format!("max {}", time(response.max_ns)), Look::Plain),
         (format!("connections {}", figures::count(second.connections)), Look::Plain),
@@ -189,11 +190,12 @@ fn of_whole(pane: &mut Pane<'_>, run: &Running) {
     let ended = counts.succeeded + counts.failed;
     let failed = if counts.failed > 0 { Look::Bad } else { Look::Plain };
     let cut = counts.unfinished + counts.unsent;
+    let time = |ns| format!("{:>7}", figures::time(ns));
     let mut parts = vec![
-        (format!("all {} ok/s", figures::rate(whole.rate())), Look::Plain),
-        (format!("p50 {}", figures::time(response.p50_ns)), Look::Plain),
-        (format!("p95 {}", figures::time(response.p95_ns)), Look::Plain),
-        (format!("p99 {}", figures::time(response.p99_ns)), Look::Plain),
+        (per_second("all", whole.rate(), pane), Look::Plain),
+        (format!("p50 {}", time(response.p50_ns)), Look::Plain),
+        (format!("p95 {}", time(response.p95_ns)), Look::Plain),
+        (format!("p99 {}", time(response.p99_ns)), Look::Plain),
         (format!("failed {}", figures::part(counts.failed, ended)), failed),
         (format!("{} ok", figures::count(counts.succeeded)), Look::Plain),
         (format!("{} failed", figures::count(counts.failed)), failed),
@@ -203,6 +205,12 @@ fn of_whole(pane: &mut Pane<'_>, run: &Running) {
         parts.insert(5, (format!("{} unfinished", figures::count(cut)), Look::Bad));
     }
     pane.parts(0, 0, &parts);
+}
+
+/// A rate in a column of its own, so that what follows stands still.
+fn per_second(name: &str, rate: f64, pane: &Pane<'_>) -> String {
+    let unit = if pane.width() >= 100 { " ok/s" } else { "/s" };
+    format!("{name} {:>6}{unit}", figures::rate(rate))
 }
 
 fn footer(pane: &mut Pane<'_>, state: &State) {

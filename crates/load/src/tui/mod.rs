@@ -51,6 +51,8 @@ pub enum Left {
     Over,
     /// The run was told to end, and did.
     Asked,
+    /// Nobody reads what is written: the run was told to end, and nothing more is to be written there.
+    ReaderGone,
     /// The user or the system wants everything to end at once: no summary, no waiting.
     AtOnce,
 }

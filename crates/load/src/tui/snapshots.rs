@@ -67,7 +67,7 @@ fn a_matrix_looks_as_kept() {
 #[test]
 fn a_run_that_is_over_a_long_one_the_help_and_one_panel_alone_look_as_kept() {
     compare("over", &state(generated::single(11, 20, 20), true), &[(80, 24)]);
-    compare("long", &state(generated::single(11, 700, 3_600), true), &[(80, 24)]);
+    compare("long", &long(), &[(80, 24)]);
     let mut helped = state(generated::single(11, 37, 60), true);
     helped.help = true;
     compare("help", &helped, &[(80, 24)]);
@@ -76,6 +76,20 @@ fn a_run_that_is_over_a_long_one_the_help_and_one_panel_alone_look_as_kept() {
         helped.panel = Panel::numbered(number);
         compare(&format!("panel-{number}"), &helped, &[(80, 24)]);
     }
+}
+
+/// 100 seconds of 300, so that a column is several seconds.
+fn long() -> State {
+    let mut events = generated::single(11, 20, 300);
+    let mut state = State::new(true);
+    state.apply(events.remove(0), Duration::ZERO);
+    for index in 0..100_u32 {
+        let Event::Tick(tick) = &events[index as usize % events.len()] else { continue };
+        let mut tick = tick.clone();
+        (tick.second.index, tick.second.at) = (index, Duration::from_secs(u64::from(index) + 1));
+        state.apply(Event::Tick(tick), Duration::ZERO);
+    }
+    state
 }
 
 #[test]

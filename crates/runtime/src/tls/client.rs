@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
-use rustls::sign::SingleCertAndKey;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
@@ -156,6 +156,53 @@ impl Client {
     }
 }
 
+/// What files hold, for a configuration that is put together elsewhere.
+pub struct ClientParts {
+    /// Authorities that are trusted; there may be none.
+    pub roots: RootCertStore,
+    /// The certificate that is shown, with its key.
+    pub certified: Option<CertifiedKey>,
+}
+
+impl ClientFiles {
+    /// Reads the files once.
+    ///
+    /// # Errors
+    /// [`TlsError`], naming the field and the file.
+    pub fn read(&self) -> Result<ClientParts, TlsError> {
+        if self.cert.is_none() && (self.key.is_some() || self.password_file.is_some()) {
+            return Err(TlsError::new("cert", Path::new(""), "there is a key or a password, but no certificate"));
+        }
+        Watched::new(self.sources()).load(|contents| parts(self, contents, &provider(), &mut Vec::new()))
+    }
+}
+
+fn parts(
+    files: &ClientFiles,
+    contents: &[Content],
+    provider: &Arc<CryptoProvider>,
+    certificates: &mut Vec<CertificateStatus>,
+) -> Result<ClientParts, TlsError> {
+    let mut roots = match files::of(contents, "ca").next() {
+        Some(file) => authorities(file, certificates)?,
+        None => RootCertStore::empty(),
+    };
+    if files.system_roots || files.ca.is_none() {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    let certified = match files::of(contents, "cert").next() {
+        None => None,
+        Some(cert) => {
+            let password = password(files::of(contents, "password_file").next(), files.password.as_ref())?;
+            let (key, word) = (files::of(contents, "key").next(), password.as_ref().map(|word| word.expose_secret()));
+            let certified = identity::load(cert, key, word, provider)?;
+            certificates.extend(status::chain(cert, "client", &certified.cert));
+            Some(certified)
+        }
+    };
+    Ok(ClientParts { roots, certified })
+}
+
 fn build(
     files: &ClientFiles,
     contents: &[Content],
@@ -163,13 +210,7 @@ fn build(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Loaded, TlsError> {
     let mut certificates = Vec::new();
-    let mut roots = match files::of(contents, "ca").next() {
-        Some(file) => authorities(file, &mut certificates)?,
-        None => RootCertStore::empty(),
-    };
-    if files.system_roots || files.ca.is_none() {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    }
+    let ClientParts { roots, certified } = parts(files, contents, provider, &mut certificates)?;
     if roots.is_empty() {
         return Err(TlsError::new("ca", Path::new(""), "the system has no trusted authorities; name a file"));
     }
@@ -178,15 +219,9 @@ fn build(
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
         .map_err(unusable)?
         .with_root_certificates(roots);
-    let mut config = match files::of(contents, "cert").next() {
+    let mut config = match certified {
         None => config.with_no_client_auth(),
-        Some(cert) => {
-            let password = password(files::of(contents, "password_file").next(), files.password.as_ref())?;
-            let (key, word) = (files::of(contents, "key").next(), password.as_ref().map(|word| word.expose_secret()));
-            let certified = identity::load(cert, key, word, provider)?;
-            certificates.extend(status::chain(cert, "client", &certified.cert));
-            config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
-        }
+        Some(certified) => config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified))),
     };
     config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

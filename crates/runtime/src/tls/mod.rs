@@ -22,7 +22,7 @@ use rustls::crypto::CryptoProvider;
 
 pub use self::accept::AcceptError;
 pub use self::allow::AllowPattern;
-pub use self::client::{Client, ClientFiles};
+pub use self::client::{Client, ClientFiles, ClientParts};
 pub(crate) use self::files::sha256 as digest;
 pub(crate) use self::name::hex;
 pub use self::peer::PeerCertificate;

@@ -1,9 +1,10 @@
 //! An HTTP/1.1 answer as it comes in pieces: how its head reads, where its body ends.
 
+use http::HeaderMap;
 use memchr::memmem;
 
 use super::chunks::Chunks;
-use super::head::{Body, Head};
+use super::head::{self, Body, Head};
 use crate::record::{Class, Fault};
 
 /// A head may be no longer, its interim ones included.
@@ -25,6 +26,8 @@ pub(crate) struct Answer {
     pub(crate) keeps: bool,
     /// What the server says it took.
     pub(crate) server: Option<std::time::Duration>,
+    /// All headers, where somebody wants them.
+    pub(crate) headers: Option<HeaderMap>,
 }
 
 #[derive(Debug, Default)]
@@ -139,6 +142,9 @@ impl Answer {
         // Interim answers: the real one follows.
         if head.status < 200 {
             return Ok(());
+        }
+        if let Some(headers) = &mut self.headers {
+            *headers = head::all(bytes)?;
         }
         self.status = head.status;
         self.keeps = head.keeps;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memchr;
 
 use super::answer::malformed;
@@ -65,6 +66,21 @@ impl Head {
         };
         Ok(head)
     }
+}
+
+/// All headers of a head that was read before.
+pub(super) fn all(bytes: &[u8]) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    let (_, mut rest) = split_line(bytes)?;
+    while !rest.is_empty() {
+        let (line, after) = split_line(rest)?;
+        rest = after;
+        let (name, value) = field(line)?;
+        let wrong = || malformed(format!("no header: {}", shown(line)));
+        let name = HeaderName::from_bytes(name).map_err(|_| wrong())?;
+        headers.append(name, HeaderValue::from_bytes(value).map_err(|_| wrong())?);
+    }
+    Ok(headers)
 }
 
 /// The first line, without its end, and what follows it. The last line has no end here.

@@ -12,15 +12,17 @@ mod head;
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use self::answer::Answer;
-use super::stream::Stream;
+use super::stream::{Opened, Stream};
 use super::{Sample, classify};
 use crate::record::{Class, Entered, Fault};
 use crate::request::Prepared;
@@ -42,14 +44,15 @@ impl Default for ReadBuffer {
 #[derive(Debug)]
 pub struct Http1 {
     stream: Stream,
+    to: SocketAddr,
     buffer: ReadBuffer,
     keeps: bool,
     _open: Entered,
 }
 
 impl Http1 {
-    pub(crate) fn new(stream: Stream, buffer: ReadBuffer, open: Entered) -> Self {
-        Http1 { stream, buffer, keeps: true, _open: open }
+    pub(crate) fn new(opened: Opened, buffer: ReadBuffer) -> Self {
+        Http1 { stream: opened.stream, to: opened.to, buffer, keeps: true, _open: opened.open }
     }
 
     /// Whether the last answer allows another request.
@@ -91,17 +94,28 @@ impl Http1 {
         self.keeps = false;
         let written = self.write(prepared.http1(), sample).await;
         let mut answer = Answer::of(prepared.is_head());
+        answer.headers = prepared.answer_headers().map(|_| HeaderMap::new());
         // A server may answer and close before it has read all of a request: its answer tells more than a broken pipe.
         let read = poll_fn(|cx| self.poll_answer(cx, &mut answer, prepared, sample, sending)).await;
         match (written, read) {
             (Ok(()), read) => read?,
-            (Err(error), Err(_)) => return Err(classify::under_way(&error)),
+            // What is read after a failed write may say why: a server that refuses a client's certificate says so only
+            // then, by an alert.
+            (Err(_), Err(fault)) if fault.class == Class::TlsAlert => return Err(fault),
+            (Err(error), Err(_)) => return Err(self.broken(&error)),
             (Err(_), Ok(())) => answer.keeps = false,
         }
         self.keeps = answer.keeps;
+        if let (Some(wanted), Some(headers)) = (prepared.answer_headers(), answer.headers) {
+            *wanted = headers;
+        }
         sample.status = answer.status;
         sample.server = answer.server;
         prepared.check(answer.status)
+    }
+
+    fn broken(&self, error: &std::io::Error) -> Fault {
+        classify::of(error, classify::At::Exchange, self.to)
     }
 
     async fn write(&mut self, bytes: &[u8], sample: &mut Sample) -> std::io::Result<()> {
@@ -132,7 +146,7 @@ impl Http1 {
             let now = Instant::now();
             let bytes = bytes.filled();
             if let Err(error) = read {
-                return Poll::Ready(Err(classify::under_way(&error)));
+                return Poll::Ready(Err(self.broken(&error)));
             }
             sample.bytes_received += bytes.len() as u64;
             let is_whole = if bytes.is_empty() {

@@ -36,6 +36,6 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     };
     rows.push(bytes("bytes sent", now.bytes_sent, all.bytes_sent));
     rows.push(bytes("bytes received", now.bytes_received, all.bytes_received));
-    let fields = [("", false, 0), ("last second", true, 1), ("whole run", true, 0)];
+    let fields = [("", false, 0), ("last second", true, 1), ("this run", true, 0)];
     table(pane, 1, &fields.map(|(name, right, rank)| Field { name, right, rank }), &rows);
 }

@@ -27,7 +27,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let lag = run.end.as_ref().map(|end| end.lag_p99).unwrap_or(lag);
     let lags = (figures::length(second.lag_max), figures::length(lag));
     line(pane, &format!("timers late {} at most in the last second", lags.0), Look::Plain);
-    line(pane, &format!("            {} p99 of the whole run", lags.1), Look::Plain);
+    line(pane, &format!("            {} p99 of this run", lags.1), Look::Plain);
     match &run.end {
         None if verdict.is_none() => line(pane, "it has time to spare", Look::Good),
         None => {}

@@ -51,14 +51,11 @@ fn axis(pane: &mut Pane<'_>, width: usize, (low, high): (usize, usize), percenti
         (((at - low as f64) / (high - low) as f64).clamp(0.0, 1.0) * width.saturating_sub(1) as f64).round() as usize
     };
     pane.text(0, 0, &"─".repeat(width), Look::Faint);
-    let mut free = 0;
-    for (ns, name) in percentiles {
+    for (index, (ns, name)) in percentiles.iter().enumerate() {
         let x = place(*ns);
-        if x >= free && x + 1 + cells(name) <= pane.width() {
-            free = pane.text(x, 0, &format!("▲{name}"), Look::Strong) + 1;
-        } else {
-            pane.text(x, 0, "▲", Look::Strong);
-        }
+        let end = percentiles.get(index + 1).map_or(pane.width(), |(next, _)| place(*next));
+        let text = if x + 1 + cells(name) <= end { format!("▲{name}") } else { "▲".to_owned() };
+        pane.text(x, 0, &text, Look::Strong);
     }
     let mut free = 0;
     for ns in plot::Scale::new(Heat::from_ns(low), Heat::from_ns(high.min(HEAT_BUCKETS))).marks(width / 9) {

@@ -46,7 +46,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let seconds = state.history.seconds();
     let mut axis = pane.part(left, rows, width, 1);
     if fitted.step > 1 {
-        let text = format!("{} s; the worst second of each {}", seconds.max(planned), fitted.step);
+        let text = format!("{} s, worst second of {}", seconds.max(planned), fitted.step);
         axis.fitted(0, 0, &text, Look::Faint);
     } else {
         time_axis(&mut axis, 0, 0, width, 1, seconds, planned);

@@ -71,19 +71,24 @@ impl Panel {
     }
 
     fn title(self, state: &State) -> String {
+        let run = if state.tuning.is_on() { "this run" } else { "whole run" };
         let name = match self {
             Panel::Throughput => "Requests a second (x failed, ╌ due)",
             Panel::Latency => "Response time, second by second",
             Panel::Heat => "How response times lie, over time",
-            Panel::Histogram => "How response times lie, whole run",
-            Panel::Answers => "Answers and errors, whole run",
+            Panel::Histogram => "How response times lie",
+            Panel::Answers => "Answers and errors",
             Panel::Connections => "Connections",
-            Panel::Phases => "Where the time goes, whole run",
+            Panel::Phases => "Where the time goes",
             Panel::Generator => "The generator itself",
             Panel::Matrix if state.tuning.cells_of > 0 => "Matrix",
             Panel::Matrix => "Load points",
         };
-        format!("{} {name}", self.number())
+        let of = match self {
+            Panel::Histogram | Panel::Answers | Panel::Phases => format!(", {run}"),
+            _ => String::new(),
+        };
+        format!("{} {name}{of}", self.number())
     }
 
     fn draw(self, pane: &mut Pane<'_>, state: &State) {

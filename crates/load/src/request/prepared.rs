@@ -1,0 +1,286 @@
+//! One request after another of one worker, into memory that it keeps.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method};
+use sealway_client::exchange::Session;
+use sealway_runtime::clock::{Clock, SystemClock};
+
+use super::template::{Values, write};
+use super::{CLOSE, Program, Random};
+use crate::record::{Class, Fault};
+
+/// Memory for an answer that is kept from one request to the next, in bytes; what was needed beyond is given back.
+const ANSWER_KEPT: usize = 64 * 1024;
+
+/// What one worker sends: made anew for each request, into memory that it keeps.
+pub struct Prepared {
+    program: Arc<Program>,
+    random: Random,
+    values: Values,
+    /// The request as HTTP/1.1 has it, where it is not always the same.
+    buffer: Vec<u8>,
+    body: Vec<u8>,
+    answer: Vec<u8>,
+    raw: Option<Box<Raw>>,
+    /// The session of this worker, where one is used for all its requests.
+    pub(crate) session: Option<Rc<Session>>,
+}
+
+/// A request that is made by who carries others in it: a sealed one. Its answer is kept whole, and not judged.
+#[derive(Default)]
+pub(crate) struct Raw {
+    /// Path and query.
+    pub(crate) path: Option<PathAndQuery>,
+    /// All headers but those of the protocol.
+    pub(crate) headers: HeaderMap,
+    /// The body.
+    pub(crate) body: Bytes,
+    /// Whether nothing follows it on a connection that is used for one request.
+    pub(crate) is_last: bool,
+    /// The answer's headers.
+    pub(crate) answer_headers: HeaderMap,
+}
+
+impl Prepared {
+    /// What a worker with this seed sends.
+    pub fn new(program: &Arc<Program>, seed: u64) -> Self {
+        Prepared {
+            program: program.clone(),
+            random: Random::new(seed),
+            values: Values::default(),
+            buffer: Vec::new(),
+            body: Vec::new(),
+            answer: Vec::new(),
+            raw: None,
+            session: None,
+        }
+    }
+
+    /// Carries what others put into it, as `POST`.
+    pub(crate) fn raw(program: &Arc<Program>) -> Self {
+        Prepared { raw: Some(Box::default()), ..Prepared::new(program, 0) }
+    }
+
+    /// What is to be carried next; a new one for each request.
+    pub(crate) fn carry(&mut self, raw: Raw) {
+        self.answer.clear();
+        self.buffer.clear();
+        let program = &self.program;
+        write(
+            &mut self.buffer,
+            format_args!("POST {} HTTP/1.1\r\n", raw.path.as_ref().map_or("/", PathAndQuery::as_str)),
+        );
+        self.buffer.extend_from_slice(&program.http1_first);
+        if raw.is_last && program.says_close {
+            self.buffer.extend_from_slice(CLOSE);
+        }
+        for (name, value) in &raw.headers {
+            self.buffer.extend_from_slice(name.as_str().as_bytes());
+            self.buffer.extend_from_slice(b": ");
+            self.buffer.extend_from_slice(value.as_bytes());
+            self.buffer.extend_from_slice(b"\r\n");
+        }
+        write(&mut self.buffer, format_args!("content-length: {}\r\n\r\n", raw.body.len()));
+        self.buffer.extend_from_slice(&raw.body);
+        self.raw = Some(Box::new(raw));
+    }
+
+    /// The answer to what was carried: its headers and its body.
+    pub(crate) fn take_answer(&mut self) -> (HeaderMap, Vec<u8>) {
+        let headers = self.raw.as_mut().map(|raw| std::mem::take(&mut raw.answer_headers)).unwrap_or_default();
+        (headers, std::mem::take(&mut self.answer))
+    }
+
+    /// Makes the next request: values are drawn anew.
+    pub fn renew(&mut self) {
+        let uses = self.program.uses;
+        if uses.uuid {
+            self.values.uuid = self.random.uuid();
+        }
+        if uses.counter {
+            self.values.counter = self.program.counter.fetch_add(1, Ordering::Relaxed);
+        }
+        if uses.timestamp {
+            self.values.timestamp = SystemClock.now_ms();
+        }
+        if uses.random {
+            self.values.random = self.random.number();
+        }
+        self.answer.clear();
+        self.answer.shrink_to(ANSWER_KEPT);
+        if self.program.http1_fixed.is_none() && self.program.is_http1 {
+            self.buffer.clear();
+            self.body.clear();
+            if let Some(body) = &self.program.body {
+                body.fill(&self.values, &mut self.body);
+            }
+            self.program.http1_head(&self.values, self.body.len(), &mut self.buffer);
+            self.buffer.extend_from_slice(&self.body);
+        }
+    }
+
+    /// The request as HTTP/1.1 has it.
+    pub fn http1(&self) -> &[u8] {
+        match &self.program.http1_fixed {
+            Some(fixed) if self.raw.is_none() => fixed,
+            _ => &self.buffer,
+        }
+    }
+
+    /// The method.
+    pub(crate) fn method(&self) -> &Method {
+        if self.raw.is_some() { &Method::POST } else { &self.program.method }
+    }
+
+    /// Path and query, for who does not send [`Prepared::http1`].
+    pub(crate) fn path(&self) -> Result<PathAndQuery, Fault> {
+        if let Some(path) = self.raw.as_ref().and_then(|raw| raw.path.as_ref()).or(self.program.path_fixed.as_ref()) {
+            return Ok(path.clone());
+        }
+        self.program.filled_path(&self.values).map_err(|err| Fault::new(Class::Internal, err))
+    }
+
+    /// The request's own headers, for who does not send [`Prepared::http1`].
+    pub(crate) fn headers(&self) -> Result<HeaderMap, Fault> {
+        if let Some(headers) = self.raw.as_ref().map(|raw| &raw.headers).or(self.program.headers_fixed.as_ref()) {
+            return Ok(headers.clone());
+        }
+        self.program.filled_headers(&self.values).map_err(|err| Fault::new(Class::Internal, err))
+    }
+
+    /// The request's body, empty where there is none, for who does not send [`Prepared::http1`].
+    pub(crate) fn sent(&self) -> Bytes {
+        if let Some(body) = self.raw.as_ref().map(|raw| &raw.body).or(self.program.body_fixed.as_ref()) {
+            return body.clone();
+        }
+        let mut out = Vec::new();
+        if let Some(body) = &self.program.body {
+            body.fill(&self.values, &mut out);
+        }
+        out.into()
+    }
+
+    /// Whether it is a HEAD, whose answer has no body.
+    pub fn is_head(&self) -> bool {
+        *self.method() == Method::HEAD
+    }
+
+    /// Where the answer's body is to be put, if anybody wants to look at it. Empty at first.
+    pub fn body(&mut self) -> Option<&mut Vec<u8>> {
+        (self.raw.is_some() || self.program.checks.want_body()).then_some(&mut self.answer)
+    }
+
+    /// Where the answer's headers are to be put, if anybody wants to look at them.
+    pub(crate) fn answer_headers(&mut self) -> Option<&mut HeaderMap> {
+        self.raw.as_mut().map(|raw| &mut raw.answer_headers)
+    }
+
+    /// Whether an answer with this status, and the body that was put into [`Prepared::body`], is right. A status of 0 is
+    /// none: that of a message.
+    ///
+    /// # Errors
+    /// A fault of class `Status` or `Assertion`.
+    pub fn check(&mut self, status: u16) -> Result<(), Fault> {
+        if self.raw.is_some() {
+            return Ok(());
+        }
+        if status > 0 {
+            self.program.checks.status(status)?;
+        }
+        if self.program.checks.want_body() { self.program.checks.body(&self.answer, &self.values) } else { Ok(()) }
+    }
+
+    /// As [`Prepared::check`], of a body that is elsewhere.
+    pub(crate) fn check_other(&self, status: u16, body: &[u8]) -> Result<(), Fault> {
+        self.program.checks.status(status)?;
+        self.program.checks.body(body, &self.values)
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    /// Without what is sent: it may hold a token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    use http::HeaderName;
+
+    use super::*;
+    use crate::plan::{self, Plan, Text};
+
+    fn plan(path: &str, body: Option<Text>) -> Plan {
+        Plan {
+            label: String::new(),
+            target: plan::Target {
+                url: "http://a.example:8080/".parse().unwrap(),
+                addresses: Vec::new(),
+                protocol: plan::Protocol::Http1,
+                tls: None,
+                sealed: None,
+            },
+            request: plan::Request {
+                method: Method::POST,
+                path: path.into(),
+                headers: vec![(HeaderName::from_static("x-id"), Text::Template("{{counter}}".into()))],
+                body,
+                counter_start: 30,
+            },
+            arrival: plan::Arrival::Closed { concurrency: plan::Steps::constant(1.0), ramp_share: 0.0, loops: 0 },
+            stop: plan::Stop { duration: None, requests: Some(1) },
+            warm_up: Duration::ZERO,
+            connections: plan::Connections { reuse: true, streams: 1, sources: Vec::new(), close_header: false },
+            timeouts: plan::Timeouts { connect: Duration::from_secs(1), request: Duration::from_secs(1) },
+            assertions: Vec::new(),
+            think: None,
+            threads: 1,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_request_is_filled_with_one_value_for_one_name_and_counted_for_all_workers() {
+        let program = Program::new(&plan("/a?n={{counter}}", Some(Text::Template("n={{counter}}".into())))).unwrap();
+        let mut workers = [Prepared::new(&program, 0), Prepared::new(&program, 1)];
+        let mut seen = HashSet::new();
+        for round in 0..20 {
+            let worker = &mut workers[round % 2];
+            worker.renew();
+            let text = String::from_utf8(worker.http1().to_vec()).unwrap();
+            let n = 30 + round;
+            assert_eq!(
+                text,
+                format!(
+                    "POST /a?n={n} HTTP/1.1\r\nhost: a.example:8080\r\nuser-agent: sealway-load\r\nx-id: {n}\r\n\
+                     content-length: 4\r\n\r\nn={n}"
+                )
+            );
+            assert_eq!(worker.path().unwrap().as_str(), format!("/a?n={n}"));
+            assert_eq!(worker.headers().unwrap()["x-id"], n.to_string());
+            assert_eq!(worker.sent(), format!("n={n}"));
+            assert!(seen.insert(text));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_told_before_anything_is() {
+        let told = |path: &str| super::super::check(&plan(path, None)).unwrap_err().to_string();
+        assert_eq!(told("a"), r#"path: "a" does not begin with /"#);
+        assert!(told("/a b").starts_with(r#"path: "/a b" is none"#));
+        assert!(told("/{{who}}").starts_with("path: {{who}} at character 2 is none of"));
+        let mut plan = plan("/", None);
+        plan.request.headers[0].1 = Text::Fixed(b"a\r\nb: c".to_vec());
+        let told = super::super::check(&plan).unwrap_err().to_string();
+        assert!(told.starts_with("header x-id: ") && !told.contains("b: c"), "{told}");
+    }
+}

@@ -1,0 +1,229 @@
+//! Sealed sessions over a connection of another kind: `spec/session.md`, wires 1 and 2.
+//!
+//! What is sealed is [`sealway_client::exchange`]'s; here stands when a session is agreed, and what that cost. Another wire
+//! is another way to make an [`Outgoing`] and to open its answer.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::uri::PathAndQuery;
+use sealway_client::exchange::{Agreement, Outgoing, Session, Wire};
+use sealway_client::{Error, Options};
+use sealway_runtime::config::read_secret;
+
+use super::connect::Lines;
+use super::{Connection, Sample};
+use crate::plan::{self, Agree};
+use crate::record::{Class, Fault};
+use crate::request::{Prepared, Program, Raw};
+
+/// How a run's sessions are agreed.
+#[derive(Clone, Debug)]
+pub(crate) struct Seals {
+    options: Arc<Options>,
+    init_path: PathAndQuery,
+    agree: Agree,
+}
+
+impl Seals {
+    /// As a plan asks for it; reads the file of its token.
+    ///
+    /// # Errors
+    /// In one line.
+    pub(crate) fn new(sealed: &plan::Sealed) -> Result<Self, String> {
+        let wire = match sealed.wire {
+            1 => Wire::One,
+            2 => Wire::Two,
+            other => return Err(format!("wire {other} is not spoken here; 1 and 2 are")),
+        };
+        let init_path: PathAndQuery =
+            sealed.init_path.parse().map_err(|err| format!("the init path {} is none: {err}", sealed.init_path))?;
+        let token = sealed.token_file.as_deref().map(read_secret).transpose().map_err(|err| err.to_string())?;
+        let options = Options {
+            wire,
+            init_path: init_path.path().to_owned(),
+            client_id: sealed.client_id.clone(),
+            token,
+            ..Options::default()
+        };
+        // What no init can be made of fails here, and not in each request.
+        Agreement::begin(&options).map_err(|err| err.to_string())?;
+        Ok(Seals { options: Arc::new(options), init_path, agree: sealed.agree })
+    }
+}
+
+/// A connection whose requests are sealed.
+#[derive(Debug)]
+pub struct Sealed {
+    inner: Connection,
+    lines: Rc<Lines>,
+    seals: Seals,
+    carrier: Prepared,
+    /// The session of this connection, where each has its own.
+    session: Option<Rc<Session>>,
+}
+
+impl Sealed {
+    pub(crate) fn new(inner: Connection, lines: Rc<Lines>, seals: Seals, program: &Arc<Program>) -> Self {
+        Sealed { inner, lines, seals, carrier: Prepared::raw(program), session: None }
+    }
+
+    pub(crate) fn keeps(&self) -> bool {
+        self.inner.keeps()
+    }
+
+    pub(crate) async fn is_open(&mut self) -> Result<bool, Fault> {
+        self.inner.is_open().await
+    }
+
+    pub(crate) async fn finish(self, wait: Option<Duration>) {
+        self.inner.finish(wait).await;
+    }
+
+    /// Agrees a session where it is time for one, seals a request and opens its answer.
+    ///
+    /// # Errors
+    /// What went wrong on the way; of class `Session` in an init that was answered, `Unsealed` for an answer that does not
+    /// open.
+    pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+        if self.seals.agree == Agree::InitOnly {
+            self.agree(sample, true).await?;
+            return prepared.check_other(sample.status, &[]);
+        }
+        let session = self.session(prepared, sample).await?;
+        match self.call(&session, prepared, sample).await {
+            // It does not know the session any more: the client agrees another, once.
+            Err(Refusal::Unknown(_)) if self.seals.agree != Agree::PerRequest => {
+                let session = Rc::new(self.agree(sample, false).await?);
+                self.keep(&session, prepared);
+                self.call(&session, prepared, sample).await.map_err(Refusal::into_fault)
+            }
+            done => done.map_err(Refusal::into_fault),
+        }
+    }
+
+    /// The session to use now.
+    async fn session(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<Rc<Session>, Fault> {
+        let known = match self.seals.agree {
+            Agree::PerConnection => self.session.clone(),
+            Agree::Reuse => prepared.session.clone(),
+            Agree::PerRequest | Agree::InitOnly => None,
+        };
+        if let Some(session) = known.as_ref().filter(|session| session.is_usable()) {
+            return Ok(session.clone());
+        }
+        let before = Instant::now();
+        let session = Rc::new(self.agree(sample, false).await?);
+        // A worker's first session is agreed before its first request is due; a later one because the first has ended.
+        if self.seals.agree == Agree::Reuse && known.is_none() {
+            let took = before.elapsed();
+            sample.due += took;
+            sample.started += took;
+        }
+        self.keep(&session, prepared);
+        Ok(session)
+    }
+
+    fn keep(&mut self, session: &Rc<Session>, prepared: &mut Prepared) {
+        match self.seals.agree {
+            Agree::PerConnection => self.session = Some(session.clone()),
+            Agree::Reuse => prepared.session = Some(session.clone()),
+            Agree::PerRequest | Agree::InitOnly => {}
+        }
+    }
+
+    async fn agree(&mut self, sample: &mut Sample, is_last: bool) -> Result<Session, Fault> {
+        let before = Instant::now();
+        let session = |err: Error| Fault::new(Class::Session, format!("no session could be agreed: {err}"));
+        let (agreement, message) = Agreement::begin(&self.seals.options).map_err(session)?;
+        let raw = raw(self.seals.init_path.clone(), message, is_last);
+        let (status, _, body) = self.send(raw, sample).await?;
+        let agreed = agreement.finish(status, &body).map_err(session)?;
+        sample.key_agreement = Some(sample.key_agreement.unwrap_or_default() + before.elapsed());
+        sample.sessions_agreed += 1;
+        Ok(agreed)
+    }
+
+    async fn call(&mut self, session: &Session, prepared: &Prepared, sample: &mut Sample) -> Result<(), Refusal> {
+        let path = prepared.path()?;
+        let body = prepared.sent();
+        let before = Instant::now();
+        let sealed = session.seal(path.as_str(), &body);
+        let (message, pending) = sealed.map_err(|err| Fault::new(Class::Internal, err))?;
+        sample.seal = Some(before.elapsed());
+        let mut raw = raw(path, message, true);
+        for (name, value) in prepared.headers()? {
+            let Some(name) = name else { continue };
+            if !raw.headers.contains_key(&name) && ![CONTENT_LENGTH, TRANSFER_ENCODING, HOST].contains(&name) {
+                raw.headers.insert(name, value);
+            }
+        }
+        let (status, headers, body) = self.send(raw, sample).await?;
+        let before = Instant::now();
+        let opened = pending.open(status, &headers, body.into());
+        sample.open = Some(before.elapsed());
+        let plaintext = match opened {
+            Ok(plaintext) => plaintext,
+            Err(Error::Refused { status: StatusCode::UNAUTHORIZED, body }) => {
+                let words = format!("the call was refused: the session is unknown or over: 401 {body}");
+                return Err(Refusal::Unknown(Fault::new(Class::Status, words)));
+            }
+            Err(Error::Refused { status, body }) => {
+                return Err(Fault::new(Class::Status, format!("the call was refused in plain: {status} {body}")).into());
+            }
+            Err(err) => return Err(Fault::new(Class::Unsealed, err).into()),
+        };
+        sample.ended = Some(Instant::now());
+        prepared.check_other(sample.status, &plaintext)?;
+        Ok(())
+    }
+
+    /// Sends over the connection, or over another where the last answer ended it.
+    async fn send(&mut self, raw: Raw, sample: &mut Sample) -> Result<(StatusCode, http::HeaderMap, Vec<u8>), Fault> {
+        if !self.inner.is_open().await? {
+            self.inner = self.lines.open(sample).await?;
+        }
+        self.carrier.carry(raw);
+        let (started, server) = (sample.started, sample.server.take());
+        // What is told of the first byte is told of each message, and the last one's stays.
+        (sample.first_byte, sample.started) = (None, Instant::now());
+        let sent = Box::pin(self.inner.exchange(&mut self.carrier, sample)).await;
+        sample.started = started;
+        sample.server = match (server, sample.server) {
+            (Some(before), Some(now)) => Some(before + now),
+            (before, now) => now.or(before),
+        };
+        sent?;
+        let status = StatusCode::from_u16(sample.status).map_err(|err| Fault::new(Class::Malformed, err))?;
+        let (headers, body) = self.carrier.take_answer();
+        Ok((status, headers, body))
+    }
+}
+
+fn raw(path: PathAndQuery, message: Outgoing, is_last: bool) -> Raw {
+    Raw { path: Some(path), headers: message.headers, body: message.body, is_last, ..Raw::default() }
+}
+
+/// Why a call failed.
+enum Refusal {
+    /// The service does not know the session.
+    Unknown(Fault),
+    Other(Fault),
+}
+
+impl Refusal {
+    fn into_fault(self) -> Fault {
+        match self {
+            Refusal::Unknown(fault) | Refusal::Other(fault) => fault,
+        }
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Refusal::Other(fault)
+    }
+}

@@ -1,0 +1,168 @@
+//! A stream under a protocol that a library speaks: counts its bytes, and remembers what broke it. Libraries hand on no
+//! more than words of that, and an alert of TLS would become a closed connection.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{Sample, classify};
+use crate::record::{Class, Fault};
+
+/// What was seen of a stream. It is shared with whoever drives the stream, which may be another task.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    to: String,
+    sent: AtomicU64,
+    received: AtomicU64,
+    ended: AtomicBool,
+    broken: Mutex<Option<(Class, String)>>,
+}
+
+impl Seen {
+    /// Of a stream to this address.
+    pub(crate) fn new(to: String) -> Arc<Self> {
+        Arc::new(Seen {
+            to,
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            broken: Mutex::new(None),
+        })
+    }
+
+    /// Where it goes.
+    pub(crate) fn to(&self) -> &str {
+        &self.to
+    }
+
+    /// Adds the bytes that were not told yet to a sample. Of a connection with several streams each byte is told once,
+    /// to whoever ends first.
+    pub(crate) fn tell(&self, sample: &mut Sample) {
+        sample.bytes_sent += self.sent.swap(0, Ordering::Relaxed);
+        sample.bytes_received += self.received.swap(0, Ordering::Relaxed);
+    }
+
+    /// What broke it, if anything did; else whether its other side ended it.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        if let Some((class, detail)) = &*self.broken.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Some(Fault::new(*class, detail));
+        }
+        let words =
+            || Fault::new(Class::Closed, format!("{} closed the connection before its answer was whole", self.to));
+        self.ended.load(Ordering::Relaxed).then(words)
+    }
+
+    fn breaks(&self, err: &io::Error) {
+        let fault = classify::of(err, classify::At::Exchange, &self.to);
+        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        // A write fails first where the other side has gone; what it said before it went is read after that.
+        let is_better = |known: &(Class, String)| known.0 == Class::Reset && fault.class == Class::TlsAlert;
+        if broken.as_ref().is_none_or(is_better) {
+            *broken = Some((fault.class, fault.detail));
+        }
+    }
+}
+
+/// A stream that is watched.
+#[derive(Debug)]
+pub(crate) struct Watched<S> {
+    stream: S,
+    seen: Arc<Seen>,
+}
+
+impl<S> Watched<S> {
+    pub(crate) fn new(stream: S, seen: Arc<Seen>) -> Self {
+        Watched { stream, seen }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buf.filled().len();
+        let has_room = buf.remaining() > 0;
+        let read = Pin::new(&mut this.stream).poll_read(cx, buf);
+        match &read {
+            Poll::Ready(Ok(())) => {
+                let read = (buf.filled().len() - before) as u64;
+                this.seen.received.fetch_add(read, Ordering::Relaxed);
+                if read == 0 && has_room {
+                    this.seen.ended.store(true, Ordering::Relaxed);
+                }
+            }
+            Poll::Ready(Err(err)) => this.seen.breaks(err),
+            Poll::Pending => {}
+        }
+        read
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Watched<S> {
+    fn wrote(&mut self, cx: &mut Context<'_>, written: &Poll<io::Result<usize>>) {
+        match written {
+            Poll::Ready(Ok(len)) => {
+                self.seen.sent.fetch_add(*len as u64, Ordering::Relaxed);
+            }
+            Poll::Ready(Err(err)) => {
+                self.seen.breaks(err);
+                self.last_words(cx);
+            }
+            Poll::Pending => {}
+        }
+    }
+
+    /// Reads what is there already once a write has failed: it may be the alert that says why.
+    fn last_words(&mut self, cx: &mut Context<'_>) {
+        let mut bytes = [0; 1024];
+        for _ in 0..64 {
+            let mut bytes = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut bytes) {
+                Poll::Ready(Err(err)) => return self.seen.breaks(&err),
+                Poll::Ready(Ok(())) if !bytes.filled().is_empty() => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(cx, buf);
+        this.wrote(cx, &written);
+        written
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, bufs);
+        this.wrote(cx, &written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let flushed = Pin::new(&mut this.stream).poll_flush(cx);
+        if let Poll::Ready(Err(err)) = &flushed {
+            this.seen.breaks(err);
+            this.last_words(cx);
+        }
+        flushed
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,184 @@
+//! WebSocket: opening is the upgrade, a request is a message, its answer the next message.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt, StreamExt};
+use http::Uri;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use super::connect::Opener;
+use super::h2::keep;
+use super::stream::{Opened, Stream};
+use super::watched::{Seen, Watched};
+use super::{Sample, classify};
+use crate::record::{Class, Entered, Fault};
+use crate::request::Prepared;
+
+/// A message, in bytes; and one frame of it.
+const MESSAGE_LEN_MAX: usize = 64 * 1024 * 1024;
+/// Memory that a connection holds for reading, in bytes.
+const BUFFER_LEN: usize = 4 * 1024;
+/// How long the goodbye may take.
+const FINISH_MAX: Duration = Duration::from_secs(2);
+
+/// A connection that was upgraded.
+pub struct WebSocket {
+    socket: WebSocketStream<Watched<Stream>>,
+    seen: Arc<Seen>,
+    is_closed: bool,
+    _open: Entered,
+}
+
+impl WebSocket {
+    /// Opens a connection and has it upgraded.
+    ///
+    /// # Errors
+    /// Why there is none; class `Status` where the server answers and does not upgrade.
+    pub(crate) async fn open(opener: &Opener, request: http::Request<()>, sample: &mut Sample) -> Result<Self, Fault> {
+        let Opened { stream, to, open } = opener.stream(sample).await?;
+        let seen = Seen::new(to.to_string());
+        let config = WebSocketConfig::default()
+            .read_buffer_size(BUFFER_LEN)
+            .write_buffer_size(0)
+            .max_message_size(Some(MESSAGE_LEN_MAX))
+            .max_frame_size(Some(MESSAGE_LEN_MAX));
+        let stream = Watched::new(stream, seen.clone());
+        let upgraded = tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await;
+        seen.tell(sample);
+        match upgraded {
+            Ok((socket, _)) => Ok(WebSocket { socket, seen, is_closed: false, _open: open }),
+            Err(Error::Http(answer)) => {
+                let status = answer.status().as_u16();
+                sample.status = status;
+                let words = format!("{} does not upgrade to WebSocket: it answers with the status {status}", seen.to());
+                Err(Fault::new(Class::Status, words))
+            }
+            Err(err) => Err(told(&err, &seen)),
+        }
+    }
+
+    /// Whether the last exchange ended well.
+    pub(crate) fn keeps(&self) -> bool {
+        !self.is_closed
+    }
+
+    /// Whether another message can be sent. Messages that came unasked are passed over.
+    pub(crate) async fn is_open(&mut self) -> bool {
+        if self.is_closed {
+            return false;
+        }
+        let socket = &mut self.socket;
+        std::future::poll_fn(|cx| {
+            loop {
+                match socket.poll_next_unpin(cx) {
+                    Poll::Pending => return Poll::Ready(true),
+                    Poll::Ready(Some(Ok(message))) if !message.is_close() => {}
+                    Poll::Ready(_) => return Poll::Ready(false),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Sends a message and waits for the next.
+    ///
+    /// # Errors
+    /// What went wrong on the way, or with the answer.
+    pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+        self.is_closed = true;
+        let told = self.talk(prepared, sample).await;
+        self.seen.tell(sample);
+        told?;
+        self.is_closed = false;
+        prepared.check(0)
+    }
+
+    async fn talk(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+        let sent = prepared.sent();
+        let message = match std::str::from_utf8(&sent) {
+            Ok(text) => Message::text(text),
+            Err(_) => Message::binary(sent),
+        };
+        let sending = Instant::now();
+        self.socket.send(message).await.map_err(|err| told(&err, &self.seen))?;
+        loop {
+            let message = match self.socket.next().await {
+                Some(Ok(message)) => message,
+                Some(Err(err)) => return Err(told(&err, &self.seen)),
+                None => return Err(closed(&self.seen)),
+            };
+            let data = match &message {
+                Message::Text(text) => text.as_bytes(),
+                Message::Binary(bytes) => bytes,
+                Message::Close(frame) => {
+                    let why = frame.as_ref().map_or_else(String::new, |frame| format!(": {}", u16::from(frame.code)));
+                    return Err(Fault::new(Class::Closed, format!("{} said goodbye{why}", self.seen.to())));
+                }
+                _ => continue,
+            };
+            let now = Instant::now();
+            sample.first_byte = Some(now - sending);
+            sample.ended = Some(now);
+            if let Some(kept) = prepared.body() {
+                keep(kept, data)?;
+            }
+            return Ok(());
+        }
+    }
+
+    /// Says goodbye and waits for the server's.
+    pub(crate) async fn finish(mut self) {
+        let goodbye = async {
+            if self.socket.close(None).await.is_ok() {
+                while let Some(Ok(_)) = self.socket.next().await {}
+            }
+        };
+        let _ = tokio::time::timeout(FINISH_MAX, goodbye).await;
+    }
+}
+
+impl std::fmt::Debug for WebSocket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WebSocket").field("to", &self.seen.to()).finish_non_exhaustive()
+    }
+}
+
+/// The request for the upgrade; with the headers of the plan's request.
+pub(super) fn request(url: &Uri, prepared: &Prepared) -> Result<http::Request<()>, Fault> {
+    let internal = |err: &dyn std::fmt::Display| Fault::new(Class::Internal, err);
+    let mut parts = url.clone().into_parts();
+    parts.path_and_query = Some(prepared.path()?);
+    let url = Uri::from_parts(parts).map_err(|err| internal(&err))?;
+    let mut request = url.into_client_request().map_err(|err| internal(&err))?;
+    for (name, value) in prepared.headers()? {
+        if let Some(name) = name {
+            request.headers_mut().insert(name, value);
+        }
+    }
+    Ok(request)
+}
+
+fn closed(seen: &Seen) -> Fault {
+    seen.fault().unwrap_or_else(|| Fault::new(Class::Closed, format!("{} closed the connection", seen.to())))
+}
+
+fn told(err: &Error, seen: &Seen) -> Fault {
+    use tokio_tungstenite::tungstenite::error::ProtocolError;
+    match err {
+        Error::ConnectionClosed | Error::AlreadyClosed => closed(seen),
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake | ProtocolError::HandshakeIncomplete) => {
+            closed(seen)
+        }
+        Error::Io(err) => seen.fault().unwrap_or_else(|| classify::of(err, classify::At::Exchange, seen.to())),
+        Error::Capacity(err) => Fault::new(Class::Malformed, format!("a message of {} is too long: {err}", seen.to())),
+        err => Fault::new(
+            Class::Malformed,
+            format!("what {} sent breaks the rules of WebSocket: {}", seen.to(), classify::chain(err)),
+        ),
+    }
+}
