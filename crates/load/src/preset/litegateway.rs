@@ -2,7 +2,7 @@
 //!
 //! Names, defaults and exit codes are the old client's. Different on purpose: percentiles are those of a histogram and not
 //! the upper ends of 30 buckets; a request that is cut at the end is counted as unfinished; connections are always counted;
-//! a matrix that tunes repeats its points and looks for the knee; HTTP/2 without TLS is spoken only where the server does.
+//! a matrix looks for the knee, which may be below its least concurrency; HTTP/2 without TLS is spoken only where the server does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -360,5 +360,95 @@ impl Given {
             points: Some(format!("{}", 7 + between as u32)),
             ..AutotuneFlags::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Extra, Job, resolve};
+    use crate::plan::{Arrival, Assertion, Protocol};
+
+    fn read(words: &[&str], variables: &[(&str, &str)]) -> Result<Translated, String> {
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        translate(&words, variables, &Flags::default()).map_err(|err| err.0)
+    }
+
+    fn single(words: &[&str], variables: &[(&str, &str)]) -> Job {
+        match read(words, variables).unwrap().asked {
+            Asked::Single { url, flags } => resolve(Some(&url), &flags, Extra::default()).unwrap(),
+            other => panic!("{other:?} is not single"),
+        }
+    }
+
+    #[test]
+    fn the_old_defaults_hold() {
+        let job = single(&["--URL", "http://localhost:8080/x"], &[]);
+        let Arrival::Closed { concurrency, ramp_share, loops } = job.plan.arrival else { panic!("it is closed") };
+        assert_eq!((concurrency.max(), ramp_share, loops), (64.0, 0.1, 0));
+        assert_eq!(job.plan.stop.duration, Some(Duration::from_secs(60)));
+        assert_eq!((job.plan.timeouts.connect.as_secs(), job.plan.timeouts.request.as_secs()), (30, 10));
+        assert_eq!(job.plan.target.protocol, Protocol::Http2);
+        assert!(!job.verdict.fail_on_errors);
+        let Asked::Matrix { search, .. } = read(&[], &[]).unwrap().asked else {
+            panic!("without --url it is a matrix")
+        };
+        assert_eq!((search.search_min.as_deref(), search.search_max.as_deref()), (Some("256"), Some("8192")));
+        assert_eq!((search.run_time.as_deref(), search.errors_max.as_deref()), (Some("20s"), Some("2")));
+    }
+
+    #[test]
+    fn flags_go_before_variables_and_names_are_taken_in_any_case() {
+        let variables = [("LITEGATEWAY_LOADCLIENT_CONCURRENCY", "5"), ("LITEGATEWAY_LOADCLIENT_HTTP_VERSION", "1.1")];
+        let job = single(&["--Url=http://a/", "--Duration", "00:01:30", "--connection-close"], &variables);
+        assert_eq!(job.plan.stop.duration, Some(Duration::from_secs(90)));
+        assert!(job.plan.connections.close_header && job.plan.target.protocol == Protocol::Http1);
+        let Arrival::Closed { concurrency, .. } = job.plan.arrival else { panic!("it is closed") };
+        assert_eq!(concurrency.max(), 5.0);
+        let job = single(&["--url", "http://a/", "--concurrency", "7", "--ramp-seconds", "5"], &variables);
+        let Arrival::Closed { concurrency, ramp_share, .. } = job.plan.arrival else { panic!("it is closed") };
+        assert_eq!((concurrency.max(), ramp_share), (7.0, 0.2));
+    }
+
+    #[test]
+    fn a_correlation_is_sent_and_expected() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("body.json");
+        std::fs::write(&file, r#"{"correlationId":"{{correlationId}}","n":{{counter}}}"#).unwrap();
+        let file = file.display().to_string();
+        let words = [
+            "--url=http://a/t",
+            "--request-body-template",
+            &file,
+            "--correlation-query-param=id",
+            "--assert-json-path=$.correlationId",
+            "--assert-status-code=200",
+        ];
+        let plan = single(&words, &[]).plan;
+        assert_eq!(plan.request.path, "/t?id=5ac318d4-5e88-4b37-8ed1-{{counter}}");
+        assert_eq!((plan.request.method.as_str(), plan.request.counter_start), ("POST", 30_000_000));
+        let equals = "5ac318d4-5e88-4b37-8ed1-{{counter}}".to_owned();
+        assert_eq!(plan.assertions[1], Assertion::JsonPath { path: "$.correlationId".into(), equals });
+    }
+
+    #[test]
+    fn a_password_on_the_command_line_is_taken_with_a_warning_and_never_shown() {
+        let read = read(&["--url", "https://a/", "--cert-pfx", "x.pfx", "--cert-password", "geheim"], &[]).unwrap();
+        assert!(read.password.is_some() && read.warnings[0].contains("CLIENT_PFX_PASSWORD"));
+        assert!(!format!("{read:?}").contains("geheim"));
+    }
+
+    #[test]
+    fn everything_wrong_is_said_at_once() {
+        let err = read(
+            &["--mode", "both", "--concurrency=0", "--http-version", "2", "--connection-close", "--profile=x", "--foo"],
+            &[("LITEGATEWAY_LOADCLIENT_BAR", "1")],
+        )
+        .unwrap_err();
+        for part in ["--mode both: ", "--concurrency 0: ", "--connection-close: needs", "--profile x: ", "--foo: "] {
+            assert!(err.contains(part), "{part} is not in\n{err}");
+        }
+        assert!(err.contains("LITEGATEWAY_LOADCLIENT_BAR: "), "{err}");
     }
 }

@@ -152,3 +152,53 @@ fn rss(pid: u32) -> std::io::Result<u64> {
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     Ok(kib.unwrap_or(0) * 1024)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Ended, Generator, Limit};
+    use crate::flags::{Extra, resolve};
+    use crate::record::{Interval, Totals};
+
+    fn outcome(mean: Duration, busy: f64, failed: u64) -> Outcome {
+        let plan = resolve(Some("http://localhost/"), &flags(), Extra::default()).unwrap().plan;
+        let mut sum = Interval::default();
+        sum.counts.succeeded = 12_000 - failed;
+        sum.counts.failed = failed;
+        sum.counts.connections_opened = 12_000;
+        sum.times[Phase::Response.index()].record(mean);
+        Outcome {
+            plan,
+            started_ms: 0,
+            elapsed: Duration::from_secs(30),
+            totals: Totals { measured: Duration::from_secs(30), sum },
+            seconds: Vec::new(),
+            generator: Generator { cpu_busiest: busy, ..Generator::default() },
+            limit: Limit::Target,
+            warnings: Vec::new(),
+            ended: Ended::Done,
+        }
+    }
+
+    #[test]
+    fn the_published_bars_are_judged_and_a_busy_client_is_not_taken_for_a_slow_proxy() {
+        let judged = |mean_ms, busy, failed| {
+            let bars = verdict(&outcome(Duration::from_millis(mean_ms), busy, failed), None);
+            (render(&bars).1, bars)
+        };
+        assert!(judged(5200, 0.5, 0).0);
+        assert!(!judged(7000, 0.5, 0).0);
+        assert!(!judged(5200, 0.5, 1).0);
+        let (accepted, bars) = judged(7000, 0.9, 0);
+        let mean = bars.iter().find(|bar| bar.text.contains("on average")).unwrap();
+        assert!(accepted && mean.met.is_none() && mean.text.contains("client-limited"), "{mean:?}");
+    }
+
+    #[test]
+    fn this_process_can_be_watched_and_one_that_is_not_there_cannot() {
+        let mut watch = Watch::start(std::process::id()).unwrap();
+        watch.look();
+        assert!(watch.usage().rss_max > 1 << 20);
+        assert!(Watch::start(u32::MAX - 1).is_err());
+    }
+}

@@ -26,8 +26,7 @@ const WARM_UP: u64 = 5;
 /// Flows between two lines of progress.
 const PROGRESS: u64 = 100;
 /// What is sealed.
-const PURCHASE: &[u8] =
-    br#"{"schemeCode":"AEMA","accountNo":"1234567890","amount":"1000.00","transactionReferenceNo":"load-0001"}"#;
+const PURCHASE: &[u8] = br#"{"schemeCode":"AEF","amount":5000}"#;
 
 /// What is asked for.
 #[derive(Clone, Debug)]

@@ -1,0 +1,74 @@
+//! Elements of a plan. What belongs to an element stands in the `hashTree` that follows it.
+
+use roxmltree::{Document, Node};
+
+/// An element, with those that apply to it.
+#[derive(Clone, Debug)]
+pub(super) struct Element<'a> {
+    /// Its tag: `ThreadGroup`.
+    pub(super) kind: String,
+    /// Where it stands, by names: `Test Plan/Users/POST /api/test`.
+    pub(super) path: String,
+    /// Whether it is switched on.
+    pub(super) enabled: bool,
+    pub(super) children: Vec<Element<'a>>,
+    node: Node<'a, 'a>,
+}
+
+/// The elements of the plan's first level.
+pub(super) fn top<'a>(document: &'a Document<'a>) -> Option<Vec<Element<'a>>> {
+    let root = document.root_element();
+    let tree = root.children().find(|node| node.has_tag_name("hashTree"))?;
+    root.has_tag_name("jmeterTestPlan").then(|| elements(tree, ""))
+}
+
+fn elements<'a>(tree: Node<'a, 'a>, above: &str) -> Vec<Element<'a>> {
+    let mut found: Vec<Element<'a>> = Vec::new();
+    for node in tree.children().filter(Node::is_element) {
+        if node.has_tag_name("hashTree") {
+            if let Some(last) = found.last_mut() {
+                last.children = elements(node, &last.path);
+            }
+            continue;
+        }
+        let kind = node.tag_name().name().to_owned();
+        let name = node.attribute("testname").filter(|name| !name.is_empty()).unwrap_or(&kind);
+        let name: String = name.chars().filter(|letter| !letter.is_control()).take(80).collect();
+        let path = if above.is_empty() { name } else { format!("{above}/{name}") };
+        let enabled = node.attribute("enabled") != Some("false");
+        found.push(Element { kind, path, enabled, children: Vec::new(), node });
+    }
+    found
+}
+
+impl<'a> Element<'a> {
+    /// The text of a property of this name, wherever it is in the element: `stringProp`, `intProp`, `boolProp`….
+    pub(super) fn property(&self, name: &str) -> Option<String> {
+        let node = self.node.descendants().find(|node| node.attribute("name") == Some(name))?;
+        Some(node.text().unwrap_or_default().to_owned())
+    }
+
+    /// The entries of a `collectionProp` of this name.
+    pub(super) fn list(&self, name: &str) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+        let list = self.node.descendants().find(|node| node.attribute("name") == Some(name));
+        let entries = list.into_iter().flat_map(|list| list.children().filter(Node::is_element));
+        entries.map(Entry)
+    }
+}
+
+/// An entry of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry<'a>(Node<'a, 'a>);
+
+impl Entry<'_> {
+    /// A property of the entry.
+    pub(super) fn property(&self, name: &str) -> Option<String> {
+        let node = self.0.descendants().find(|node| node.attribute("name") == Some(name))?;
+        Some(node.text().unwrap_or_default().to_owned())
+    }
+
+    /// Its own text.
+    pub(super) fn text(&self) -> String {
+        self.0.text().unwrap_or_default().to_owned()
+    }
+}

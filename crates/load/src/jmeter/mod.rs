@@ -1,0 +1,217 @@
+//! A JMeter plan, as far as it is a load that is offered here: one thread group with one HTTP request.
+//!
+//! What is not understood is named with its place. It is a warning where the load is the same without it, and a refusal
+//! where it is not: a second sampler, a loop, a timer, a function whose value would be sent as it is written.
+
+mod element;
+mod sampler;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::path::Path;
+
+use roxmltree::{Document, ParsingOptions};
+use sealway_runtime::config::{ConfigError, Problems, read_bounded};
+
+use self::element::{Element, top};
+use crate::flags::Flags;
+use crate::flags::values::{HOUR, time_text};
+
+/// The longest plan.
+const FILE_LEN_MAX: u64 = 16 * 1024 * 1024;
+/// The most nodes of its document.
+const NODES_MAX: u32 = 1_000_000;
+/// How deep elements may lie in each other.
+const DEPTH_MAX: usize = 100;
+/// The most threads that are taken.
+const THREADS_MAX: u64 = 1_000_000;
+
+/// A plan, as flags.
+#[derive(Clone, Debug, Default)]
+pub struct Jmeter {
+    /// Where requests go.
+    pub url: Option<String>,
+    /// Everything else.
+    pub flags: Flags,
+    /// What was not understood and does not change the load, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a plan.
+///
+/// # Errors
+/// Everything in it that would be another load here, each with its place.
+pub fn read(path: &Path) -> Result<Jmeter, ConfigError> {
+    let within = |err: ConfigError| {
+        let lines: Vec<_> = err.0.lines().map(|line| format!("--jmeter {}: {line}", path.display())).collect();
+        ConfigError(lines.join("\n"))
+    };
+    let text = read_bounded(path, FILE_LEN_MAX).map_err(|err| ConfigError(format!("--jmeter: {err}")))?;
+    parse(&text).map_err(within)
+}
+
+/// As [`read`], of the plan's text.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(text: &str) -> Result<Jmeter, ConfigError> {
+    // Depth first: the parser and what walks its tree go down with it.
+    if depth(text) > DEPTH_MAX {
+        return Err(ConfigError(format!("its elements lie deeper than {DEPTH_MAX} in each other")));
+    }
+    let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, options).map_err(|err| ConfigError(err.to_string()))?;
+    let mut reading = Reading::default();
+    let mut places = Places::default();
+    match top(&document) {
+        Some(elements) => elements.iter().for_each(|element| places.find(element, &mut reading)),
+        None => reading.problems.add("jmeterTestPlan", "the document is none"),
+    }
+    places.resolve(&mut reading);
+    reading.problems.into_result()?;
+    Ok(reading.plan)
+}
+
+/// How deep tags lie in each other, at most; an upper bound, made without a tree.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut most) = (0_usize, 0);
+    for part in text.split('<').skip(1) {
+        let end = part.find('>').map_or(part, |end| &part[..end]);
+        if part.starts_with('/') {
+            depth = depth.saturating_sub(1);
+        } else if !part.starts_with(['?', '!']) && !end.ends_with('/') {
+            depth += 1;
+            most = most.max(depth);
+        }
+    }
+    most
+}
+
+/// What is read so far.
+#[derive(Default)]
+struct Reading {
+    plan: Jmeter,
+    problems: Problems,
+}
+
+impl Reading {
+    /// Of what changes nothing.
+    fn warn(&mut self, place: &str, what: &str) {
+        self.plan.warnings.push(format!("{place}: {what}"));
+    }
+}
+
+/// The elements that make a load, each with those that apply to it.
+#[derive(Default)]
+struct Places<'a> {
+    groups: Vec<Element<'a>>,
+    samplers: Vec<Element<'a>>,
+    /// Headers, assertions, defaults, counters, variables: with the sampler, its group or the whole plan.
+    settings: Vec<Element<'a>>,
+}
+
+impl<'a> Places<'a> {
+    fn find(&mut self, element: &Element<'a>, reading: &mut Reading) {
+        if !element.enabled {
+            return;
+        }
+        let (path, inner) = (&element.path, &element.children);
+        match element.kind.as_str() {
+            "TestPlan" => self.variables(element, reading),
+            "ThreadGroup" => self.groups.push(element.clone()),
+            "HTTPSamplerProxy" | "HTTPSampler" | "HTTPSampler2" => self.samplers.push(element.clone()),
+            "HeaderManager" | "ConfigTestElement" | "CounterConfig" | "ResponseAssertion" | "JSONPathAssertion" => {
+                self.settings.push(element.clone());
+            }
+            "Arguments" => self.variables(element, reading),
+            // Show and store results; what they do is ours.
+            "ResultCollector"
+            | "Summariser"
+            | "BackendListener"
+            | "ViewResultsFullVisualizer"
+            | "DebugPostProcessor" => {
+                reading.warn(path, "listeners are left out: the report is the one of --out");
+            }
+            "CookieManager" | "CacheManager" | "DNSCacheManager" | "AuthManager" | "KeystoreConfig" => {
+                reading.problems.add(path, format!("a {} changes what is sent, and is not known here", element.kind));
+            }
+            "GenericController" | "TransactionController" => {}
+            other => reading.problems.add(path, format!("a {other} would change the load, and is not known here")),
+        }
+        inner.iter().for_each(|child| self.find(child, reading));
+    }
+
+    fn variables(&mut self, element: &Element<'a>, reading: &mut Reading) {
+        if element.list("Arguments.arguments").next().is_some() {
+            let path = &element.path;
+            reading
+                .problems
+                .add(path, "variables of a user's own are not known here: write their values where they stand");
+        }
+    }
+
+    fn resolve(&self, reading: &mut Reading) {
+        let one = |what: &str, found: usize| format!("expected one {what}, and there are {found} that are enabled");
+        match self.groups.as_slice() {
+            [group] => thread_group(group, reading),
+            several => reading.problems.add("ThreadGroup", one("thread group", several.len())),
+        }
+        match self.samplers.as_slice() {
+            [sampler] => sampler::resolve(sampler, &self.settings, reading),
+            several => reading.problems.add("HTTPSamplerProxy", one("HTTP request", several.len())),
+        }
+    }
+}
+
+/// Threads, ramp, loops, duration.
+fn thread_group(group: &Element<'_>, reading: &mut Reading) {
+    let path = &group.path;
+    let mut number = |name: &str, default: u64| {
+        let Some(text) = group.property(name).filter(|text| !text.trim().is_empty()) else { return default };
+        match text.trim().parse() {
+            Ok(number) => number,
+            Err(_) => {
+                reading.problems.add(format!("{path}/{name}"), format!("expected a whole number, not {text}"));
+                default
+            }
+        }
+    };
+    let threads = number("ThreadGroup.num_threads", 1);
+    let ramp = number("ThreadGroup.ramp_time", 0);
+    let duration = number("ThreadGroup.duration", 0);
+    let delay = number("ThreadGroup.delay", 0);
+    if threads == 0 || threads > THREADS_MAX {
+        reading.problems.add(format!("{path}/ThreadGroup.num_threads"), format!("expected 1 to {THREADS_MAX}"));
+    }
+    let is_on = |name: &str| group.property(name).is_some_and(|value| value == "true");
+    let loops = group.property("LoopController.loops").unwrap_or_default();
+    let forever = is_on("LoopController.continue_forever") || loops.trim() == "-1";
+    let arrival = &mut reading.plan.flags.arrival;
+    arrival.concurrency = Some(threads.to_string());
+    if ramp > 0 && threads > 1 {
+        if u128::from(ramp) > HOUR.as_millis() {
+            reading.problems.add(format!("{path}/ThreadGroup.ramp_time"), "is longer than can be meant");
+        }
+        // So that the last worker has started when the ramp is over, as it has there.
+        arrival.ramp_percent_per_second = Some(format!("{}", (100.0 / ramp as f64).min(100.0)));
+    }
+    if !forever {
+        match loops.trim().parse::<u64>() {
+            Ok(count) if count > 0 => arrival.loops = Some(count.to_string()),
+            _ => reading.problems.add(format!("{path}/LoopController.loops"), "expected a whole number from 1, or -1"),
+        }
+    }
+    if is_on("ThreadGroup.scheduler") && duration > 0 {
+        arrival.duration = Some(time_text(std::time::Duration::from_secs(duration)));
+    } else if forever {
+        reading.warn(path, "the plan never ends by itself; here it ends after --duration, 30 s unless said");
+    }
+    if delay > 0 && is_on("ThreadGroup.scheduler") {
+        reading.warn(path, "the delay before the start is left out");
+    }
+    let on_error = group.property("ThreadGroup.on_sample_error").unwrap_or_else(|| "continue".into());
+    if on_error != "continue" {
+        reading.warn(path, "a thread goes on after an error here");
+    }
+}

@@ -1,0 +1,68 @@
+use super::*;
+use crate::flags::{Extra, resolve};
+use crate::plan::{Arrival, Assertion, Text};
+
+/// 12,000 threads, 30 s ramp, 10 loops, POST /api/test, 120 s timeouts.
+const PLAN: &str = include_str!("published.jmx");
+
+#[test]
+fn the_published_plan_is_the_same_load() {
+    let read = parse(PLAN).unwrap();
+    assert_eq!(read.url.as_deref(), Some("https://localhost:8443/api/test"));
+    let job = resolve(Some("http://localhost:8443/api/test"), &read.flags, Extra::default()).unwrap();
+    let plan = job.plan;
+    let Arrival::Closed { concurrency, ramp_share, loops } = plan.arrival else { panic!("it is closed") };
+    assert_eq!((concurrency.max(), loops), (12_000.0, 10));
+    assert!((ramp_share - 1.0 / 30.0).abs() < 1e-9, "{ramp_share}");
+    assert_eq!((plan.stop.duration, plan.stop.requests), (None, None));
+    assert_eq!((plan.timeouts.connect.as_secs(), plan.timeouts.request.as_secs()), (120, 120));
+    assert_eq!(plan.request.method, http::Method::POST);
+    assert_eq!(plan.request.counter_start, 30_000_000);
+    let Some(Text::Template(body)) = plan.request.body else { panic!("the body is a template") };
+    assert!(body.contains(r#""correlationId":"5ac318d4-{{counter}}""#) && body.contains("{{timestamp}}"), "{body}");
+    assert_eq!(plan.request.path, "/api/test");
+    let names: Vec<_> = plan.request.headers.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["content-type", "x-request-id"]);
+    let json = Assertion::JsonPath { path: "$.correlationId".into(), equals: "5ac318d4-{{counter}}".into() };
+    assert_eq!(plan.assertions, [Assertion::Status(vec![200]), json]);
+    assert!(plan.connections.reuse);
+    let warnings = read.warnings.join("\n");
+    assert!(warnings.contains("Test Plan/Users/Summary: listeners are left out"), "{warnings}");
+}
+
+fn refused(from: &str, to: &str) -> String {
+    assert!(PLAN.contains(from), "{from}");
+    parse(&PLAN.replace(from, to)).unwrap_err().0
+}
+
+#[test]
+fn what_would_change_the_load_is_refused_with_its_place() {
+    let timer = "<ConstantTimer testname=\"Wait\" enabled=\"true\"/><hashTree/><HeaderManager ";
+    let err = refused("<HeaderManager ", timer);
+    assert!(err.starts_with("Test Plan/Users/POST test/Wait: a ConstantTimer would change the load"), "{err}");
+    let err = refused("${__time()}", "${__Random(1,5)}");
+    assert!(err.contains("POST test: ${__Random(1,5)} is not known here"), "{err}");
+    let err = refused(">12000<", ">many<");
+    assert!(err.contains("ThreadGroup.num_threads: expected a whole number, not many"), "{err}");
+    let err = refused("<ThreadGroup ", "<ThreadGroup enabled=\"false\" ");
+    assert!(err.contains("ThreadGroup: expected one thread group"), "{err}");
+    let err = refused(">40<", ">44<");
+    assert!(err.contains("not so is not known"), "{err}");
+}
+
+#[test]
+fn what_is_switched_off_is_as_good_as_absent() {
+    let off = "<ConstantTimer testname=\"Wait\" enabled=\"false\"/><hashTree/><HeaderManager ";
+    assert!(parse(&PLAN.replace("<HeaderManager ", off)).is_ok());
+}
+
+#[test]
+fn hostile_documents_are_refused_in_time() {
+    let deep = format!("<jmeterTestPlan>{}", "<hashTree>".repeat(100_000));
+    assert!(parse(&deep).unwrap_err().0.contains("deeper than"));
+    let entities = "<!DOCTYPE x [<!ENTITY a \"aaaa\">]><jmeterTestPlan><hashTree>&a;</hashTree></jmeterTestPlan>";
+    assert!(parse(entities).is_err());
+    for text in ["", "<", "<a/>", "<jmeterTestPlan/>", "<jmeterTestPlan><hashTree/></jmeterTestPlan>"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+}

@@ -1,0 +1,59 @@
+//! Texts of a plan: what JMeter fills in, as our templates.
+
+/// What a text became.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Filled {
+    /// With our templates in it.
+    pub(super) text: String,
+    /// Whether there is one.
+    pub(super) is_template: bool,
+}
+
+/// Turns `${__UUID()}`, `${__time()}`, `${__Random(…)}` and the counter's variable into templates.
+///
+/// # Errors
+/// What else stands in `${…}`: it would be sent as it is written.
+pub(super) fn fill(text: &str, counter: Option<&str>) -> Result<Filled, String> {
+    let mut filled = Filled { text: String::new(), is_template: false };
+    let mut rest = text;
+    while let Some(open) = rest.find("${") {
+        filled.text.push_str(&rest[..open]);
+        let Some(close) = rest[open..].find('}').map(|close| open + close) else {
+            return Err("${ without }".into());
+        };
+        let inside = rest[open + 2..close].trim();
+        let template = match inside {
+            "__UUID()" | "__UUID" => "{{uuid}}",
+            "__time()" | "__time" | "__time(,)" => "{{timestamp}}",
+            "__counter(FALSE)" | "__counter(FALSE,)" => "{{counter}}",
+            name if counter == Some(name) => "{{counter}}",
+            other => {
+                let other: String = other.chars().take(60).collect();
+                return Err(format!(
+                    "${{{other}}} is not known here: of functions only __UUID and __time, and the counter"
+                ));
+            }
+        };
+        filled.text.push_str(template);
+        filled.is_template = true;
+        rest = &rest[close + 1..];
+    }
+    filled.text.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_become_templates_and_unknown_ones_are_refused() {
+        let filled = fill(r#"{"id":"a-${counter}","u":"${__UUID()}","t":${__time()}}"#, Some("counter")).unwrap();
+        assert_eq!(filled.text, r#"{"id":"a-{{counter}}","u":"{{uuid}}","t":{{timestamp}}}"#);
+        assert!(filled.is_template);
+        assert_eq!(fill("plain", None), Ok(Filled { text: "plain".into(), is_template: false }));
+        assert!(fill("${__groovy(1)}", None).unwrap_err().contains("__groovy(1)"));
+        assert!(fill("${counter}", None).is_err());
+        assert!(fill("${open", None).is_err());
+    }
+}
