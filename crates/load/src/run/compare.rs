@@ -1,48 +1,31 @@
-//! `sealway load compare`: two reports beside each other.
+//! `sealway load compare`: two reports read, compared, shown, judged.
 
 use std::path::Path;
 
 use sealway_runtime::config::Problems;
 
 use super::{Failure, print};
-use crate::flags::CompareArgs;
+use crate::flags::{CompareArgs, values};
 use crate::report::{Format, compare, read};
 
-/// A change for the worse that is called a regression where nothing else is said.
+/// What is called a regression in words, where no flag says what is one.
 const REGRESSION: f64 = 0.05;
 
-/// Compares, prints, and judges where a bound was given.
+/// Compares two reports. With `--regression` a figure that is significantly worse by more than that is a failure, and so is
+/// a pair of reports of which nothing can be said: a gate that cannot judge lets nothing through.
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let mut problems = Problems::default();
-    let bound = args.regression.as_deref().map(per_cent);
-    if let (Some(None), Some(text)) = (bound, &args.regression) {
-        problems.add(format!("--regression {text}"), "expected a share such as 5%, 0% to 1,000%");
-    }
-    let format = match args.format.as_str() {
-        "text" => Some(Format::Text),
-        "markdown" => Some(Format::Markdown),
-        "json" => Some(Format::Json),
-        other => {
-            problems.add(format!("--format {other}"), "expected one of text, markdown, json");
-            None
-        }
-    };
-    let before = problems.take("BEFORE", read(Path::new(&args.before)));
-    let after = problems.take("AFTER", read(Path::new(&args.after)));
+    let words = [("text", Format::Text), ("markdown", Format::Markdown), ("json", Format::Json)];
+    let format = values::word(&mut problems, "--format", Some(&args.format), &words);
+    let number = args.regression.as_ref().map(|text| text.trim().trim_end_matches('%').trim_end().to_owned());
+    let gate =
+        values::number(&mut problems, "--regression", number.as_ref(), 0.0..=1000.0).map(|percent| percent / 100.0);
     problems.into_result().map_err(Failure::usage)?;
-    let (Some(before), Some(after), Some(format)) = (before, after, format) else { return Ok(()) };
-    let bound = bound.flatten();
-    let comparison = compare(&before, &after);
-    print(&comparison.render(format, bound.unwrap_or(REGRESSION)).map_err(Failure::failed)?);
-    match bound {
-        Some(bound) if !comparison.regressions(bound).is_empty() => Err(Failure::Failed(None)),
-        // Whoever asks for a verdict and gets none must not take it for a good one.
-        Some(_) if comparison.refused.is_some() => Err(Failure::Failed(comparison.refused)),
-        _ => Ok(()),
-    }
-}
-
-fn per_cent(text: &str) -> Option<f64> {
-    let number: f64 = text.trim().trim_end_matches('%').trim_end().parse().ok()?;
-    (0.0..=1000.0).contains(&number).then_some(number / 100.0)
+    let file = |path: &str| read(Path::new(path)).map_err(Failure::failed);
+    let comparison = compare(&file(&args.before)?, &file(&args.after)?);
+    let more_than = gate.unwrap_or(REGRESSION);
+    let text = comparison.render(format.unwrap_or(Format::Text), more_than).map_err(Failure::failed)?;
+    print(&text);
+    let fails = comparison.refused.is_some() || !comparison.regressions(more_than).is_empty();
+    if gate.is_some() && fails { Err(Failure::failed(comparison.verdict(more_than))) } else { Ok(()) }
 }

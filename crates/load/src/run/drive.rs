@@ -7,7 +7,6 @@ use sealway_runtime::shutdown::StopSignals;
 use tokio::sync::{Notify, mpsc};
 
 use crate::engine::{Control, Ended, Outcome, Run, StartError};
-use crate::export::Exporter;
 use crate::plan::Plan;
 use crate::progress::Event;
 use crate::record::Totals;
@@ -20,7 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Runs plans one after another.
 pub struct Driver {
     watchers: Vec<mpsc::Sender<Event>>,
-    exporter: Option<Exporter>,
     signals: StopSignals,
     asked: Arc<Notify>,
     is_stopped: bool,
@@ -31,17 +29,8 @@ impl Driver {
     ///
     /// # Errors
     /// When a signal's handler cannot be installed.
-    pub fn new(
-        watchers: Vec<mpsc::Sender<Event>>,
-        exporter: Option<Exporter>,
-        asked: Arc<Notify>,
-    ) -> std::io::Result<Self> {
-        Ok(Driver { watchers, exporter, signals: StopSignals::install()?, asked, is_stopped: false })
-    }
-
-    /// Ends the news; who exports them may have a last word.
-    pub fn into_exporter(self) -> Option<Exporter> {
-        self.exporter
+    pub fn new(watchers: Vec<mpsc::Sender<Event>>, asked: Arc<Notify>) -> std::io::Result<Self> {
+        Ok(Driver { watchers, signals: StopSignals::install()?, asked, is_stopped: false })
     }
 
     /// Whether somebody stopped a run: then no other is to be started.
@@ -52,9 +41,6 @@ impl Driver {
     /// Tells all who watch. Nobody holds up the run for long: who does not take news is told no more.
     pub async fn tell(&mut self, event: Event) {
         let is_second = matches!(event, Event::Tick(_));
-        if let Some(exporter) = &self.exporter {
-            exporter.feed(&event);
-        }
         let mut gone = Vec::new();
         for (index, watcher) in self.watchers.iter().enumerate() {
             let is_gone = match watcher.try_send(event.clone()) {

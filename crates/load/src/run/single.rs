@@ -11,7 +11,7 @@ use crate::report::{Document, Format, Machine, Report, render, write};
 /// Runs a job to its end.
 pub(super) async fn run(job: Job) -> Result<(), Failure> {
     let Job { plan, verdict, output } = job;
-    let (mut driver, views) = view::start(&output).await?;
+    let (mut driver, views) = view::start(&output)?;
     let ran = driver.run(plan, Duration::ZERO).await;
     views.end(driver).await;
     let (outcome, _) = ran.map_err(Failure::failed)?;

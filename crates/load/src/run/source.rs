@@ -61,7 +61,7 @@ async fn proof(args: &LoadArgs) -> Result<(), Failure> {
     }
     let watch = pid.map(|pid| poc::Watch::start(pid as u32)).transpose();
     let watch = watch.map_err(|err| Failure::usage(format!("--watch-pid: {err}")))?;
-    let (mut driver, views) = view::start(&job.output).await?;
+    let (mut driver, views) = view::start(&job.output)?;
     let stop = Arc::new(Notify::new());
     let watching = watch.map(|watch| tokio::spawn(look(watch, Arc::clone(&stop))));
     let ran = driver.run(job.plan, Duration::ZERO).await;
@@ -145,7 +145,7 @@ async fn litegateway(words: &[String], ours: &Flags) -> Result<(), Failure> {
             problems.into_result().map_err(Failure::usage)?;
             let cells = six(&matrix, &how.flags(&flags), Naming::Old, password.as_ref()).map_err(Failure::usage)?;
             let output = flags.output().map_err(Failure::usage)?;
-            let (mut driver, views) = view::start(&output).await?;
+            let (mut driver, views) = view::start(&output)?;
             let ran = run_cells(&mut driver, &cells, Some(&how)).await;
             views.end(driver).await;
             print(&tabbed(&ran?));

@@ -25,7 +25,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 pub(super) async fn autotune(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(), Failure> {
     let (tuning, job) = tuning(url, search, flags)?;
     let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
-    let (mut driver, views) = view::start(&job.output).await?;
+    let (mut driver, views) = view::start(&job.output)?;
     let found = tune(&mut driver, &tuning).await;
     views.end(driver).await;
     let found = found.map_err(Failure::failed)?;
@@ -204,7 +204,7 @@ fn filled(search: &AutotuneFlags, defaults: &AutotuneFlags) -> Result<AutotuneFl
 async fn sweep(cells: Cells, how: Option<How>, flags: &Flags) -> Result<(), Failure> {
     let output = flags.output().map_err(Failure::usage)?;
     let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
-    let (mut driver, views) = view::start(&output).await?;
+    let (mut driver, views) = view::start(&output)?;
     let ran = run_cells(&mut driver, &cells, how.as_ref()).await;
     views.end(driver).await;
     let summaries = ran?;
