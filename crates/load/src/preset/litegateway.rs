@@ -105,9 +105,9 @@ pub enum Asked {
     /// Six cells, each tuned.
     Matrix {
         /// What the cells are.
-        matrix: MatrixFlags,
+        matrix: Box<MatrixFlags>,
         /// How each is tuned.
-        search: AutotuneFlags,
+        search: Box<AutotuneFlags>,
         /// What they have in common.
         flags: Box<Flags>,
     },
@@ -247,7 +247,11 @@ impl Given {
             flags.arrival = crate::flags::ArrivalFlags { warm_up: Some("0".into()), ..Default::default() };
             // Reuse and versions are the cells'.
             flags.connection.connection_close = false;
-            Asked::Matrix { matrix: self.matrix(), search: self.search(problems), flags: Box::new(flags) }
+            Asked::Matrix {
+                matrix: Box::new(self.matrix()),
+                search: Box::new(self.search(problems)),
+                flags: Box::new(flags),
+            }
         };
         let password = self.value("cert-password").or(self.pfx_password.as_ref());
         Translated { asked, password: password.map(|word| Secret::from(word.clone())), warnings }

@@ -86,7 +86,12 @@ pub fn render(bars: &[Bar]) -> (String, bool) {
         text.push_str(&format!("    {word:<8}{}\n", bar.text));
     }
     let accepted = bars.iter().all(|bar| bar.met != Some(false));
-    text.push_str(if accepted { "  Accepted.\n" } else { "  Not accepted.\n" });
+    let is_unjudged = bars.iter().any(|bar| bar.met.is_none() && bar.text.contains("not judged"));
+    text.push_str(match (accepted, is_unjudged) {
+        (false, _) => "  Not accepted.\n",
+        (true, true) => "  Accepted, but for what could not be judged.\n",
+        (true, false) => "  Accepted.\n",
+    });
     (text, accepted)
 }
 
