@@ -203,11 +203,12 @@ fn an_alert_is_told_by_its_name_also_after_the_handshake() {
     let (folder, certificates) = certificates();
     let ca = certificates.ca.display().to_string();
     for version in ["-tls1_2", "-tls1_3"] {
-        let arguments = ["-Verify", "2", "-verify_return_error", "-CAfile", &ca, version];
+        let arguments = ["-Verify", "2", "-verify_return_error", "-CAfile", &ca, "-alpn", "h2,http/1.1", version];
         let (address, _server) = s_server(folder.path(), &certificates.server, &arguments);
         let url = format!("https://localhost:{}/", address.port());
-        for close_header in [false, true] {
+        for (protocol, close_header) in [(Protocol::Http1, false), (Protocol::Http1, true), (Protocol::Http2, false)] {
             let mut plan = plan(&url, Some(&certificates.ca), 20);
+            plan.target.protocol = protocol;
             plan.connections.reuse = false;
             plan.connections.close_header = close_header;
             plan.request.body = Some(sealway_load::plan::Text::Fixed(vec![b'x'; 200_000]));

@@ -11,6 +11,7 @@ pub mod engine;
 pub mod export;
 mod figures;
 pub mod flags;
+pub mod matrix;
 pub mod plain;
 pub mod plan;
 pub mod progress;

@@ -84,3 +84,22 @@ pub struct CellSummary {
     /// What held the rate back.
     pub limit: Option<Limit>,
 }
+
+impl CellSummary {
+    /// Of a cell without figures, and why it has none.
+    pub fn missing(name: &str, why: &str) -> Self {
+        CellSummary {
+            name: name.to_owned(),
+            missing: Some(why.to_owned()),
+            knee: None,
+            rate: 0.0,
+            rate_error: 0.0,
+            failed_share: 0.0,
+            mean_ns: 0.0,
+            p95_ns: 0,
+            p99_ns: 0,
+            runs: 0,
+            limit: None,
+        }
+    }
+}

@@ -1,4 +1,5 @@
 //! The closed model against a server in the test's process, which counts what came.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod server;
 
@@ -53,6 +54,7 @@ fn the_seconds_are_the_totals_and_what_is_under_way_at_the_end_is_told() {
     assert_eq!(sum.started, seen.requests.load(Ordering::SeqCst));
     assert_eq!(sum.started, sum.succeeded + sum.failed + sum.unfinished);
     assert!((1..=5).contains(&sum.unfinished), "{sum:?}");
+    assert_eq!((outcome.seconds[2].in_flight, outcome.seconds[2].connections), (sum.unfinished, 5));
     assert_eq!(outcome.totals.measured, Duration::from_millis(2_300));
 }
 

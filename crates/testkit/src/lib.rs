@@ -15,6 +15,7 @@ pub mod redis;
 pub mod scripted;
 pub mod steady;
 pub mod store_contract;
+pub mod terminal;
 pub mod toxiproxy;
 pub mod upstream;
 pub mod vectors;

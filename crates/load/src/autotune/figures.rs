@@ -107,12 +107,24 @@ impl Measured {
         if share <= GAIN_MIN || share > GAIN_PLAIN {
             return share > GAIN_PLAIN;
         }
+        self.is_shown_above(other)
+    }
+
+    /// Its runs' variance as a share of the rate, squared, and the degrees of freedom that it is known with.
+    pub(super) fn spread(&self) -> (f64, f64) {
+        let runs = self.runs.len() as f64;
+        let share = self.variance_of_mean() * runs / self.rate().powi(2).max(f64::MIN_POSITIVE);
+        (share, (runs - 1.0).max(0.0))
+    }
+
+    /// Whether the difference is more than noise, with 95 % confidence: Welch, one-sided.
+    fn is_shown_above(&self, other: &Measured) -> bool {
         let (mine, others) = (self.variance_of_mean(), other.variance_of_mean());
         let error = mine + others;
         let freedom = |variance: f64, runs: usize| variance.powi(2) / (runs as f64 - 1.0).max(1.0);
         let below = freedom(mine, self.runs.len()) + freedom(others, other.runs.len());
         let degrees = if below > 0.0 { error.powi(2) / below } else { 1e9 };
-        gain > student_one_sided(degrees) * error.sqrt()
+        self.level() - other.level() > student_one_sided(degrees) * error.sqrt()
     }
 }
 

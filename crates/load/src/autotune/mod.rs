@@ -136,19 +136,10 @@ impl Found {
             Why::Failed(reason) => Some(format!("failed: {reason}")),
             _ => None,
         };
-        let mut summary = CellSummary {
-            name: name.to_owned(),
-            missing,
-            knee: None,
-            rate: 0.0,
-            rate_error: 0.0,
-            failed_share: 0.0,
-            mean_ns: 0.0,
-            p95_ns: 0,
-            p99_ns: 0,
-            runs: self.points.iter().map(|point| point.runs.len() as u32).sum(),
-            limit: Some(limit),
-        };
+        let mut summary = CellSummary::missing(name, "");
+        summary.missing = missing;
+        summary.runs = self.points.iter().map(|point| point.runs.len() as u32).sum();
+        summary.limit = Some(limit);
         if let Some(knee) = &self.knee {
             summary.knee = Some(model.offered(knee.load));
             (summary.rate, summary.rate_error) = (knee.rate(), knee.rate_error());

@@ -3,8 +3,6 @@
 use super::figures::Measured;
 use super::{Found, Model, Settings, Step, Why};
 
-/// A load is at the knee when it yields this share of what the best one does.
-const KNEE_SHARE: f64 = 0.97;
 /// An offered rate is met when this share of it is answered.
 const MET_SHARE: f64 = 0.97;
 /// Points that are kept for looking between two loads, when growing has ended.
@@ -82,6 +80,21 @@ impl Search {
         self.good().max_by(|one, other| one.level().total_cmp(&other.level()))
     }
 
+    /// Whether it yields nearly as much as the best one.
+    fn is_as_good(&self, point: &Measured, best: &Measured) -> bool {
+        point.level() >= self.nearly() * best.level()
+    }
+
+    /// The share of the best one's throughput that is as good. Of several points of a plateau the best is so by its noise,
+    /// so that a bar nearer than the noise would call others worse that are not.
+    fn nearly(&self) -> f64 {
+        let spreads = self.points.iter().map(Measured::spread);
+        let (sum, degrees) =
+            spreads.fold((0.0, 0.0), |(sum, all), (share, degrees)| (sum + share * degrees, all + degrees));
+        let noise = if degrees > 0.0 { (sum / degrees).sqrt() } else { 0.0 };
+        1.0 - (4.0 * noise).clamp(0.03, 0.045)
+    }
+
     /// The lowest load above this one at which something is wrong.
     fn bad_above(&self, load: f64) -> Option<&Measured> {
         self.points.iter().find(|point| point.load > load && !self.is_good(point))
@@ -118,9 +131,7 @@ impl Search {
     /// up to the best one: there may be a better one in between.
     fn edge(&self) -> Option<f64> {
         let best = self.best()?;
-        let fell = |point: &&Measured| {
-            point.load > best.load && (!self.is_good(point) || point.level() < KNEE_SHARE * best.level())
-        };
+        let fell = |point: &&Measured| point.load > best.load && !(self.is_good(point) && self.is_as_good(point, best));
         let bad = self.points.iter().find(fell)?;
         if self.settings.model == Model::Open {
             return self.between_rates(best, bad);
@@ -174,8 +185,10 @@ impl Search {
         if self.settings.model == Model::Open {
             return None;
         }
-        let wanted = KNEE_SHARE * self.best()?.level();
-        let upper = self.good().find(|point| point.level() >= wanted)?;
+        let best = self.best()?;
+        // A little above the bar, so that noise does not put the point below it.
+        let wanted = 0.985 * best.level();
+        let upper = self.good().find(|point| self.is_as_good(point, best))?;
         let lower = self.good().take_while(|point| point.load < upper.load).last();
         let Some(lower) = lower else {
             return self.middle(1.0, upper.load).or_else(|| self.unless_known(1.0).filter(|_| upper.load <= 2.0));
@@ -225,7 +238,8 @@ impl Search {
         let best = self.best()?;
         match self.settings.model {
             Model::Open => Some(best),
-            Model::Closed => self.good().find(|point| point.level() >= KNEE_SHARE * best.level()),
+            // Nearer than the bar that the search goes by: what is told is within 5 % of what there is.
+            Model::Closed => self.good().find(|point| point.level() >= 0.965 * best.level()),
         }
     }
 
@@ -235,7 +249,10 @@ impl Search {
             let reason = first.and_then(|point| point.missed().or(point.fault())).unwrap_or("nothing was answered");
             return Why::Failed(reason.to_owned());
         };
-        let above: Vec<_> = self.points.iter().filter(|point| point.load > knee.load).collect();
+        // A good load just above says nothing: it is as near as the knee is known.
+        let near = knee.load * (1.0 + self.settings.precision);
+        let is_above = |point: &&Measured| point.load > if self.is_good(point) { near } else { knee.load };
+        let above: Vec<_> = self.points.iter().filter(is_above).collect();
         // What the generator could not offer, the target was not asked.
         let judged: Vec<_> = if above.is_empty() { vec![knee] } else { above.clone() };
         let limited: Vec<_> = judged.iter().filter_map(|point| point.generator()).collect();
@@ -247,7 +264,7 @@ impl Search {
         let Some(next) = above.first() else {
             return if knee.load >= self.settings.max { Why::Ceiling } else { Why::Unfinished };
         };
-        let flat = self.good().any(|point| point.load > knee.load && !point.outgrows(knee));
+        let flat = self.good().filter(is_above).any(|point| !point.outgrows(knee));
         if flat || self.is_good(next) {
             return Why::Plateau;
         }

@@ -35,6 +35,8 @@ pub(super) struct Collector {
     processor_sum: Duration,
     /// Requests of the measured seconds that waited for another one to end.
     waited: u64,
+    /// How long after its moment the last request of a measured burst started.
+    spread: Duration,
     /// Whether any connection ever stood, warm-up included.
     has_connected: bool,
     failed: Option<String>,
@@ -75,6 +77,7 @@ impl Collector {
             processor: (Instant::now(), usage::of_this_process()),
             processor_sum: Duration::ZERO,
             waited: 0,
+            spread: Duration::ZERO,
             has_connected: false,
             failed: None,
         }
@@ -113,6 +116,7 @@ impl Collector {
             state.usage.ran += cut.usage.ran;
             state.usage.waited += cut.usage.waited;
             self.waited += cut.waited;
+            self.spread = self.spread.max(cut.spread);
         }
         state.last = cut.last.map(|end| (cut.index, end));
         cut.interval.clear();
@@ -219,6 +223,7 @@ impl Collector {
             generator: &generator,
             wanted_busiest: wanted.as_secs_f64() / measured,
             waited: self.waited,
+            spread: self.spread,
         };
         let limit = facts.limit();
         let warnings = facts.warnings(&limit);

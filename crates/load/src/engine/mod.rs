@@ -1,4 +1,14 @@
 //! Offers the load of a plan from several threads, and hands on what they saw, once a second.
+//!
+//! * Each thread, a *shard*, has an event loop, connections and a recorder of its own, and shares nothing with the others
+//!   but the number of requests that are left, where that is bounded. A collector merges what they saw.
+//! * A request belongs to the warm-up if it was *due* before the warm-up's end. If it ends later, it is in no figure.
+//! * What is under way when the time is over, or when somebody stops the run, is cut and counted as unfinished. A run that
+//!   ends by the number of its requests, loops or bursts waits for the last answer, no longer than the request timeout.
+//! * A run of whose connections none ever stood is given up after two seconds, or after the first failure if that comes
+//!   later: it ends as [`Ended::Failed`]. A worker of the closed model that cannot connect waits 100 ms before it tries
+//!   again, so that a target that is gone is not stormed.
+//! * A pause starts nothing; requests that waited for a worker are then counted as unsent.
 
 mod arrivals;
 mod closed;

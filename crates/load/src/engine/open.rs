@@ -26,12 +26,23 @@ const TURN: usize = 128;
 /// How often a pause looks for its end.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A request to make.
-#[derive(Clone, Copy, Debug)]
+/// A request to make. Dropped before that, it is counted as unsent.
 struct Job {
     due: Instant,
-    /// Whether it waited for a worker: then its lateness is not the generator's.
-    has_waited: bool,
+    held_by: HeldBy,
+    /// Taken by its start.
+    shard: Option<Rc<Shard>>,
+}
+
+/// What its start is late by, if it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeldBy {
+    /// The generator, which has nothing to wait for.
+    Generator,
+    /// Others of the same burst, which start before it.
+    Burst,
+    /// Those under way, of which there may be no more.
+    Others,
 }
 
 /// Where a free worker waits.
@@ -48,6 +59,8 @@ struct Pool {
     waiting: RefCell<VecDeque<Instant>>,
     workers: Cell<usize>,
     workers_max: usize,
+    /// What a request is held by that need not wait for a worker.
+    held_by: HeldBy,
     /// Told when the last busy worker is free.
     quiet: Notify,
 }
@@ -68,8 +81,10 @@ enum Schedule {
 struct Dispatcher {
     pool: Rc<Pool>,
     schedule: Schedule,
-    /// What the schedule said last.
+    /// What the schedule said last, if that is before the run's end.
     next: Option<Instant>,
+    /// Whether it said a moment beyond the run's end.
+    is_beyond: bool,
 }
 
 /// Makes requests when they are due, until none is due any more and all are answered.
@@ -87,6 +102,7 @@ pub(super) async fn offer(shard: Rc<Shard>) {
         }
         Arrival::Closed { .. } => return,
     };
+    let held_by = if matches!(schedule, Schedule::Bursts { .. }) { HeldBy::Burst } else { HeldBy::Generator };
     let workers_max = usize::try_from(shard.share(in_flight_max as u64)).unwrap_or(usize::MAX).max(1);
     let pool = Rc::new(Pool {
         shard: shard.clone(),
@@ -94,13 +110,41 @@ pub(super) async fn offer(shard: Rc<Shard>) {
         waiting: RefCell::default(),
         workers: Cell::new(0),
         workers_max,
+        held_by,
         quiet: Notify::new(),
     });
-    let mut dispatcher = Dispatcher { pool: pool.clone(), schedule, next: None };
+    let mut dispatcher = Dispatcher { pool: pool.clone(), schedule, next: None, is_beyond: false };
     dispatcher.advance();
     dispatcher.run().await;
+    if dispatcher.is_beyond {
+        // The run lasts until its end, though nothing more is due.
+        return std::future::pending().await;
+    }
     while !pool.is_quiet() {
         pool.quiet.notified().await;
+    }
+}
+
+impl Job {
+    /// The request starts at this moment; when it was due.
+    fn start(mut self, now: Instant) -> Instant {
+        if let Some(shard) = self.shard.take() {
+            let (mut recorder, late) = (shard.recorder.borrow_mut(), now.saturating_duration_since(self.due));
+            match self.held_by {
+                HeldBy::Generator => recorder.lag(now, late),
+                HeldBy::Burst => recorder.spread(now, late),
+                HeldBy::Others => recorder.waited(now),
+            }
+        }
+        self.due
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if let Some(shard) = self.shard.take() {
+            shard.recorder.borrow_mut().unsent(self.due, Instant::now());
+        }
     }
 }
 
@@ -167,7 +211,10 @@ impl Dispatcher {
                 is_due.then(|| every.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)))
             }
         };
-        self.next = next.and_then(|next| self.pool.shard.timeline.start.checked_add(next));
+        let timeline = &self.pool.shard.timeline;
+        self.next = next.and_then(|next| timeline.start.checked_add(next));
+        self.is_beyond = self.next.is_some_and(|next| timeline.end.is_some_and(|end| next >= end));
+        self.next = self.next.filter(|_| !self.is_beyond);
     }
 }
 
@@ -176,8 +223,7 @@ impl Drop for Dispatcher {
     fn drop(&mut self) {
         let (shard, now) = (self.pool.shard.clone(), Instant::now());
         self.pool.give_up(now);
-        let end = shard.timeline.end.map_or(now, |end| end.min(now));
-        while let Some(due) = self.next.filter(|due| *due < end && !shard.control.is_paused()) {
+        while let Some(due) = self.next.filter(|due| *due < now && !shard.control.is_paused()) {
             if !shard.claim(due) {
                 return;
             }
@@ -192,20 +238,24 @@ impl Drop for Dispatcher {
 
 impl Pool {
     fn hand_out(self: &Rc<Self>, due: Instant, now: Instant) {
-        let job = Job { due, has_waited: false };
         if let Some(seat) = self.free.borrow_mut().pop() {
-            seat.job.set(Some(job));
+            seat.job.set(Some(self.job(due, self.held_by)));
             if let Some(waker) = seat.waker.borrow_mut().take() {
                 waker.wake();
             }
         } else if self.workers.get() < self.workers_max {
             self.workers.set(self.workers.get() + 1);
+            let job = self.job(due, self.held_by);
             tokio::task::spawn_local(serve(self.clone(), job));
         } else if self.waiting.borrow().len() < WAITING_MAX {
             self.waiting.borrow_mut().push_back(due);
         } else {
             self.shard.recorder.borrow_mut().unsent(due, now);
         }
+    }
+
+    fn job(&self, due: Instant, held_by: HeldBy) -> Job {
+        Job { due, held_by, shard: Some(self.shard.clone()) }
     }
 
     /// Nothing that waits will be sent.
@@ -223,7 +273,7 @@ impl Pool {
     /// A worker is free: what waits longest, or a seat to wait in for what comes.
     async fn next(&self, seat: &Rc<Seat>) -> Job {
         if let Some(due) = self.waiting.borrow_mut().pop_front() {
-            return Job { due, has_waited: true };
+            return self.job(due, HeldBy::Others);
         }
         self.free.borrow_mut().push(seat.clone());
         if self.is_quiet() {
@@ -246,8 +296,7 @@ async fn serve(pool: Rc<Pool>, mut job: Job) {
     let mut worker = Worker::new(shard.clone(), shard.worker_seed());
     loop {
         let now = Instant::now();
-        shard.recorder.borrow_mut().lateness(now, now - job.due, job.has_waited);
-        worker.request(job.due, now).await;
+        worker.request(job.start(now), now).await;
         job = pool.next(&seat).await;
     }
 }

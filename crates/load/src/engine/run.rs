@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::collect::Collector;
 use super::shard::{self, Lines, Shared};
 use super::{Control, Ended, Generator, Limit, Outcome, StartError, Tick};
-use crate::plan::Plan;
+use crate::plan::{Arrival, Plan};
 use crate::record::{Interval, Timeline, Totals};
 use crate::target::Ground;
 
@@ -48,7 +48,8 @@ impl Run {
     /// # Errors
     ///
     /// Why the load cannot be offered at all.
-    pub fn start(plan: Plan) -> Result<Run, StartError> {
+    pub fn start(mut plan: Plan) -> Result<Run, StartError> {
+        plan.threads = threads(&plan);
         let control = Control::default();
         let halt = Arc::new(AtomicBool::new(false));
         let ground = Arc::new(Ground::new(&plan)?);
@@ -143,6 +144,16 @@ impl Drop for Run {
     fn drop(&mut self) {
         self.halt.store(true, Ordering::Relaxed);
     }
+}
+
+/// No more threads than requests that may be under way: each thread bounds its own part of them.
+fn threads(plan: &Plan) -> usize {
+    let useful = match plan.arrival {
+        Arrival::Closed { .. } => usize::MAX,
+        Arrival::Open { in_flight_max, .. } => in_flight_max,
+        Arrival::Bursts { burst, .. } => burst,
+    };
+    plan.threads.min(useful).max(1)
 }
 
 /// Until all shards are ready.

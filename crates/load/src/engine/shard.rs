@@ -90,6 +90,7 @@ pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
     });
     let tasks = LocalSet::new();
     runtime.block_on(tasks.run_until(shard.clone().offer()));
+    shard.recorder.borrow_mut().before_cut(Instant::now());
     // What is under way is cut here, and counted by its drop.
     drop(tasks);
     shard.recorder.borrow_mut().end(Instant::now());

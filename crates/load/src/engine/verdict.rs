@@ -27,6 +27,8 @@ pub(super) struct Facts<'a> {
     pub(super) wanted_busiest: f64,
     /// Requests that waited for one of the others to end, as no more may be under way.
     pub(super) waited: u64,
+    /// How long after its moment the last request of a burst started.
+    pub(super) spread: Duration,
 }
 
 impl Facts<'_> {
@@ -49,9 +51,10 @@ impl Facts<'_> {
         let count = |class: Class| self.totals.sum.faults[class.index()];
         let (ports, descriptors) = (count(Class::OutOfPorts), count(Class::OutOfDescriptors));
         if ports > 0 {
-            return Some(format!("it ran out of local ports {ports} times"));
+            return Some(format!("it ran out of local ports, and {ports} connections could not be opened"));
         }
-        (descriptors > 0).then(|| format!("it ran out of descriptors {descriptors} times"))
+        (descriptors > 0)
+            .then(|| format!("it ran out of descriptors, and {descriptors} connections could not be opened"))
     }
 
     /// Whether its threads could do no more.
@@ -108,6 +111,7 @@ impl Facts<'_> {
             self.hidden_stalls(),
             self.rate_not_met(),
             self.unsent(),
+            self.spread(),
             self.unfinished(),
             self.reconnections(),
             self.lag(),
@@ -150,6 +154,16 @@ impl Facts<'_> {
     fn unsent(&self) -> Option<String> {
         let unsent = self.totals.sum.counts.unsent;
         (unsent > 0).then(|| format!("{unsent} requests were due and never sent; they are in no time that is told."))
+    }
+
+    fn spread(&self) -> Option<String> {
+        (self.spread >= LAG_WORD).then(|| {
+            format!(
+                "The last request of a burst started {} after the burst's moment, which is in its response time and not in \
+                 its service time.",
+                shown(self.spread)
+            )
+        })
     }
 
     fn unfinished(&self) -> Option<String> {
@@ -251,8 +265,12 @@ mod tests {
         Plan { arrival: Arrival::Open { rate, spacing: Spacing::Even, in_flight_max }, ..closed() }
     }
 
+    fn facts<'a>(plan: &'a Plan, totals: &'a Totals, generator: &'a Generator) -> Facts<'a> {
+        Facts { plan, totals, seconds: &[], generator, wanted_busiest: 0.0, waited: 0, spread: Duration::ZERO }
+    }
+
     fn limit(plan: &Plan, totals: &Totals, generator: &Generator, wanted_busiest: f64, waited: u64) -> Limit {
-        Facts { plan, totals, seconds: &[], generator, wanted_busiest, waited }.limit()
+        Facts { wanted_busiest, waited, ..facts(plan, totals, generator) }.limit()
     }
 
     #[test]
@@ -288,8 +306,7 @@ mod tests {
         totals.sum.faults[Class::OutOfPorts.index()] = 1;
         let plan = closed();
         let generator = Generator::default();
-        let facts =
-            Facts { plan: &plan, totals: &totals, seconds: &[], generator: &generator, wanted_busiest: 0.0, waited: 0 };
+        let facts = facts(&plan, &totals, &generator);
         let limit = facts.limit();
         assert!(matches!(&limit, Limit::Generator(reason) if reason.contains("local ports")), "{limit:?}");
         let warnings = facts.warnings(&limit).join("\n");
@@ -301,8 +318,7 @@ mod tests {
         let mut times = vec![2; 2000];
         times.push(1000);
         let (plan, totals, generator) = (closed(), totals(2001, &times), Generator::default());
-        let facts =
-            Facts { plan: &plan, totals: &totals, seconds: &[], generator: &generator, wanted_busiest: 0.0, waited: 0 };
+        let facts = facts(&plan, &totals, &generator);
         let warnings = facts.warnings(&Limit::Target).join("\n");
         assert!(warnings.contains("the longest answer took 1.00 s, and 99 % no more than 2.00 ms"), "{warnings}");
     }

@@ -67,7 +67,7 @@ async fn prometheus_is_answered_with_the_newest_figures_and_nothing_else_is() {
     events("a \"b\"\n\\").iter().for_each(|event| exporter.feed(event));
     let answer = exchange(address, ask).await;
     assert!(answer.contains("content-type: text/plain; version=0.0.4"), "{answer}");
-    assert!(answer.contains(r#"sealway_load_requests_total{run="a \"b\"\n\\",result="succeeded"} 3002"#), "{answer}");
+    assert!(answer.contains(r#"sealway_load_requests_total{run="a \"b\"\n\\",result="succeeded"} 3036"#), "{answer}");
     assert!(answer.contains("sealway_load_running{run=\"a \\\"b\\\"\\n\\\\\"} 1"), "{answer}");
     for wrong in ["GET / HTTP/1.1", "POST /metrics HTTP/1.1"] {
         let answer = exchange(address, &format!("{wrong}\r\nhost: a\r\nconnection: close\r\n\r\n")).await;

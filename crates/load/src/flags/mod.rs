@@ -17,6 +17,7 @@ mod tls;
 pub(crate) mod values;
 mod verdict;
 
+use sealway_runtime::config::{ConfigError, Problems};
 use serde::{Deserialize, Serialize};
 
 pub use self::arrival::ArrivalFlags;
@@ -205,6 +206,16 @@ impl Flags {
         }
         *self = serde_json::from_value(Value::Object(all)).map_err(|err| err.to_string())?;
         Ok(())
+    }
+
+    /// What is shown and left behind.
+    ///
+    /// # Errors
+    /// Everything that is wrong with these flags.
+    pub fn output(&self) -> Result<Output, ConfigError> {
+        let mut problems = Problems::default();
+        let output = self.output.resolve(&mut problems);
+        problems.into_result().map(|()| output)
     }
 
     /// Names of flags that are given, as they are written on the command line.

@@ -56,7 +56,7 @@ pub fn usual(matrix: &MatrixFlags, flags: &Flags) -> Result<Cells, ConfigError> 
             match resolve(Some(url), &flags, extra) {
                 Ok(job) => cells.push(Cell { name, job: Ok(job) }),
                 // Both cells of a target say the same.
-                Err(err) if reuse => err.0.lines().for_each(|line| add_once(&mut problems, &mut cells, &name, line)),
+                Err(err) if reuse => err.0.lines().for_each(|line| add(&mut problems, &name, line)),
                 Err(_) => {}
             }
         }
@@ -65,9 +65,9 @@ pub fn usual(matrix: &MatrixFlags, flags: &Flags) -> Result<Cells, ConfigError> 
     Ok(Cells { label: flags.output.label.clone().unwrap_or_else(|| "matrix".into()), cells })
 }
 
-fn add_once(problems: &mut Problems, _cells: &mut [Cell], name: &str, line: &str) {
+fn add(problems: &mut Problems, name: &str, line: &str) {
     match line.split_once(": ") {
-        Some((flag, message)) => problems.add(flag, format!("{message} (cell {name})")),
+        Some((flag, message)) => problems.add(flag, format_args!("{message} (cell {name})")),
         None => problems.add(name, line),
     }
 }

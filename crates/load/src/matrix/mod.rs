@@ -5,5 +5,5 @@ mod file;
 mod table;
 
 pub use self::cells::{Cell, Cells, usual};
-pub use self::file::read;
-pub use self::table::{columns, tabbed};
+pub use self::file::{Swept, parse, read};
+pub use self::table::tabbed;

@@ -60,6 +60,8 @@ pub(crate) struct Cut {
     pub(crate) usage: Usage,
     /// Requests that waited for another one to end.
     pub(crate) waited: u64,
+    /// How long after its moment the last request of a burst started.
+    pub(crate) spread: Duration,
     /// The moment of its end, if it is the shard's last.
     pub(crate) last: Option<Instant>,
 }
@@ -81,11 +83,14 @@ pub(crate) struct Recorder {
     next_cut: Instant,
     current: Box<Interval>,
     waited: u64,
+    spread: Duration,
     usage: Box<dyn FnMut() -> Usage>,
     /// Whether full and resumed handshakes are timed apart.
     apart: bool,
     in_flight: Gauge,
     connections: Gauge,
+    /// Both as they were before what is under way was cut.
+    at_end: Option<(u64, u64)>,
     full: Sender<Cut>,
     spare: Receiver<Box<Interval>>,
 }
@@ -107,10 +112,12 @@ impl Recorder {
             next_cut: timeline.start + timeline.begin(1),
             current: Box::default(),
             waited: 0,
+            spread: Duration::ZERO,
             usage,
             apart,
             in_flight: Gauge::default(),
             connections,
+            at_end: None,
             full,
             spare,
         }
@@ -131,14 +138,24 @@ impl Recorder {
     fn cut(&mut self, last: Option<Instant>) {
         let empty = self.spare.try_recv().unwrap_or_default();
         let mut interval = std::mem::replace(&mut self.current, empty);
-        interval.in_flight = self.in_flight.get();
-        interval.connections = self.connections.get();
-        let (usage, waited) = ((self.usage)(), std::mem::take(&mut self.waited));
-        let cut = Cut { shard: self.shard, index: self.index, interval, usage, waited, last };
+        (interval.in_flight, interval.connections) = self.at_end.unwrap_or_else(|| self.gauges());
+        let (usage, waited, spread) =
+            ((self.usage)(), std::mem::take(&mut self.waited), std::mem::take(&mut self.spread));
+        let cut = Cut { shard: self.shard, index: self.index, interval, usage, waited, spread, last };
         // Nobody listens any more when the whole run was dropped; the shard is told to end by other means.
         let _ = self.full.send(cut);
         self.index += 1;
         self.next_cut = self.timeline.start + self.timeline.begin(self.index + 1);
+    }
+
+    fn gauges(&self) -> (u64, u64) {
+        (self.in_flight.get(), self.connections.get())
+    }
+
+    /// What is under way is about to be cut: the last second tells how much that was.
+    pub(crate) fn before_cut(&mut self, now: Instant) {
+        self.roll(now);
+        self.at_end = Some(self.gauges());
     }
 
     /// Hands on what is left.
@@ -181,14 +198,16 @@ impl Recorder {
         self.current.lag.record(lag);
     }
 
-    /// A request of the open model starts so late: because it had to wait for another to end, or by the generator's fault.
-    pub(crate) fn lateness(&mut self, now: Instant, late: Duration, has_waited: bool) {
-        if has_waited {
-            self.roll(now);
-            self.waited += 1;
-        } else {
-            self.lag(now, late);
-        }
+    /// A request starts that had to wait for another to end.
+    pub(crate) fn waited(&mut self, now: Instant) {
+        self.roll(now);
+        self.waited += 1;
+    }
+
+    /// A request of a burst starts so long after the burst's moment.
+    pub(crate) fn spread(&mut self, now: Instant, late: Duration) {
+        self.roll(now);
+        self.spread = self.spread.max(late);
     }
 
     /// A request has ended.

@@ -53,12 +53,13 @@ pub(crate) fn limit(limit: &LimitTold) -> String {
     }
 }
 
-/// Whether the run passed, in words.
+/// Whether the run passed, in words. Thresholds that were met by figures that mean nothing are no pass.
 pub(crate) fn verdict(report: &Report) -> &'static str {
-    match report.passed {
-        Some(true) => "passed",
-        Some(false) => "failed",
-        None => "no thresholds",
+    match (report.passed, notices(report).iter().any(|(grave, _)| *grave)) {
+        (Some(false), _) => "failed",
+        (_, true) => "not to be relied on",
+        (Some(true), false) => "passed",
+        (None, false) => "no thresholds",
     }
 }
 

@@ -1,15 +1,22 @@
 //! Runs that lead from one to the next: the search for a knee, and a matrix.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::config::Problems;
 
 use super::single::{ended, leave};
-use super::{Failure, view};
-use crate::autotune::{Found, Measured, Model, Tuning, Why, tune};
-use crate::flags::{AutotuneFlags, Extra, Flags, Job, MatrixFlags, resolve};
-use crate::report::{AutotuneReport, Interval, Knee, LimitTold, Machine, Point};
+use super::{Driver, Failure, view};
+use crate::autotune::{Found, Measured, Model, Settings, Tuning, Why, tune};
+use crate::engine::Ended;
+use crate::flags::values::parse_time;
+use crate::flags::{ArrivalFlags, AutotuneFlags, Extra, Flags, Job, MatrixFlags, resolve};
+use crate::matrix::{Cells, usual};
+use crate::plan::Arrival;
+use crate::progress::{CellSummary, Event, Offered};
+use crate::record::Phase;
+use crate::report::{AutotuneReport, Interval, Knee, LimitTold, Machine, MatrixReport, Point};
 
 /// What is left out at the beginning of each run, unless said.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -36,48 +43,76 @@ pub(super) async fn autotune(url: Option<&str>, search: &AutotuneFlags, flags: &
 /// What is tuned, from flags that say everything but the load.
 fn tuning(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(Tuning, Job), Failure> {
     let mut problems = Problems::default();
-    let (settings, run_time) = search.resolve(&mut problems);
-    let arrival = &flags.arrival;
-    let given = [
-        ("--concurrency", arrival.concurrency.is_some()),
-        ("--rate", arrival.rate.is_some()),
-        ("--stage", !arrival.stage.is_empty()),
-        ("--burst", arrival.burst.is_some()),
-        ("--ramp-percent-per-second", arrival.ramp_percent_per_second.is_some()),
-        ("--duration", arrival.duration.is_some()),
-        ("--requests", arrival.requests.is_some()),
-        ("--loops", arrival.loops.is_some()),
-    ];
-    for (flag, _) in given.into_iter().filter(|(_, given)| *given) {
-        problems.add(flag, "the search sets it: see --search, --search-min, --search-max and --run-time");
-    }
-    let mut flags = flags.clone();
-    flags.arrival = crate::flags::ArrivalFlags {
-        warm_up: arrival.warm_up.clone(),
-        think: arrival.think.clone(),
-        threads: arrival.threads.clone(),
-        seed: arrival.seed.clone(),
-        ..Default::default()
-    };
-    if settings.model == Model::Open {
-        flags.arrival.rate = Some(settings.min.to_string());
-        (flags.arrival.spacing, flags.arrival.in_flight_max) = (arrival.spacing.clone(), arrival.in_flight_max.clone());
-        flags.arrival.in_flight_max.get_or_insert_with(|| "1000".into());
-    }
-    let resolved = resolve(url, &flags, Extra::default());
+    let how = How::new(search, flags, &mut problems);
+    let resolved = resolve(url, &how.flags(flags), Extra::default());
     let found = problems.into_result().err().map(|err| err.0);
-    let job = match (resolved, found) {
-        (Ok(job), None) => job,
-        (Ok(_), Some(problems)) => return Err(Failure::Usage(problems)),
-        (Err(err), found) => {
-            return Err(Failure::Usage(found.into_iter().chain([err.0]).collect::<Vec<_>>().join("\n")));
+    match (resolved, found) {
+        (Ok(job), None) => Ok((how.tuning(&job), job)),
+        (Ok(_), Some(problems)) => Err(Failure::Usage(problems)),
+        (Err(err), found) => Err(Failure::Usage(found.into_iter().chain([err.0]).collect::<Vec<_>>().join("\n"))),
+    }
+}
+
+/// How searches go.
+pub(crate) struct How {
+    settings: Settings,
+    warm_up: Duration,
+    run_time: Duration,
+}
+
+impl How {
+    /// By these flags; what only a single run can have is a problem.
+    fn new(search: &AutotuneFlags, flags: &Flags, problems: &mut Problems) -> Self {
+        let (settings, run_time) = search.resolve(problems);
+        let arrival = &flags.arrival;
+        let given = [
+            ("--concurrency", arrival.concurrency.is_some()),
+            ("--rate", arrival.rate.is_some()),
+            ("--stage", !arrival.stage.is_empty()),
+            ("--burst", arrival.burst.is_some()),
+            ("--ramp-percent-per-second", arrival.ramp_percent_per_second.is_some()),
+            ("--duration", arrival.duration.is_some()),
+            ("--requests", arrival.requests.is_some()),
+            ("--loops", arrival.loops.is_some()),
+        ];
+        for (flag, _) in given.into_iter().filter(|(_, given)| *given) {
+            problems.add(flag, "the search sets it: see --search, --search-min, --search-max and --run-time");
         }
-    };
-    // Figures are told by the second, so that a warm-up ends with one.
-    let asked = Duration::from_secs(job.plan.warm_up.as_secs_f64().ceil() as u64);
-    let warm_up = if arrival.warm_up.is_some() { asked } else { WARM_UP };
-    let thresholds = job.verdict.thresholds.clone();
-    Ok((Tuning { plan: job.plan.clone(), settings, warm_up, run_time, thresholds }, job))
+        // Figures are told by the second, so that a warm-up ends with one. A wrong value is named with the plan.
+        let asked = arrival.warm_up.as_deref().and_then(parse_time);
+        let whole = asked.map_or(WARM_UP, |time| Duration::from_secs(time.as_secs_f64().ceil() as u64));
+        How { settings, warm_up: whole, run_time }
+    }
+
+    /// The flags of a plan, whose load the search sets.
+    fn flags(&self, flags: &Flags) -> Flags {
+        let (mut flags, arrival) = (flags.clone(), flags.arrival.clone());
+        flags.arrival = ArrivalFlags {
+            warm_up: arrival.warm_up,
+            think: arrival.think,
+            threads: arrival.threads,
+            seed: arrival.seed,
+            spacing: arrival.spacing,
+            in_flight_max: arrival.in_flight_max,
+            ..ArrivalFlags::default()
+        };
+        if self.settings.model == Model::Open {
+            flags.arrival.rate = Some(self.settings.min.to_string());
+            // What an overloaded target leaves waiting needs a connection each.
+            flags.arrival.in_flight_max.get_or_insert_with(|| "1000".into());
+        }
+        flags
+    }
+
+    fn tuning(&self, job: &Job) -> Tuning {
+        Tuning {
+            plan: job.plan.clone(),
+            settings: self.settings.clone(),
+            warm_up: self.warm_up,
+            run_time: self.run_time,
+            thresholds: job.verdict.thresholds.clone(),
+        }
+    }
 }
 
 /// Puts what was found into the report.
@@ -131,10 +166,111 @@ fn tell(report: &mut AutotuneReport, found: &Found, tuning: &Tuning) {
 
 /// `sealway load matrix`.
 pub(super) async fn matrix(
-    _file: Option<&str>,
-    _matrix: &MatrixFlags,
-    _search: &AutotuneFlags,
-    _flags: &Flags,
+    file: Option<&str>,
+    matrix: &MatrixFlags,
+    search: &AutotuneFlags,
+    flags: &Flags,
 ) -> Result<(), Failure> {
-    Err(Failure::failed("a matrix is not in this binary yet"))
+    let mut problems = Problems::default();
+    let (cells, how) = match file {
+        Some(file) => {
+            let swept = crate::matrix::read(Path::new(file), flags).map_err(Failure::usage)?;
+            let search = filled(search, &swept.search).map_err(Failure::usage)?;
+            let (settings, run_time) = search.resolve(&mut problems);
+            let how = How { settings, warm_up: WARM_UP, run_time };
+            (swept.cells, (swept.tune && !matrix.fixed).then_some(how))
+        }
+        None if matrix.fixed => (usual(matrix, flags).map_err(Failure::usage)?, None),
+        None => {
+            let how = How::new(search, flags, &mut problems);
+            let cells = usual(matrix, &how.flags(flags)).map_err(Failure::usage)?;
+            (cells, Some(how))
+        }
+    };
+    problems.into_result().map_err(Failure::usage)?;
+    sweep(cells, how, flags).await
+}
+
+/// What the command line says, else what the file does.
+fn filled(search: &AutotuneFlags, defaults: &AutotuneFlags) -> Result<AutotuneFlags, serde_json::Error> {
+    let mut all = serde_json::to_value(defaults)?;
+    if let (Some(all), Some(given)) = (all.as_object_mut(), serde_json::to_value(search)?.as_object()) {
+        for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+            all.insert(name.clone(), value.clone());
+        }
+    }
+    serde_json::from_value(all)
+}
+
+async fn sweep(cells: Cells, how: Option<How>, flags: &Flags) -> Result<(), Failure> {
+    let output = flags.output().map_err(Failure::usage)?;
+    let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
+    let (mut driver, views) = view::start(&output)?;
+    let ran = run_cells(&mut driver, &cells, how.as_ref()).await;
+    drop(driver);
+    views.end().await;
+    let summaries = ran?;
+    let elapsed = started.elapsed().as_secs_f64();
+    let report = MatrixReport::new(&cells.label, &summaries, Machine::here(), started_ms, elapsed);
+    let mut reasons = Vec::new();
+    leave(&report, &output, &mut reasons);
+    let failed = |cell: &&CellSummary| cell.missing.as_deref().is_some_and(|why| why.starts_with("failed"));
+    let named = summaries.iter().filter(failed);
+    reasons.extend(named.map(|cell| format!("{}: {}", cell.name, cell.missing.as_deref().unwrap_or_default())));
+    if summaries.iter().all(|cell| cell.missing.is_some()) && reasons.is_empty() {
+        reasons.push("no cell was run".to_owned());
+    }
+    ended(&reasons)
+}
+
+/// Runs or tunes each cell; those that are left when somebody stops it are skipped.
+pub(crate) async fn run_cells(
+    driver: &mut Driver,
+    cells: &Cells,
+    how: Option<&How>,
+) -> Result<Vec<CellSummary>, Failure> {
+    let of = cells.cells.len();
+    let mut summaries = Vec::with_capacity(of);
+    for (index, cell) in cells.cells.iter().enumerate() {
+        driver.tell(Event::Cell { name: cell.name.clone(), index, of }).await;
+        let summary = match &cell.job {
+            _ if driver.is_stopped() => CellSummary::missing(&cell.name, "skipped: it was stopped before"),
+            Err(reason) => CellSummary::missing(&cell.name, &format!("skipped: {reason}")),
+            Ok(job) => match run_cell(driver, &cell.name, job, how).await {
+                Ok(summary) => summary,
+                Err(err) => CellSummary::missing(&cell.name, &format!("failed: {err}")),
+            },
+        };
+        driver.tell(Event::CellDone(summary.clone())).await;
+        summaries.push(summary);
+    }
+    Ok(summaries)
+}
+
+async fn run_cell(
+    driver: &mut Driver,
+    name: &str,
+    job: &Job,
+    how: Option<&How>,
+) -> Result<CellSummary, crate::engine::StartError> {
+    if let Some(how) = how {
+        let found = tune(driver, &how.tuning(job)).await?;
+        return Ok(found.summary(name, how.settings.model));
+    }
+    let (outcome, _) = driver.run(job.plan.clone(), Duration::ZERO).await?;
+    let times = outcome.totals.sum.times(Phase::Response).quantiles();
+    let mut summary = CellSummary::missing(name, "");
+    summary.missing = match &outcome.ended {
+        Ended::Failed(reason) => Some(format!("failed: {reason}")),
+        _ => None,
+    };
+    summary.knee = match &outcome.plan.arrival {
+        Arrival::Closed { concurrency, .. } => Some(Offered::Concurrency(concurrency.max() as u64)),
+        Arrival::Open { rate, .. } => Some(Offered::Rate(rate.max())),
+        Arrival::Bursts { burst, .. } => Some(Offered::Concurrency(*burst as u64)),
+    };
+    (summary.rate, summary.failed_share) = (outcome.rate(), outcome.totals.sum.failed_share());
+    (summary.mean_ns, summary.p95_ns, summary.p99_ns) = (times.mean_ns, times.p95_ns, times.p99_ns);
+    (summary.runs, summary.limit) = (1, Some(outcome.limit));
+    Ok(summary)
 }

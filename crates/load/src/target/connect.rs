@@ -11,6 +11,8 @@ use http::uri::{Authority, Scheme};
 use super::dial::{Addresses, Dial};
 use super::h1::{Http1, ReadBuffer};
 use super::h2::Http2Lines;
+#[cfg(feature = "http3")]
+use super::h3::Http3Lines;
 use super::sealed::{Sealed, Seals};
 use super::stream::{Opened, Stream};
 use super::tls::{Handshakes, Material};
@@ -18,7 +20,7 @@ use super::ws::WebSocket;
 use super::{Connection, Sample};
 use crate::engine::StartError;
 use crate::plan::{Plan, Protocol};
-use crate::record::{Fault, Gauge};
+use crate::record::{Class, Fault, Gauge};
 use crate::request::{Prepared, Program};
 
 /// What is done once for a run and shared by all shards: the request is taken apart, the target's name is looked up,
@@ -66,6 +68,8 @@ pub(crate) struct Lines {
     protocol: Protocol,
     url: Uri,
     http2: Rc<Http2Lines>,
+    #[cfg(feature = "http3")]
+    http3: Option<Rc<Http3Lines>>,
     buffer: ReadBuffer,
     /// What a WebSocket's upgrade asks for.
     upgrade: RefCell<Prepared>,
@@ -73,10 +77,10 @@ pub(crate) struct Lines {
 
 /// Opens streams.
 pub(crate) struct Opener {
-    dial: Dial,
+    pub(super) dial: Dial,
     tls: Option<Handshakes>,
     authority: Option<Authority>,
-    open: Gauge,
+    pub(super) open: Gauge,
 }
 
 impl Opener {
@@ -123,7 +127,14 @@ impl Lines {
                 };
                 Ok(Connection::WebSocket(Box::new(WebSocket::open(&self.opener, request, sample).await?)))
             }
-            Protocol::Http1 | Protocol::Http3 => {
+            #[cfg(feature = "http3")]
+            Protocol::Http3 => match &self.http3 {
+                Some(http3) => Ok(Connection::Http3(Box::new(http3.open(sample).await?))),
+                None => Err(Fault::new(Class::Internal, "HTTP/3 needs https")),
+            },
+            #[cfg(not(feature = "http3"))]
+            Protocol::Http3 => Err(Fault::new(Class::Internal, "HTTP/3 is not built in")),
+            Protocol::Http1 => {
                 let opened = self.opener.stream(sample).await?;
                 Ok(Connection::Http1(Http1::new(opened, self.buffer.clone())))
             }
@@ -153,7 +164,18 @@ impl Connector {
         let scheme = if ground.material.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
         // A place that is left after one request is of no use to others: each would take it in turn.
         let streams = if plan.connections.reuse { plan.connections.streams } else { 1 };
+        #[cfg(feature = "http3")]
+        let http3 = match (&ground.material, protocol) {
+            (Some(material), Protocol::Http3) => Some(Http3Lines::new(opener.clone(), material.clone(), streams)),
+            _ => None,
+        };
+        if protocol == Protocol::Http3 && (!cfg!(feature = "http3") || ground.material.is_none()) {
+            let why = if cfg!(feature = "http3") { "needs https" } else { "is not built in" };
+            return Err(StartError::Target(format!("HTTP/3 {why}")));
+        }
         let lines = Lines {
+            #[cfg(feature = "http3")]
+            http3,
             http2: Http2Lines::new(opener.clone(), scheme, streams),
             opener,
             protocol,
@@ -161,9 +183,6 @@ impl Connector {
             buffer: ReadBuffer::default(),
             upgrade: RefCell::new(Prepared::new(&ground.program, plan.seed)),
         };
-        if protocol == Protocol::Http3 {
-            return Err(StartError::Target("HTTP/3 is not spoken here".into()));
-        }
         Ok(Connector { lines: Rc::new(lines), seals: ground.seals.clone(), program: ground.program.clone() })
     }
 

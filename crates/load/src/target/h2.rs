@@ -3,10 +3,10 @@
 //! A server may end a connection at any time by `GOAWAY`, and says with it which requests it never looked at. Those are
 //! sent once more over another connection; all others fail.
 
-use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::uri::{Parts, Scheme};
@@ -15,9 +15,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::sync::OnceCell;
 
 use super::connect::Opener;
+use super::pool::{Live, Pool, Seat};
 use super::stream::Opened;
 use super::watched::{Seen, Watched};
 use super::{Sample, classify, server_timing};
@@ -31,44 +31,33 @@ const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 const HEADERS_LEN_MAX: u32 = 256 * 1024;
 /// A body that is looked at may be no longer, in bytes.
 const BODY_LEN_MAX: usize = 64 * 1024 * 1024;
-/// How long the end of a connection may take.
-const FINISH_MAX: Duration = Duration::from_secs(5);
 
 /// The connections of one shard.
 pub(crate) struct Http2Lines {
     opener: Rc<Opener>,
     scheme: Scheme,
-    /// Workers on one connection.
-    streams: usize,
-    shared: RefCell<Vec<Weak<Line>>>,
+    pool: Pool<Line>,
 }
 
-/// One connection and how many use it.
+#[derive(Clone)]
 struct Line {
-    users: Cell<usize>,
-    live: OnceCell<Live>,
-}
-
-struct Live {
     sender: SendRequest<Full<Bytes>>,
     seen: Arc<Seen>,
+    /// Whether an answer has come over it.
+    has_served: Rc<Cell<bool>>,
 }
 
-/// A place on a connection.
-struct Seat(Rc<Line>);
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.users.set(self.0.users.get() - 1);
+impl Live for Line {
+    fn is_closed(&self) -> bool {
+        self.sender.is_closed()
     }
 }
 
 /// A connection, or a share of one.
 pub struct Http2 {
     lines: Rc<Http2Lines>,
-    sender: SendRequest<Full<Bytes>>,
-    seen: Arc<Seen>,
-    _seat: Seat,
+    line: Line,
+    _seat: Seat<Line>,
 }
 
 /// Why there is no answer.
@@ -81,7 +70,7 @@ enum Broken {
 impl Http2Lines {
     /// Connections that are opened so, each for so many workers at a time.
     pub(crate) fn new(opener: Rc<Opener>, scheme: Scheme, streams: usize) -> Rc<Self> {
-        Rc::new(Http2Lines { opener, scheme, streams: streams.max(1), shared: RefCell::default() })
+        Rc::new(Http2Lines { opener, scheme, pool: Pool::new(streams) })
     }
 
     /// Takes a place on a connection that has one, or opens another.
@@ -89,31 +78,11 @@ impl Http2Lines {
     /// # Errors
     /// Why there is no connection.
     pub(crate) async fn open(self: &Rc<Self>, sample: &mut Sample) -> Result<Http2, Fault> {
-        let seat = self.seat();
-        let live = seat.0.live.get_or_try_init(|| self.connect(sample)).await?;
-        let (sender, seen) = (live.sender.clone(), live.seen.clone());
-        Ok(Http2 { lines: self.clone(), sender, seen, _seat: seat })
+        let (seat, line) = self.pool.seat(self.connect(sample)).await?;
+        Ok(Http2 { lines: self.clone(), line, _seat: seat })
     }
 
-    fn seat(&self) -> Seat {
-        let fresh = || Rc::new(Line { users: Cell::new(1), live: OnceCell::new() });
-        if self.streams == 1 {
-            return Seat(fresh());
-        }
-        let mut shared = self.shared.borrow_mut();
-        let is_dead = |line: &Rc<Line>| line.live.get().is_some_and(|live| live.sender.is_closed());
-        shared.retain(|line| line.upgrade().is_some_and(|line| !is_dead(&line)));
-        let free = shared.iter().filter_map(Weak::upgrade).find(|line| line.users.get() < self.streams);
-        if let Some(line) = free {
-            line.users.set(line.users.get() + 1);
-            return Seat(line);
-        }
-        let line = fresh();
-        shared.push(Rc::downgrade(&line));
-        Seat(line)
-    }
-
-    async fn connect(&self, sample: &mut Sample) -> Result<Live, Fault> {
+    async fn connect(&self, sample: &mut Sample) -> Result<Line, Fault> {
         let Opened { stream, to, open } = self.opener.stream(sample).await?;
         let seen = Seen::new(to.to_string());
         let io = TokioIo::new(Watched::new(stream, seen.clone()));
@@ -129,14 +98,14 @@ impl Http2Lines {
             let _ = connection.await;
             drop(open);
         });
-        Ok(Live { sender, seen })
+        Ok(Line { sender, seen, has_served: Rc::default() })
     }
 }
 
 impl Http2 {
     /// Whether another request can be sent over it.
     pub(crate) fn is_open(&self) -> bool {
-        !self.sender.is_closed()
+        !self.line.sender.is_closed()
     }
 
     /// Sends a request, and reads its answer to the end.
@@ -145,8 +114,9 @@ impl Http2 {
     /// What went wrong on the way, or with the answer.
     pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         let asked = match self.ask(prepared, sample).await {
-            Err(Broken::Unseen(_)) => {
-                self.seen.tell(sample);
+            // A connection that was of use once: others failed because there is none, and that is to be told.
+            Err(Broken::Unseen(_)) if self.line.has_served.get() => {
+                self.line.seen.tell(sample);
                 *self = self.lines.clone().open(sample).await?;
                 sample.reconnected = true;
                 self.ask(prepared, sample).await
@@ -157,20 +127,21 @@ impl Http2 {
             Ok(answer) => self.read(answer, prepared, sample).await,
             Err(Broken::Unseen(fault) | Broken::Failed(fault)) => Err(fault),
         };
-        self.seen.tell(sample);
+        self.line.seen.tell(sample);
         read?;
         prepared.check(sample.status)
     }
 
     async fn ask(&mut self, prepared: &Prepared, sample: &mut Sample) -> Result<Response<Incoming>, Broken> {
         let request = self.request(prepared).map_err(Broken::Failed)?;
-        if let Err(err) = self.sender.ready().await {
+        if let Err(err) = self.line.sender.ready().await {
             return Err(Broken::Unseen(self.fault(&err).await));
         }
         let sending = Instant::now();
-        match self.sender.try_send_request(request).await {
+        match self.line.sender.try_send_request(request).await {
             Ok(answer) => {
                 sample.first_byte = Some(sending.elapsed());
+                self.line.has_served.set(true);
                 Ok(answer)
             }
             Err(mut err) => {
@@ -230,18 +201,13 @@ impl Http2 {
     /// What broke the connection says more than what became of a stream by that; it is seen by the task that drives it.
     async fn fault(&self, err: &hyper::Error) -> Fault {
         tokio::task::yield_now().await;
-        told(err, &self.seen)
-    }
-
-    /// Ends it; who has tickets of TLS sessions under way gets them until the server has closed too.
-    pub(crate) async fn finish(self, wait: Option<Duration>) {
-        let _ = wait.map(|wait| wait.min(FINISH_MAX));
+        told(err, &self.line.seen)
     }
 }
 
 impl std::fmt::Debug for Http2 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Http2").field("to", &self.seen.to()).finish_non_exhaustive()
+        f.debug_struct("Http2").field("to", &self.line.seen.to()).finish_non_exhaustive()
     }
 }
 

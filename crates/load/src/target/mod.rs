@@ -5,6 +5,9 @@ mod connect;
 mod dial;
 mod h1;
 mod h2;
+#[cfg(feature = "http3")]
+mod h3;
+mod pool;
 mod sealed;
 mod server_timing;
 mod stream;
@@ -17,6 +20,8 @@ use std::time::{Duration, Instant};
 pub use self::connect::{Connector, Ground};
 pub use self::h1::Http1;
 pub use self::h2::Http2;
+#[cfg(feature = "http3")]
+pub use self::h3::Http3;
 pub use self::sealed::Sealed;
 pub use self::ws::WebSocket;
 use crate::record::Fault;
@@ -29,6 +34,9 @@ pub enum Connection {
     Http1(Http1),
     /// HTTP/2, or a share of a connection of it.
     Http2(Box<Http2>),
+    /// HTTP/3, or a share of a connection of it.
+    #[cfg(feature = "http3")]
+    Http3(Box<Http3>),
     /// WebSocket.
     WebSocket(Box<WebSocket>),
     /// Sealed sessions, over one of the others.
@@ -41,6 +49,8 @@ impl Connection {
         match self {
             Connection::Http1(connection) => connection.keeps(),
             Connection::Http2(connection) => connection.is_open(),
+            #[cfg(feature = "http3")]
+            Connection::Http3(connection) => connection.is_open(),
             Connection::WebSocket(connection) => connection.keeps(),
             Connection::Sealed(connection) => connection.keeps(),
         }
@@ -55,6 +65,8 @@ impl Connection {
         match self {
             Connection::Http1(connection) => connection.is_open().await,
             Connection::Http2(connection) => Ok(connection.is_open()),
+            #[cfg(feature = "http3")]
+            Connection::Http3(connection) => Ok(connection.is_open()),
             Connection::WebSocket(connection) => Ok(connection.is_open().await),
             Connection::Sealed(connection) => Box::pin(connection.is_open()).await,
         }
@@ -70,6 +82,8 @@ impl Connection {
             Connection::Http1(connection) => connection.exchange(prepared, sample).await,
             // Their futures are large, and every worker would carry the largest along.
             Connection::Http2(connection) => Box::pin(connection.exchange(prepared, sample)).await,
+            #[cfg(feature = "http3")]
+            Connection::Http3(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::WebSocket(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::Sealed(connection) => Box::pin(connection.exchange(prepared, sample)).await,
         }
@@ -79,7 +93,10 @@ impl Connection {
     pub async fn finish(self, wait: Option<Duration>) {
         match self {
             Connection::Http1(connection) => connection.finish(wait).await,
-            Connection::Http2(connection) => connection.finish(wait).await,
+            // It says goodbye by itself when its last share is gone.
+            Connection::Http2(_) => {}
+            #[cfg(feature = "http3")]
+            Connection::Http3(_) => {}
             Connection::WebSocket(connection) => connection.finish().await,
             Connection::Sealed(connection) => Box::pin(connection.finish(wait)).await,
         }

@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::client::Resumption as Resuming;
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion};
@@ -19,8 +19,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+#[cfg(feature = "http3")]
+pub(crate) use self::store::Offered;
 pub(crate) use self::store::Tickets;
-use self::verify::{AnyName, Anybody};
+use self::verify::{AnyName, Anybody, Refused, Told};
 use super::{Handshake, classify};
 use crate::plan::{Plan, Protocol, Resumption, Tls, TlsVersion};
 use crate::record::{Class, Fault};
@@ -31,6 +33,8 @@ pub(crate) struct Material {
     base: Arc<ClientConfig>,
     resumption: Resumption,
     name: ServerName<'static>,
+    /// Why a certificate was refused last; kept for QUIC, whose library hands on words alone.
+    refused: Refused,
 }
 
 impl Material {
@@ -59,18 +63,52 @@ impl Material {
         if tls.verify && roots.is_empty() {
             return Err("ca: this machine has no trusted authorities; name a file".to_owned());
         }
-        let builder = match (tls.verify, tls.verify_name) {
-            (true, true) => builder.with_root_certificates(roots),
-            (true, false) => builder.dangerous().with_custom_certificate_verifier(name_unchecked(roots, &provider)),
-            (false, _) => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody::new(&provider))),
+        let verifier: Arc<dyn ServerCertVerifier> = match (tls.verify, tls.verify_name) {
+            (true, true) => WebPkiServerVerifier::builder_with_provider(roots, provider)
+                .build()
+                .map_err(|err| format!("ca: cannot be used: {err}"))?,
+            (true, false) => Arc::new(AnyName::new(roots, &provider)),
+            (false, _) => Arc::new(Anybody::new(&provider)),
         };
+        let refused = Refused::default();
+        let builder = builder.dangerous().with_custom_certificate_verifier(Told::by(verifier, &refused, protocol));
         let mut config = match parts.certified {
             None => builder.with_no_client_auth(),
             Some(certified) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified))),
         };
         // This protocol and no other: a run that says HTTP/2 and measures HTTP/1.1 would mislead.
         config.alpn_protocols = vec![alpn(protocol).to_vec()];
-        Ok(Material { base: Arc::new(config), resumption: tls.resumption, name })
+        Ok(Material { base: Arc::new(config), resumption: tls.resumption, name, refused })
+    }
+
+    /// Whom the server's certificate must be of, as a handshake of QUIC wants it.
+    #[cfg(feature = "http3")]
+    pub(crate) fn name(&self) -> String {
+        self.name.to_str().into_owned()
+    }
+
+    /// Why a certificate was refused last, if one was.
+    #[cfg(feature = "http3")]
+    pub(crate) fn last_refusal(&self) -> Option<rustls::Error> {
+        self.refused.last()
+    }
+
+    /// Where a shard's tickets are kept, if they are.
+    #[cfg(feature = "http3")]
+    pub(crate) fn tickets(&self) -> Option<Arc<Tickets>> {
+        (self.resumption != Resumption::Off).then(Arc::default)
+    }
+
+    /// As [`Material::config`], with these tickets; they tell afterwards whether one was taken.
+    #[cfg(feature = "http3")]
+    pub(crate) fn config_with(&self, tickets: Option<&Arc<Tickets>>) -> (ClientConfig, Option<Arc<Offered>>) {
+        let mut config = ClientConfig::clone(&self.base);
+        let offered = tickets.map(|tickets| Arc::new(Offered::new(tickets.clone())));
+        config.resumption = match &offered {
+            None => Resuming::disabled(),
+            Some(offered) => Resuming::store(offered.clone()),
+        };
+        (config, offered)
     }
 
     /// A configuration with tickets of its own, or with none.
@@ -164,8 +202,4 @@ fn versions(min: TlsVersion, protocol: Protocol) -> &'static [&'static Supported
         (TlsVersion::V13, _) | (_, Protocol::Http3) => &BOTH[..1],
         (TlsVersion::V12, _) => &BOTH,
     }
-}
-
-fn name_unchecked(roots: Arc<rustls::RootCertStore>, provider: &Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
-    Arc::new(AnyName::new(roots, provider))
 }

@@ -153,6 +153,8 @@ pub(super) fn request(url: &Uri, prepared: &Prepared) -> Result<http::Request<()
     let internal = |err: &dyn std::fmt::Display| Fault::new(Class::Internal, err);
     let mut parts = url.clone().into_parts();
     parts.path_and_query = Some(prepared.path()?);
+    let is_secure = matches!(url.scheme_str(), Some("wss" | "https"));
+    parts.scheme = Some(if is_secure { "wss" } else { "ws" }.parse().map_err(|err| internal(&err))?);
     let url = Uri::from_parts(parts).map_err(|err| internal(&err))?;
     let mut request = url.into_client_request().map_err(|err| internal(&err))?;
     for (name, value) in prepared.headers()? {

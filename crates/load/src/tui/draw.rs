@@ -222,13 +222,14 @@ fn footer(pane: &mut Pane<'_>, state: &State) {
         pane.fitted(0, 0, "The run is ended; q again or ctrl-c leaves at once.", Look::Strong);
         return;
     }
-    let hidden = state.panel.is_none() && !state.tuning.is_on();
+    let last = if state.tuning.is_on() { 9 } else { 8 };
+    let all = if state.panel.is_some() { ", 0 all" } else { "" };
     let mut keys = vec![(String::from("q end"), Look::Plain), (String::from("? help"), Look::Plain)];
     if !state.tuning.is_on() {
         keys.push((String::from("p pause"), Look::Plain));
         keys.push((String::from("+/- load"), Look::Plain));
     }
-    keys.push((String::from(if hidden { "tab, 1-8 panels" } else { "tab, 1-9 panels, 0 all" }), Look::Plain));
+    keys.push((format!("tab, 1-{last} panels{all}"), Look::Plain));
     if let Some(note) = state.notes.back() {
         keys.push((note.clone(), Look::Faint));
     }

@@ -12,11 +12,11 @@ use crate::record::{Class, Interval, Phase, Second, Times, Totals};
 
 /// Numbers drawn from a seed (SplitMix64).
 #[derive(Debug)]
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,18 +25,18 @@ impl Dice {
     }
 
     /// 0.0 to 1.0.
-    pub fn share(&mut self) -> f64 {
+    pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Below a bound.
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 }
 
 /// A plan: the open model at this rate, or the closed one with these workers.
-pub fn plan(label: &str, offered: Offered, seconds: u64) -> Plan {
+pub(crate) fn plan(label: &str, offered: Offered, seconds: u64) -> Plan {
     let arrival = match offered {
         Offered::Rate(rate) => {
             Arrival::Open { rate: Steps::constant(rate), spacing: Spacing::Poisson, in_flight_max: 10_000 }
@@ -82,7 +82,7 @@ pub fn plan(label: &str, offered: Offered, seconds: u64) -> Plan {
 
 /// A run that goes on: each call of [`Story::tick`] is a second of it.
 #[derive(Debug)]
-pub struct Story {
+pub(crate) struct Story {
     dice: Dice,
     totals: Totals,
     index: u32,
@@ -90,12 +90,12 @@ pub struct Story {
 
 impl Story {
     /// One of this seed.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Story { dice: Dice(seed), totals: Totals { measured: Duration::ZERO, sum: Interval::default() }, index: 0 }
     }
 
     /// The next second, in which so many requests are due. Every 17th second has a stall.
-    pub fn tick(&mut self, rate: f64) -> Tick {
+    pub(crate) fn tick(&mut self, rate: f64) -> Tick {
         let mut interval = self.interval(rate);
         let (index, length) = (self.index, Duration::from_secs(1));
         let stalled = index % 17 == 16;
@@ -201,7 +201,7 @@ impl Story {
     }
 
     /// What it came to.
-    pub fn outcome(&self, plan: &Plan) -> Outcome {
+    pub(crate) fn outcome(&self, plan: &Plan) -> Outcome {
         Outcome {
             plan: plan.clone(),
             started_ms: 1_700_000_000_000,
@@ -225,16 +225,14 @@ impl Story {
 }
 
 /// One second of a run of this seed.
-#[cfg(test)]
-pub fn second(seed: u64, index: u32, rate: f64) -> Second {
+pub(crate) fn second(seed: u64, index: u32, rate: f64) -> Second {
     let mut second = Story::new(seed).tick(rate).second;
     second.index = index;
     second
 }
 
 /// A run of so many seconds in the open model, whole.
-#[cfg(test)]
-pub fn single(seed: u64, seconds: u64, planned: u64) -> Vec<Event> {
+pub(crate) fn single(seed: u64, seconds: u64, planned: u64) -> Vec<Event> {
     let plan = Arc::new(plan("orders", Offered::Rate(5_000.0), planned));
     let mut story = Story::new(seed);
     let mut events = vec![Event::Run { plan: plan.clone(), control: Control::default() }];
@@ -246,11 +244,11 @@ pub fn single(seed: u64, seconds: u64, planned: u64) -> Vec<Event> {
 }
 
 /// The names of a matrix's cells.
-pub const CELLS: [&str; 6] =
+pub(crate) const CELLS: [&str; 6] =
     ["http-reuse", "http-no-reuse", "https-reuse", "https-no-reuse", "https-mtls-reuse", "https-mtls-no-reuse"];
 
 /// What came of a cell.
-pub fn cell_done(dice: &mut Dice, name: &str, runs: u32) -> CellSummary {
+pub(crate) fn cell_done(dice: &mut Dice, name: &str, runs: u32) -> CellSummary {
     let skipped = name == "https-mtls-no-reuse" || name == "http-no-reuse";
     let rate = 4_000.0 + dice.share() * 20_000.0;
     CellSummary {
@@ -273,7 +271,6 @@ pub fn cell_done(dice: &mut Dice, name: &str, runs: u32) -> CellSummary {
 }
 
 /// A load point: so many of three repeats of a run of `seconds` seconds; without the third, the last one goes on.
-#[cfg(test)]
 fn point(events: &mut Vec<Event>, dice: &mut Dice, workers: u64, left_max: u32, repeats: u32, seconds: u64) {
     for repeat in 1..=repeats {
         let offered = Offered::Concurrency(workers);
@@ -290,8 +287,7 @@ fn point(events: &mut Vec<Event>, dice: &mut Dice, workers: u64, left_max: u32, 
 }
 
 /// A matrix in its third cell, its third load point, the second repeat of it.
-#[cfg(test)]
-pub fn matrix(seed: u64) -> Vec<Event> {
+pub(crate) fn matrix(seed: u64) -> Vec<Event> {
     let mut dice = Dice(seed);
     let mut events = Vec::new();
     for (index, name) in CELLS.iter().enumerate().take(3) {

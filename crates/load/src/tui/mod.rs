@@ -6,7 +6,6 @@
 
 mod draw;
 #[cfg(test)]
-#[allow(unreachable_pub, reason = "an example includes it too")]
 pub(crate) mod generated;
 mod history;
 mod keys;

@@ -1,5 +1,5 @@
 //! A small HTTP/1.1 server within the test's process: a thread for each connection, and counts of its own.
-#![allow(dead_code, reason = "not every test looks at all of it")]
+#![allow(dead_code, clippy::unwrap_used, reason = "part of tests, each of which uses its own part")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

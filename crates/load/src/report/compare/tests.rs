@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use super::super::sample::{self, Shape};
 use super::super::{Format, Report};
 use super::*;
@@ -11,6 +13,9 @@ fn run(seed: u64, slower: f64) -> Report {
     report(&sample::outcome(seed, Shape::Usual, 30, slower))
 }
 
+/// The first run, which most tests compare with.
+static FIRST: LazyLock<Report> = LazyLock::new(|| run(1, 1.0));
+
 fn figure<'a>(comparison: &'a Comparison, name: &str) -> &'a Change {
     comparison.figures.iter().find(|change| change.figure == name).unwrap()
 }
@@ -19,7 +24,7 @@ fn figure<'a>(comparison: &'a Comparison, name: &str) -> &'a Change {
 fn two_runs_of_the_same_kind_are_not_told_apart() {
     let mut told = 0;
     for seed in 0..4 {
-        let comparison = compare(&run(seed, 1.0), &run(seed + 100, 1.0));
+        let comparison = compare(&FIRST, &run(seed + 100, 1.0));
         told += comparison.figures.iter().filter(|change| change.significant == Some(true)).count();
     }
     // Of forty figures chance may make one.
@@ -28,7 +33,7 @@ fn two_runs_of_the_same_kind_are_not_told_apart() {
 
 #[test]
 fn a_tenth_slower_is_a_regression_by_five_per_cent_and_not_by_twenty() {
-    let comparison = compare(&run(1, 1.0), &run(2, 1.1));
+    let comparison = compare(&FIRST, &run(2, 1.1));
     let names = |share| comparison.regressions(share).iter().map(|change| change.figure.clone()).collect::<Vec<_>>();
     for name in ["response_mean", "response_p50", "response_p90", "service_p50"] {
         assert!(names(0.05).contains(&name.to_owned()), "{name}: {:?}", comparison.figures);
@@ -36,7 +41,7 @@ fn a_tenth_slower_is_a_regression_by_five_per_cent_and_not_by_twenty() {
     assert_eq!(names(0.2), [""; 0]);
     let change = figure(&comparison, "response_p50").change.unwrap();
     assert!((change - 0.1).abs() < 0.02, "{change}");
-    assert_eq!(compare(&run(2, 1.1), &run(1, 1.0)).regressions(0.05).len(), 0, "faster is no regression");
+    assert_eq!(compare(&run(2, 1.1), &FIRST).regressions(0.05).len(), 0, "faster is no regression");
     assert!(comparison.verdict(0.05).starts_with("Significantly worse by more than 5.00 %: response_mean"));
 }
 
@@ -53,15 +58,14 @@ fn runs_that_stall_now_and_then_widen_the_interval_of_their_percentiles() {
 
 #[test]
 fn a_run_that_was_limited_by_its_generator_or_too_short_or_given_up_gets_no_verdict() {
-    let mut limited = sample::outcome(1, Shape::Usual, 30, 1.0);
-    limited.limit = Limit::Generator("both cores were busy".to_owned());
-    let mut failed = sample::outcome(1, Shape::Usual, 30, 1.0);
-    failed.ended = Ended::Failed("the target is gone".to_owned());
     let short = sample::outcome(1, Shape::Usual, 5, 1.0);
+    let (mut limited, mut failed) = (short.clone(), short.clone());
+    limited.limit = Limit::Generator("both cores were busy".to_owned());
+    failed.ended = Ended::Failed("the target is gone".to_owned());
     for (outcome, part) in
         [(limited, "the generator was the limit"), (failed, "was given up"), (short, "nobody can tell what is chance")]
     {
-        for comparison in [compare(&run(1, 1.0), &report(&outcome)), compare(&report(&outcome), &run(1, 2.0))] {
+        for comparison in [compare(&FIRST, &report(&outcome)), compare(&report(&outcome), &FIRST)] {
             assert!(comparison.verdict(0.05).starts_with("No verdict. "), "{part}");
             assert!(comparison.refused.as_ref().unwrap().contains(part), "{comparison:?}");
             assert!(comparison.regressions(0.0).is_empty());
@@ -76,7 +80,7 @@ fn another_plan_machine_or_limit_is_told_before_the_figures() {
     other.limit = Limit::Target;
     let mut other = report(&other);
     other.machine.cores = 2;
-    let comparison = compare(&run(1, 1.0), &other);
+    let comparison = compare(&FIRST, &other);
     for part in [
         "reuse was true, and is false",
         "cores was 8, and is 2",
@@ -94,7 +98,7 @@ fn another_plan_machine_or_limit_is_told_before_the_figures() {
 
 #[test]
 fn a_run_in_which_all_failed_is_worse_than_one_in_which_none_did() {
-    let comparison = compare(&run(1, 1.0), &report(&sample::outcome(2, Shape::AllFailed, 30, 1.0)));
+    let comparison = compare(&FIRST, &report(&sample::outcome(2, Shape::AllFailed, 30, 1.0)));
     let worse: Vec<_> = comparison.regressions(0.05).iter().map(|change| change.figure.as_str()).collect();
     assert_eq!(worse, ["succeeded_per_s", "failed_share"]);
     assert_eq!(figure(&comparison, "response_p99").new, None);

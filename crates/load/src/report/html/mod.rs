@@ -98,10 +98,10 @@ pub(super) fn table_page(table: &Table) -> String {
 }
 
 fn header(report: &Report) -> String {
-    let badge = match report.passed {
-        Some(true) => r#" <span class="badge good">passed</span>"#,
-        Some(false) => r#" <span class="badge bad">failed</span>"#,
-        None => "",
+    let badge = match words::verdict(report) {
+        "no thresholds" => String::new(),
+        "passed" => r#" <span class="badge good">passed</span>"#.to_owned(),
+        other => format!(r#" <span class="badge bad">{other}</span>"#),
     };
     let mut out = format!("<header><h1>{}{badge}</h1>", markup(&report.label));
     let _ = write!(out, r#"<p class="soft">{}</p>"#, markup(&words::headline(report)));

@@ -69,3 +69,54 @@ impl ClientSessionStore for Tickets {
         self.kept().tls13.pop_back()
     }
 }
+
+/// The tickets of a shard as one handshake sees them: whether it took one. That is as near as it gets to whether a
+/// session was resumed where the library that shakes hands does not tell: a server may still refuse the ticket.
+#[cfg(feature = "http3")]
+#[derive(Debug)]
+pub(crate) struct Offered {
+    tickets: std::sync::Arc<Tickets>,
+    taken: std::sync::atomic::AtomicBool,
+}
+
+#[cfg(feature = "http3")]
+impl Offered {
+    pub(crate) fn new(tickets: std::sync::Arc<Tickets>) -> Self {
+        Offered { tickets, taken: false.into() }
+    }
+
+    /// Whether a ticket was offered to the server.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+#[cfg(feature = "http3")]
+impl ClientSessionStore for Offered {
+    fn set_kx_hint(&self, name: ServerName<'static>, group: NamedGroup) {
+        self.tickets.set_kx_hint(name, group);
+    }
+
+    fn kx_hint(&self, name: &ServerName<'_>) -> Option<NamedGroup> {
+        self.tickets.kx_hint(name)
+    }
+
+    /// QUIC has no TLS 1.2.
+    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, name: ServerName<'static>, value: Tls13ClientSessionValue) {
+        self.tickets.insert_tls13_ticket(name, value);
+    }
+
+    fn take_tls13_ticket(&self, name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        let ticket = self.tickets.take_tls13_ticket(name);
+        self.taken.store(ticket.is_some(), std::sync::atomic::Ordering::Relaxed);
+        ticket
+    }
+}

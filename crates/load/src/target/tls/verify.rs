@@ -1,7 +1,7 @@
 //! Trust that was asked to be less than whole: of a chain whatever its name, or of anybody. Whoever answers must prove in
 //! either case that the key of the certificate is theirs.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -9,6 +9,80 @@ use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_sig
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+use crate::plan::Protocol;
+
+/// Why a certificate was refused last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refused(Arc<Mutex<Option<Error>>>);
+
+impl Refused {
+    /// The error, for all that were refused since: there is one server, and one reason.
+    #[cfg(feature = "http3")]
+    pub(super) fn last(&self) -> Option<Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Remembers why another verifier refused a certificate.
+#[derive(Debug)]
+pub(super) struct Told {
+    verifier: Arc<dyn ServerCertVerifier>,
+    refused: Refused,
+}
+
+impl Told {
+    /// Over QUIC; elsewhere the verifier is asked as it is.
+    pub(super) fn by(
+        verifier: Arc<dyn ServerCertVerifier>,
+        refused: &Refused,
+        protocol: Protocol,
+    ) -> Arc<dyn ServerCertVerifier> {
+        match protocol {
+            Protocol::Http3 => Arc::new(Told { verifier, refused: refused.clone() }),
+            _ => verifier,
+        }
+    }
+}
+
+impl ServerCertVerifier for Told {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self.verifier.verify_server_cert(leaf, intermediates, name, ocsp, now);
+        if let Err(err) = &verified {
+            *self.refused.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(err.clone());
+        }
+        verified
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
 
 /// Takes any certificate.
 #[derive(Debug)]

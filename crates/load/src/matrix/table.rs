@@ -1,0 +1,40 @@
+//! The table of the old load client's matrix.
+
+use std::fmt::Write;
+
+use crate::progress::{CellSummary, Offered};
+
+/// Tab-separated, as the old client has it; `attempts` are load points' runs.
+pub fn tabbed(cells: &[CellSummary]) -> String {
+    let mut text =
+        String::from("scenario\tstatus\tattempts\tbest_concurrency\tsuccess_rps\terror_pct\tavg_ms\tp95_ms\tnotes\n");
+    for cell in cells {
+        let status = match cell.missing.as_deref() {
+            None => "ok",
+            Some(missing) if missing.starts_with("skipped") => "skipped",
+            Some(_) => "failed",
+        };
+        let load = match cell.knee {
+            Some(Offered::Concurrency(workers)) => workers.to_string(),
+            Some(Offered::Rate(rate)) => format!("{rate:.0}/s"),
+            None => "-".to_owned(),
+        };
+        let mut notes = cell.missing.clone().unwrap_or_default();
+        if let Some(crate::engine::Limit::Generator(reason)) = &cell.limit {
+            let _ = write!(notes, "client-limited: {reason}");
+        }
+        // A stranger's words may hold anything.
+        let notes: String = notes.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        let _ = writeln!(
+            text,
+            "{}\t{status}\t{}\t{load}\t{:.1}\t{:.2}\t{:.1}\t{:.1}\t{notes}",
+            cell.name,
+            cell.runs,
+            cell.rate,
+            cell.failed_share * 100.0,
+            cell.mean_ns / 1e6,
+            cell.p95_ns as f64 / 1e6,
+        );
+    }
+    text
+}

@@ -1,0 +1,295 @@
+//! HTTP/3 by quinn and h3: one connection for one worker, or for as many as there are streams.
+//!
+//! Opening a connection and the TLS handshake are one thing in QUIC; it is told as the handshake. Bytes are those of
+//! datagrams.
+
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::{Buf, Bytes};
+use h3::client::SendRequest;
+use h3::error::{Code, StreamError};
+use h3_quinn::OpenStreams;
+use http::uri::{Parts, Scheme};
+use http::{Request, Uri, Version};
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{ClientConfig, ConnectionError, Endpoint};
+use rustls::AlertDescription;
+
+use super::connect::Opener;
+use super::h2::keep;
+use super::pool::{Live, Pool, Seat};
+use super::tls::{Material, Tickets};
+use super::{Handshake, Sample, classify, server_timing};
+use crate::record::{Class, Fault};
+use crate::request::Prepared;
+
+/// All headers of an answer, in bytes.
+const HEADERS_LEN_MAX: u64 = 256 * 1024;
+/// Errors of TLS begin here among those of QUIC: RFC 9001, section 4.8.
+const CRYPTO_ERRORS: std::ops::Range<u64> = 0x100..0x200;
+
+/// The connections of one shard.
+pub(crate) struct Http3Lines {
+    opener: Rc<Opener>,
+    material: Material,
+    tickets: Option<Arc<Tickets>>,
+    /// By the address that they come from: all connections from one address share a socket.
+    endpoints: RefCell<Vec<(IpAddr, Endpoint)>>,
+    pool: Pool<Line>,
+}
+
+#[derive(Clone)]
+struct Line {
+    sender: SendRequest<OpenStreams, Bytes>,
+    connection: quinn::Connection,
+    to: SocketAddr,
+    /// Bytes sent and received that some sample was told of.
+    told: Rc<Cell<(u64, u64)>>,
+    /// Whether an answer has come over it.
+    has_served: Rc<Cell<bool>>,
+}
+
+impl Live for Line {
+    fn is_closed(&self) -> bool {
+        self.connection.close_reason().is_some()
+    }
+}
+
+/// A connection, or a share of one.
+pub struct Http3 {
+    lines: Rc<Http3Lines>,
+    line: Line,
+    _seat: Seat<Line>,
+}
+
+impl Http3Lines {
+    /// Connections by this TLS material, each for so many workers at a time.
+    pub(crate) fn new(opener: Rc<Opener>, material: Material, streams: usize) -> Rc<Self> {
+        let (tickets, pool) = (material.tickets(), Pool::new(streams));
+        Rc::new(Http3Lines { opener, tickets, material, endpoints: RefCell::default(), pool })
+    }
+
+    /// Takes a place on a connection that has one, or opens another.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(crate) async fn open(self: &Rc<Self>, sample: &mut Sample) -> Result<Http3, Fault> {
+        let (seat, line) = self.pool.seat(self.connect(sample)).await?;
+        Ok(Http3 { lines: self.clone(), line, _seat: seat })
+    }
+
+    async fn connect(&self, sample: &mut Sample) -> Result<Line, Fault> {
+        sample.connections_tried += 1;
+        let dial = &self.opener.dial;
+        let (to, source) = dial.next()?;
+        let endpoint = self.endpoint(to, source)?;
+        let (config, offered) = self.material.config_with(self.tickets.as_ref());
+        let config = QuicClientConfig::try_from(config).map_err(|err| Fault::new(Class::Tls, err))?;
+        let before = Instant::now();
+        let connecting = endpoint.connect_with(ClientConfig::new(Arc::new(config)), to, &self.material.name());
+        let connecting =
+            connecting.map_err(|err| Fault::new(Class::Connect, format!("no connection to {to}: {err}")))?;
+        let connection = tokio::time::timeout(dial.timeout(), connecting).await.map_err(|_| dial.late())?;
+        let connection = connection.map_err(|err| {
+            let fault = of_quic(&err, to, true);
+            match self.material.last_refusal() {
+                Some(refusal) if fault.class == Class::Tls => classify::of_tls(&refusal, &to),
+                _ => fault,
+            }
+        })?;
+        dial.settle();
+        let is_resumed = offered.is_some_and(|offered| offered.is_taken());
+        sample.tls = Some((before.elapsed(), if is_resumed { Handshake::Resumed } else { Handshake::Full }));
+        let built = h3::client::builder()
+            .max_field_section_size(HEADERS_LEN_MAX)
+            .send_grease(false)
+            .build(h3_quinn::Connection::new(connection.clone()))
+            .await;
+        let (mut driver, sender) =
+            built.map_err(|err| Fault::new(Class::Malformed, format!("no HTTP/3 with {to}: {err}")))?;
+        sample.connections_opened += 1;
+        let open = self.opener.open.enter();
+        tokio::task::spawn_local(async move {
+            // What it ends with is asked of the connection.
+            let _ = std::future::poll_fn(|cx| driver.poll_close(cx)).await;
+            drop(open);
+        });
+        Ok(Line { sender, connection, to, told: Rc::default(), has_served: Rc::default() })
+    }
+
+    /// The socket that comes from this address, or from any.
+    fn endpoint(&self, to: SocketAddr, source: Option<IpAddr>) -> Result<Endpoint, Fault> {
+        let any = if to.is_ipv4() { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
+        let from = source.unwrap_or(any);
+        let mut endpoints = self.endpoints.borrow_mut();
+        if let Some((_, endpoint)) = endpoints.iter().find(|(known, _)| *known == from) {
+            return Ok(endpoint.clone());
+        }
+        let endpoint = Endpoint::client((from, 0).into()).map_err(|err| classify::source(&err, from))?;
+        endpoints.push((from, endpoint.clone()));
+        Ok(endpoint)
+    }
+}
+
+/// Why there is no answer.
+enum Broken {
+    /// The server never looked at the request.
+    Unseen(Fault),
+    Failed(Fault),
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Self {
+        Broken::Failed(fault)
+    }
+}
+
+impl Http3 {
+    /// Whether another request can be sent over it.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.line.is_closed()
+    }
+
+    /// Sends a request, and reads its answer to the end.
+    ///
+    /// # Errors
+    /// What went wrong on the way, or with the answer.
+    pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+        let asked = match self.ask(prepared, sample).await {
+            // A connection that was of use once: others failed because there is none, and that is to be told.
+            Err(Broken::Unseen(_)) if self.line.has_served.get() => {
+                self.tell(sample);
+                *self = self.lines.clone().open(sample).await?;
+                sample.reconnected = true;
+                self.ask(prepared, sample).await
+            }
+            asked => asked,
+        };
+        self.tell(sample);
+        asked.map_err(|(Broken::Unseen(fault) | Broken::Failed(fault))| fault)?;
+        prepared.check(sample.status)
+    }
+
+    async fn ask(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Broken> {
+        let request = self.request(prepared)?;
+        let (sending, line) = (Instant::now(), &mut self.line);
+        let (to, connection) = (line.to, line.connection.clone());
+        let told = |err: StreamError| told(&err, &connection, to);
+        let mut stream = match line.sender.send_request(request).await {
+            Ok(stream) => stream,
+            Err(err) => return Err(Broken::Unseen(told(err))),
+        };
+        let body = prepared.sent();
+        if !body.is_empty() {
+            stream.send_data(body).await.map_err(told)?;
+        }
+        stream.finish().await.map_err(told)?;
+        let head = match stream.recv_response().await {
+            Ok(head) => head,
+            Err(err) if is_unseen(&err) => return Err(Broken::Unseen(told(err))),
+            Err(err) => return Err(told(err).into()),
+        };
+        sample.first_byte = Some(sending.elapsed());
+        line.has_served.set(true);
+        sample.status = head.status().as_u16();
+        for value in head.headers().get_all("server-timing") {
+            sample.server = server_timing::add(sample.server, value.as_bytes());
+        }
+        if let Some(headers) = prepared.answer_headers() {
+            *headers = head.into_parts().0.headers;
+        }
+        while let Some(mut data) = stream.recv_data().await.map_err(told)? {
+            while data.has_remaining() {
+                let len = data.chunk().len();
+                if let Some(kept) = prepared.body() {
+                    keep(kept, data.chunk())?;
+                }
+                data.advance(len);
+            }
+        }
+        sample.ended = Some(Instant::now());
+        Ok(())
+    }
+
+    fn request(&self, prepared: &Prepared) -> Result<Request<()>, Fault> {
+        let mut request = Request::new(());
+        *request.method_mut() = prepared.method().clone();
+        *request.headers_mut() = prepared.headers()?;
+        *request.version_mut() = Version::HTTP_3;
+        // The host that is asked for stands in `:authority` alone.
+        let host = request.headers_mut().remove(http::header::HOST);
+        request.headers_mut().remove(http::header::CONNECTION);
+        let authority = host.and_then(|host| http::uri::Authority::from_maybe_shared(host).ok());
+        let mut uri = Parts::default();
+        uri.scheme = Some(Scheme::HTTPS);
+        uri.authority = authority.or_else(|| self.lines.opener.authority().cloned());
+        uri.path_and_query = Some(prepared.path()?);
+        *request.uri_mut() = Uri::from_parts(uri).map_err(|err| Fault::new(Class::Internal, err))?;
+        Ok(request)
+    }
+
+    /// Adds the bytes that were not told yet to a sample: of all streams, to whoever ends first.
+    fn tell(&self, sample: &mut Sample) {
+        let stats = self.line.connection.stats();
+        let (sent, received) = self.line.told.replace((stats.udp_tx.bytes, stats.udp_rx.bytes));
+        sample.bytes_sent += stats.udp_tx.bytes.saturating_sub(sent);
+        sample.bytes_received += stats.udp_rx.bytes.saturating_sub(received);
+    }
+}
+
+impl std::fmt::Debug for Http3 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http3").field("to", &self.line.to).finish_non_exhaustive()
+    }
+}
+
+/// Whether the server says that it never looked at the request.
+fn is_unseen(err: &StreamError) -> bool {
+    matches!(err, StreamError::RemoteTerminate { code, .. } if *code == Code::H3_REQUEST_REJECTED)
+}
+
+fn told(err: &StreamError, connection: &quinn::Connection, to: SocketAddr) -> Fault {
+    if let Some(reason) = connection.close_reason() {
+        return of_quic(&reason, to, false);
+    }
+    match err {
+        StreamError::RemoteTerminate { code, .. } => Fault::new(Class::Reset, format!("{to} reset the stream: {code}")),
+        err if err.is_h3_no_error() => Fault::new(Class::Closed, format!("{to} ended the connection (GOAWAY)")),
+        err => {
+            Fault::new(Class::Malformed, format!("what {to} sent breaks the rules of HTTP/3: {}", classify::chain(err)))
+        }
+    }
+}
+
+fn of_quic(err: &ConnectionError, to: SocketAddr, is_handshake: bool) -> Fault {
+    let code = match err {
+        ConnectionError::ConnectionClosed(close) => u64::from(close.error_code),
+        ConnectionError::TransportError(err) => u64::from(err.code),
+        _ => 0,
+    };
+    let when = if is_handshake { " during the handshake" } else { " before its answer was whole" };
+    match err {
+        ConnectionError::ConnectionClosed(_) if CRYPTO_ERRORS.contains(&code) => {
+            let alert = AlertDescription::from(u8::try_from(code & 0xff).unwrap_or_default());
+            classify::of_tls(&rustls::Error::AlertReceived(alert), &to)
+        }
+        ConnectionError::TransportError(err) if CRYPTO_ERRORS.contains(&code) => {
+            Fault::new(Class::Tls, format!("no TLS with {to}: {}", err.reason))
+        }
+        ConnectionError::ConnectionClosed(_) | ConnectionError::ApplicationClosed(_) => {
+            Fault::new(Class::Closed, format!("{to} closed the connection{when}: {err}"))
+        }
+        ConnectionError::Reset => Fault::new(Class::Reset, format!("{to} reset the connection{when}")),
+        ConnectionError::TimedOut if is_handshake => Fault::new(Class::ConnectTimeout, format!("no answer from {to}")),
+        ConnectionError::TimedOut => Fault::new(Class::Reset, format!("{to} does not answer any more")),
+        ConnectionError::VersionMismatch => {
+            Fault::new(Class::Connect, format!("{to} speaks no version of QUIC known here"))
+        }
+        ConnectionError::LocallyClosed => Fault::new(Class::Closed, format!("the connection to {to} was ended{when}")),
+        err => Fault::new(Class::Malformed, format!("the connection to {to} failed{when}: {err}")),
+    }
+}
