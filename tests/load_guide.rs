@@ -56,6 +56,8 @@ fn short(text: &str, ports: &[(u16, u16)]) -> String {
         ("--run-time 1s", "--run-time 200ms --warm-up 100ms --repeats 1"),
         ("--points 6", "--points 3"),
         ("ramp:300@5s,300@10s,50@5s", "ramp:300@500ms,300@500ms,50@500ms"),
+        ("--preset poc", "--preset poc --burst 100 --every 500ms --times 2"),
+        ("--benchmark 200", "--benchmark 20"),
         ("--every 2s", "--every 300ms"),
         ("sealway demo &", "sealway demo --port PORT &"),
     ];
@@ -114,8 +116,12 @@ fn run(blocks: &[Block], folder: &Path) {
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("bash");
     shell.args(["-c", &script(blocks, &ports)]).current_dir(folder).env_clear().env("PATH", path);
-    // Bursts of three thousand are for a release build, and for machines that let one process have so many descriptors.
-    shell.env("HOME", folder).env("SEALWAY_LOAD_BURST_OF_POC", "200");
+    shell.env("HOME", folder);
+    // The guide relies on the ports that a matrix has by itself.
+    for (name, scheme, written) in [("HTTP", "http", 8080), ("HTTPS", "https", 8443), ("MTLS", "https", 9443)] {
+        let taken = ports.iter().find(|(port, _)| *port == written).unwrap().1;
+        shell.env(format!("SEALWAY_LOAD_{name}_URL"), format!("{scheme}://localhost:{taken}/"));
+    }
     let done = shell.stdin(Stdio::null()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     let background = std::fs::read_to_string(folder.join("background.log")).unwrap_or_default();
