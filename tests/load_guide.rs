@@ -50,6 +50,7 @@ fn short(text: &str, ports: &[(u16, u16)]) -> String {
         ("--duration 10s", "--duration 1s"),
         ("--duration 5s", "--duration 1s"),
         ("--duration 2s", "--duration 300ms"),
+        ("duration: 2s", "duration: 300ms"),
         ("--duration 5 ", "--duration 1 "),
         ("--warm-up 2s", "--warm-up 300ms"),
         ("--run-time 2s", "--run-time 200ms --warm-up 100ms --repeats 2 --points 4"),
