@@ -1,6 +1,5 @@
 //! What is shown meanwhile, and what is left behind.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use sealway_runtime::config::Problems;
 use serde::{Deserialize, Serialize};
 
 use super::values::{self, HOUR, MILLISECOND};
+use crate::export::Exports;
 use crate::report::Format;
 
 /// What is shown meanwhile, and what is left behind.
@@ -36,6 +36,12 @@ pub struct OutputFlags {
     /// Show the figures to Prometheus on this address while it runs, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_PROMETHEUS", hide_env = true)]
     pub prometheus: Option<String>,
+    /// Push the figures to this Pushgateway while it runs, such as http://127.0.0.1:9091
+    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_PUSHGATEWAY", hide_env = true)]
+    pub pushgateway: Option<String>,
+    /// Push the figures to this collector by OTLP over HTTP while it runs, such as http://127.0.0.1:4318
+    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_OTLP", hide_env = true)]
+    pub otlp: Option<String>,
 }
 
 /// What is shown meanwhile, and what is left behind.
@@ -49,8 +55,8 @@ pub struct Output {
     pub json_lines: bool,
     /// Between two plain lines.
     pub interval: Duration,
-    /// Where Prometheus is answered.
-    pub prometheus: Option<SocketAddr>,
+    /// Where figures go while it runs.
+    pub exports: Exports,
 }
 
 impl OutputFlags {
@@ -70,12 +76,17 @@ impl OutputFlags {
         }
         let interval = values::time(problems, "--interval", self.interval.as_ref(), MILLISECOND * 1000..=HOUR);
         let address = "an address and port such as 127.0.0.1:9464";
+        let url = "a URL such as http://127.0.0.1:9091";
         Output {
             out: self.files(problems),
             no_tui: self.no_tui,
             json_lines: self.json_lines,
             interval: interval.unwrap_or(Duration::from_secs(1)),
-            prometheus: values::parsed(problems, "--prometheus", self.prometheus.as_ref(), address),
+            exports: Exports {
+                prometheus: values::parsed(problems, "--prometheus", self.prometheus.as_ref(), address),
+                pushgateway: values::parsed(problems, "--pushgateway", self.pushgateway.as_ref(), url),
+                otlp: values::parsed(problems, "--otlp", self.otlp.as_ref(), url),
+            },
         }
     }
 

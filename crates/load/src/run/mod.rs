@@ -3,6 +3,7 @@
 //! 0: the run went as it must. 1: it did not: requests, assertions or thresholds failed, or it could not be measured. 2: the
 //! command line is wrong.
 
+mod compare;
 mod drive;
 mod single;
 mod sweep;
@@ -61,7 +62,7 @@ async fn job(args: LoadArgs) -> Result<(), Failure> {
         Some(Action::Matrix { file, matrix, search, flags }) => {
             sweep::matrix(file.as_deref(), &matrix, &search, &flags).await
         }
-        Some(Action::Compare(_)) => Err(Failure::failed("comparing reports is not in this binary yet")),
+        Some(Action::Compare(args)) => compare::run(&args),
     }
 }
 
