@@ -69,7 +69,7 @@ fn each_worker_makes_its_loops_and_no_more() {
 }
 
 #[test]
-fn failures_are_counted_by_class_and_the_connection_is_opened_anew() {
+fn failures_are_counted_by_class_and_what_is_whole_keeps_its_connection() {
     let (address, seen) = server::start(|number| match number % 4 {
         0 => (server::answer(500, ""), true),
         1 => (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort".to_vec(), false),
@@ -87,6 +87,8 @@ fn failures_are_counted_by_class_and_the_connection_is_opened_anew() {
         assert_eq!(sum.faults[class.index()], 100, "{}: {:?}", class.name(), sum.faults());
     }
     assert_eq!(sum.counts.connections_opened, seen.connections.load(Ordering::SeqCst));
+    // Of four answers two cost their connection; the 500 does not.
+    assert_eq!(sum.counts.connections_opened, 201);
 }
 
 #[test]

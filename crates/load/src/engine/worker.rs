@@ -47,18 +47,21 @@ impl Worker {
         // Looked at again: a thread that is held up finds a late answer before it finds the timer that went off.
         let result = if result.is_ok() && ended - started > timeout { Err(late()) } else { result };
         let unconnected = result.as_ref().is_err_and(|fault| fault.class.is_connecting());
-        let is_ok = result.is_ok();
+        // An answer that is whole leaves its connection as good as it was, whatever it says: a target that fails one request
+        // in a hundred would else be asked for a hundred times the connections.
+        let fault = result.as_ref().err().map(|fault| fault.class);
+        let is_whole = matches!(fault, None | Some(Class::Status | Class::Assertion));
         pending.end(ended, result);
-        let free = self.release(ended, is_ok).await;
+        let free = self.release(ended, is_whole).await;
         Done { free, unconnected }
     }
 
     /// Keeps the connection, or ends it; the moment after that.
-    async fn release(&mut self, ended: Instant, is_ok: bool) -> Instant {
+    async fn release(&mut self, ended: Instant, is_whole: bool) -> Instant {
         let connections = &self.shard.plan.connections;
-        let keeps = |connection: &Connection| is_ok && connections.reuse && connection.keeps();
+        let keeps = |connection: &Connection| is_whole && connections.reuse && connection.keeps();
         if let Some(connection) = self.connection.take_if(|connection| !keeps(connection)) {
-            if is_ok {
+            if is_whole {
                 let wait = connections.close_header.then_some(CLOSE_WAIT);
                 Box::pin(connection.finish(wait)).await;
             }

@@ -253,9 +253,9 @@ impl Interval {
 
     fn succeeded(&mut self, sample: &Sample, now: Instant, apart: bool) {
         self.counts.succeeded += 1;
-        let service = now.saturating_duration_since(sample.started);
-        self.time(Phase::Service, service);
-        self.time(Phase::Response, now.saturating_duration_since(sample.due));
+        let since = |start| now.saturating_duration_since(start).saturating_sub(sample.aside);
+        self.time(Phase::Service, since(sample.started));
+        self.time(Phase::Response, since(sample.due));
         if let Some((took, handshake)) = sample.tls {
             self.time(Phase::Tls, took);
             if apart {
@@ -357,6 +357,21 @@ mod tests {
         assert_eq!((sum.counts.succeeded, sum.counts.failed), (5_142, 858));
         assert_eq!((sum.times(Phase::Response).len(), sum.times(Phase::Failed).len()), (5_142, 858));
         assert_eq!(sum.examples[Class::Reset.index()].as_deref(), Some("number 0"));
+    }
+
+    #[test]
+    fn what_a_request_did_aside_is_in_no_time_of_it() {
+        let (start, ms) = (Instant::now(), Duration::from_millis);
+        let mut sample = Sample::new(start, start + ms(10));
+        sample.aside = ms(30);
+        let mut interval = Interval::default();
+        interval.succeeded(&sample, start + ms(60), false);
+        let near = |phase, wanted: u64| {
+            let told = interval.times(phase).quantiles().p99_ns;
+            assert!(told.abs_diff(wanted * 1_000_000) <= wanted * 1_000, "{phase:?}: {told}");
+        };
+        near(Phase::Response, 30);
+        near(Phase::Service, 20);
     }
 
     #[test]

@@ -148,6 +148,13 @@ impl std::fmt::Debug for Lines {
     }
 }
 
+/// Host and port as they are asked for. Who asks is told by other means than the address.
+fn authority(url: &Uri) -> Option<Authority> {
+    let authority = url.authority()?;
+    let bare = authority.as_str().rsplit('@').next()?;
+    bare.parse().ok()
+}
+
 impl Connector {
     /// For the shard of this number, from 0.
     ///
@@ -158,7 +165,7 @@ impl Connector {
         let opener = Rc::new(Opener {
             dial: Dial::new(plan, ground.addresses.clone(), shard),
             tls: ground.material.as_ref().map(|material| Handshakes::new(material, protocol)),
-            authority: plan.target.url.authority().cloned(),
+            authority: authority(&plan.target.url),
             open: Gauge::default(),
         });
         let scheme = if ground.material.is_some() { Scheme::HTTPS } else { Scheme::HTTP };

@@ -76,7 +76,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// What went wrong on the way, or with the answer. The connection is of no use afterwards, and is dropped.
+    /// What went wrong on the way, or with the answer. After a fault of another class than `Status` and `Assertion` the
+    /// connection is of no use, and is dropped.
     pub async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         match self {
             Connection::Http1(connection) => connection.exchange(prepared, sample).await,
@@ -126,6 +127,9 @@ pub struct Sample {
     pub tls: Option<(Duration, Handshake)>,
     /// From the request's first byte to its answer's.
     pub first_byte: Option<Duration>,
+    /// What was done at its start and is no part of it: agreeing the session that its worker uses from then on. Response
+    /// and service times are without it.
+    pub aside: Duration,
     /// Agreeing a session, where that was part of it.
     pub key_agreement: Option<Duration>,
     /// Sealing the request.
@@ -165,6 +169,7 @@ impl Sample {
             connect: None,
             tls: None,
             first_byte: None,
+            aside: Duration::ZERO,
             key_agreement: None,
             seal: None,
             open: None,

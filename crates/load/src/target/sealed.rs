@@ -119,9 +119,7 @@ impl Sealed {
         let session = Rc::new(self.agree(sample, false).await?);
         // A worker's first session is agreed before its first request is due; a later one because the first has ended.
         if self.seals.agree == Agree::Reuse && known.is_none() {
-            let took = before.elapsed();
-            sample.due += took;
-            sample.started += took;
+            sample.aside += before.elapsed();
         }
         self.keep(&session, prepared);
         Ok(session)

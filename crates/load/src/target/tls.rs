@@ -34,6 +34,7 @@ pub(crate) struct Material {
     resumption: Resumption,
     name: ServerName<'static>,
     /// Why a certificate was refused last; kept for QUIC, whose library hands on words alone.
+    #[cfg_attr(not(feature = "http3"), expect(dead_code, reason = "QUIC alone asks"))]
     refused: Refused,
 }
 
