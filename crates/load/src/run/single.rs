@@ -13,7 +13,8 @@ pub(super) async fn run(job: Job) -> Result<(), Failure> {
     let Job { plan, verdict, output } = job;
     let (mut driver, views) = view::start(&output)?;
     let ran = driver.run(plan, Duration::ZERO).await;
-    views.end(driver).await;
+    drop(driver);
+    views.end().await;
     let (outcome, _) = ran.map_err(Failure::failed)?;
     let report = Report::new(&outcome, &verdict.thresholds, Machine::here());
     let mut reasons = judge(&outcome, &verdict);

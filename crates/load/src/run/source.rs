@@ -70,7 +70,8 @@ async fn proof(args: &LoadArgs) -> Result<(), Failure> {
         Some(watching) => watching.await.ok(),
         None => None,
     };
-    views.end(driver).await;
+    drop(driver);
+    views.end().await;
     let (outcome, _) = ran.map_err(Failure::failed)?;
     let report = Report::new(&outcome, &job.verdict.thresholds, Machine::here());
     let mut reasons = Vec::new();
@@ -147,7 +148,8 @@ async fn litegateway(words: &[String], ours: &Flags) -> Result<(), Failure> {
             let output = flags.output().map_err(Failure::usage)?;
             let (mut driver, views) = view::start(&output)?;
             let ran = run_cells(&mut driver, &cells, Some(&how)).await;
-            views.end(driver).await;
+            drop(driver);
+            views.end().await;
             print(&tabbed(&ran?));
             Ok(())
         }

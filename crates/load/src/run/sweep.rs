@@ -27,7 +27,8 @@ pub(super) async fn autotune(url: Option<&str>, search: &AutotuneFlags, flags: &
     let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
     let (mut driver, views) = view::start(&job.output)?;
     let found = tune(&mut driver, &tuning).await;
-    views.end(driver).await;
+    drop(driver);
+    views.end().await;
     let found = found.map_err(Failure::failed)?;
     let mut report = AutotuneReport::new(&tuning.plan, Machine::here(), started_ms, started.elapsed().as_secs_f64());
     tell(&mut report, &found, &tuning);
@@ -206,7 +207,8 @@ async fn sweep(cells: Cells, how: Option<How>, flags: &Flags) -> Result<(), Fail
     let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
     let (mut driver, views) = view::start(&output)?;
     let ran = run_cells(&mut driver, &cells, how.as_ref()).await;
-    views.end(driver).await;
+    drop(driver);
+    views.end().await;
     let summaries = ran?;
     let elapsed = started.elapsed().as_secs_f64();
     let report = MatrixReport::new(&cells.label, &summaries, Machine::here(), started_ms, elapsed);

@@ -58,9 +58,8 @@ pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
 }
 
 impl Views {
-    /// Ends the news, and waits until all is shown and exported.
-    pub(super) async fn end(self, driver: Driver) {
-        drop(driver);
+    /// Waits until all is shown; to be called when no news come any more.
+    pub(super) async fn end(self) {
         for task in self.tasks {
             let _ = task.await;
         }
