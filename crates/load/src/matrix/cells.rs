@@ -3,7 +3,7 @@
 use sealway_runtime::config::{ConfigError, Problems};
 use sealway_runtime::tls::Secret;
 
-use crate::flags::{Extra, Flags, Job, MatrixFlags, TlsFlags, resolve};
+use crate::flags::{Extra, Flags, Job, MatrixFlags, TlsFlags, parse_url, resolve};
 
 /// One combination.
 #[derive(Clone, Debug)]
@@ -78,6 +78,9 @@ pub fn six(
                 flags.connection.http_version = Some(version.to_owned());
             }
             if *target == "mtls" && flags.tls.cert.is_none() {
+                if reuse && let Some(url_name) = extra().url_name {
+                    parse_url(&mut problems, &url_name, url);
+                }
                 let why = if is_old { "missing client certificate" } else { "no client certificate: give --cert" };
                 cells.push(Cell { name, job: Err(why.into()) });
                 continue;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{ConfigError, Problems};
 use sealway_runtime::shutdown::StopSignals;
 use tokio::sync::Notify;
 
@@ -128,7 +128,13 @@ async fn benchmark(args: &LoadArgs) -> Result<(), Failure> {
 
 /// `--litegateway`.
 async fn litegateway(words: &[String], ours: &Flags) -> Result<(), Failure> {
-    let translated = translate(words, std::env::vars(), ours).map_err(Failure::usage)?;
+    let named = |err: ConfigError| {
+        Failure::Usage(err.0.lines().map(|line| format!("--litegateway: {line}")).collect::<Vec<_>>().join("\n"))
+    };
+    // A variable that is no text is none of the old client's.
+    let variables =
+        std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
+    let translated = translate(words, variables, ours).map_err(named)?;
     translated.warnings.iter().for_each(|warning| say(format_args!("sealway load: {warning}")));
     let password = translated.password;
     match translated.asked {
