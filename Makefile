@@ -1,5 +1,5 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test e2e-faults scan-tls check bench bench-gateway bench-load accept-gateway fuzz vectors fmt tidy clean help
+.PHONY: run test e2e-faults load-long scan-tls check bench bench-gateway bench-load accept-gateway fuzz vectors fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
@@ -8,6 +8,8 @@ test: ## everything that CI tests, installing what the tests need
 	cargo xtask test
 e2e-faults: ## the fault tests in their long form, a quarter of an hour
 	cargo xtask e2e-faults
+load-long: ## the load generator's searches held to the truth in their long form, ten minutes
+	cargo xtask load-long
 scan-tls: ## testssl.sh and sslyze at a TLS listener, two minutes
 	cargo xtask scan-tls
 check: ## the fast subset: format, clippy, tidy

@@ -37,6 +37,9 @@ command -v chromium >/dev/null || missing+=(chromium)
 command -v tmux >/dev/null || missing+=(tmux)
 # Scans of TLS listeners.
 command -v testssl >/dev/null || missing+=(testssl.sh)
+# Networks of their own, with few ports, and a core that is shared: the tests of the load generator.
+command -v ip >/dev/null || [[ -x /usr/sbin/ip ]] || missing+=(iproute2)
+{ command -v unshare && command -v taskset; } >/dev/null || missing+=(util-linux)
 compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || missing+=(libfaketime)
 # The module `venv` imports without the package python3-venv; `ensurepip` does not.

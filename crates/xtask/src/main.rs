@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod faults;
 mod fuzz;
+mod load;
 mod scan;
 mod shell;
 mod steps;
@@ -31,6 +32,8 @@ enum Job {
     Test,
     /// The fault tests in their long form
     E2eFaults,
+    /// The load generator's searches in their long form
+    LoadLong,
     /// Scanners of TLS at a real listener
     ScanTls,
     /// The fast subset: format, clippy, tidy
@@ -85,6 +88,7 @@ fn run(job: Job) -> anyhow::Result<()> {
     match job {
         Job::Test => test::run(),
         Job::E2eFaults => faults::run(),
+        Job::LoadLong => load::run(),
         Job::ScanTls => scan::run(),
         Job::Check => check::run(),
         Job::Tidy => tidy::run(),

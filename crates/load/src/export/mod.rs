@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use http::Uri;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use self::metrics::Snapshot;
@@ -27,7 +27,7 @@ const PUSH_EVERY: Duration = Duration::from_secs(5);
 const FINISH_MAX: Duration = Duration::from_secs(10);
 
 /// Where figures go.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exports {
     /// To be asked at, by Prometheus: `GET /metrics`. Whoever reaches the address may read.
     pub prometheus: Option<SocketAddr>,
@@ -35,6 +35,13 @@ pub struct Exports {
     pub pushgateway: Option<Uri>,
     /// A collector of OTLP over HTTP, `http` alone: every 5 s and at the end. Without a path, `/v1/metrics`.
     pub otlp: Option<Uri>,
+}
+
+impl Exports {
+    /// Whether figures go anywhere.
+    pub fn is_any(&self) -> bool {
+        *self != Exports::default()
+    }
 }
 
 /// Why figures cannot be exported.
@@ -67,11 +74,11 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Starts listening and pushing. Needs a Tokio runtime.
+    /// Starts listening and pushing. To be called on a Tokio runtime.
     ///
     /// # Errors
     /// When an address cannot be listened on, or is none to push to.
-    pub async fn start(exports: &Exports) -> Result<Exporter, ExportError> {
+    pub fn start(exports: &Exports) -> Result<Exporter, ExportError> {
         let (newest, figures) = watch::channel(None);
         let mut pushers = Vec::new();
         for (flag, address, path, form) in [
@@ -86,7 +93,9 @@ impl Exporter {
             None => None,
             Some(address) => {
                 let refused = |error| ExportError::Listen { address, error };
-                let listener = TcpListener::bind(address).await.map_err(refused)?;
+                let listener = std::net::TcpListener::bind(address).map_err(refused)?;
+                listener.set_nonblocking(true).map_err(refused)?;
+                let listener = TcpListener::from_std(listener).map_err(refused)?;
                 let bound = listener.local_addr().map_err(refused)?;
                 Some((bound, tokio::spawn(prometheus::serve(listener, figures.clone()))))
             }
@@ -118,6 +127,14 @@ impl Exporter {
             }),
             Event::Cell { .. } | Event::Point { .. } | Event::CellDone(_) | Event::Note(_) => {}
         }
+    }
+
+    /// Takes all news until there are no more, then ends as [`Exporter::finish`] does.
+    pub async fn follow(self, mut news: mpsc::Receiver<Event>) -> Vec<String> {
+        while let Some(event) = news.recv().await {
+            self.feed(&event);
+        }
+        self.finish().await
     }
 
     /// Pushes the last figures and stops. Takes 10 s at most.

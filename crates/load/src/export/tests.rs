@@ -60,7 +60,7 @@ async fn place(status: &'static str) -> (Uri, tokio::sync::mpsc::Receiver<String
 #[tokio::test]
 async fn prometheus_is_answered_with_the_newest_figures_and_nothing_else_is() {
     let exports = Exports { prometheus: Some("127.0.0.1:0".parse().unwrap()), ..Exports::default() };
-    let exporter = Exporter::start(&exports).await.unwrap();
+    let exporter = Exporter::start(&exports).unwrap();
     let address = exporter.listens_at().unwrap();
     let ask = "GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     assert!(exchange(address, ask).await.ends_with("\r\n\r\n"), "nothing is measured yet");
@@ -103,7 +103,7 @@ async fn the_last_figures_are_pushed_to_both_places_in_their_forms() {
     let (gateway, mut at_gateway) = place("202 Accepted").await;
     let (collector, mut at_collector) = place("200 OK").await;
     let exports = Exports { pushgateway: Some(gateway), otlp: Some(collector), prometheus: None };
-    let exporter = Exporter::start(&exports).await.unwrap();
+    let exporter = Exporter::start(&exports).unwrap();
     events("checkout").iter().for_each(|event| exporter.feed(event));
     exporter.feed(&Event::Outcome(Box::new(sample::outcome(1, Shape::Usual, 1, 1.0))));
     assert_eq!(exporter.finish().await, [""; 0]);
@@ -132,7 +132,7 @@ async fn a_place_that_refuses_or_is_silent_is_told_at_the_end_and_holds_nobody_b
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody: Uri = format!("http://{}", silent.local_addr().unwrap()).parse().unwrap();
     let exports = Exports { pushgateway: Some(refusing), otlp: Some(nobody), prometheus: None };
-    let exporter = Exporter::start(&exports).await.unwrap();
+    let exporter = Exporter::start(&exports).unwrap();
     let events = events("checkout");
     let before = Instant::now();
     events.iter().for_each(|event| exporter.feed(event));
@@ -154,11 +154,11 @@ async fn addresses_that_cannot_be_used_are_told_with_their_flag() {
         (push("/a"), "--pushgateway: an address such as"),
         (push("http://ann:pa55@a/"), "--pushgateway: a user and password"),
     ] {
-        let error = Exporter::start(&exports).await.unwrap_err().to_string();
+        let error = Exporter::start(&exports).unwrap_err().to_string();
         assert!(error.starts_with(part) && !error.contains("pa55"), "{error}");
     }
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let exports = Exports { prometheus: Some(taken.local_addr().unwrap()), ..Exports::default() };
-    let error = Exporter::start(&exports).await.unwrap_err().to_string();
+    let error = Exporter::start(&exports).unwrap_err().to_string();
     assert!(error.contains("--prometheus 127.0.0.1:") && error.contains("cannot listen there"), "{error}");
 }

@@ -1,13 +1,14 @@
 //! What is shown meanwhile, and what is left behind.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http::Uri;
 use sealway_runtime::config::Problems;
 use serde::{Deserialize, Serialize};
 
 use super::values::{self, HOUR, MILLISECOND};
+use crate::export::Exports;
 use crate::report::Format;
 
 /// What is shown meanwhile, and what is left behind.
@@ -36,6 +37,12 @@ pub struct OutputFlags {
     /// Show the figures to Prometheus on this address while it runs, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_PROMETHEUS", hide_env = true)]
     pub prometheus: Option<String>,
+    /// Push the figures to this Pushgateway every 5 s and at the end: http://host:9091
+    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_PUSHGATEWAY", hide_env = true)]
+    pub pushgateway: Option<String>,
+    /// Push the figures to this collector of OTLP over HTTP every 5 s and at the end: http://host:4318
+    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_OTLP", hide_env = true)]
+    pub otlp: Option<String>,
 }
 
 /// What is shown meanwhile, and what is left behind.
@@ -49,8 +56,8 @@ pub struct Output {
     pub json_lines: bool,
     /// Between two plain lines.
     pub interval: Duration,
-    /// Where Prometheus is answered.
-    pub prometheus: Option<SocketAddr>,
+    /// Where figures go while it runs.
+    pub exports: Exports,
 }
 
 impl OutputFlags {
@@ -75,7 +82,11 @@ impl OutputFlags {
             no_tui: self.no_tui,
             json_lines: self.json_lines,
             interval: interval.unwrap_or(Duration::from_secs(1)),
-            prometheus: values::parsed(problems, "--prometheus", self.prometheus.as_ref(), address),
+            exports: Exports {
+                prometheus: values::parsed(problems, "--prometheus", self.prometheus.as_ref(), address),
+                pushgateway: push(problems, "--pushgateway", self.pushgateway.as_ref()),
+                otlp: push(problems, "--otlp", self.otlp.as_ref()),
+            },
         }
     }
 
@@ -92,4 +103,15 @@ impl OutputFlags {
         };
         self.out.iter().filter_map(|file| Some((PathBuf::from(file), form(file, problems)?))).collect()
     }
+}
+
+/// Where to push to.
+fn push(problems: &mut Problems, flag: &str, value: Option<&String>) -> Option<Uri> {
+    let expected = "an address such as http://localhost:9091";
+    let uri: Uri = values::parsed(problems, flag, value, expected)?;
+    if uri.scheme_str() != Some("http") || uri.host().is_none_or(str::is_empty) {
+        values::wrong(problems, flag, value.map_or("", String::as_str), expected);
+        return None;
+    }
+    Some(uri)
 }

@@ -13,6 +13,7 @@ use super::machine::Machine;
 use super::units::{finite, time};
 use super::{VERSION, histogram};
 use crate::engine::{self, Limit, Outcome};
+use crate::plan::Arrival;
 use crate::record::{Phase, Quantiles, Second, Totals};
 use crate::thresholds::{Check, Threshold, Unit};
 
@@ -47,7 +48,7 @@ impl Report {
             statuses: totals.sum.statuses().into_iter().map(|(status, count)| StatusSeen { status, count }).collect(),
             faults: faults(totals),
             phases: phases(totals),
-            omission: omission(totals),
+            omission: omission(outcome),
             seconds: outcome.seconds.iter().map(SecondRow::from).collect(),
             histograms: histograms(totals),
         }
@@ -179,16 +180,21 @@ fn phases(totals: &Totals) -> Vec<PhaseTimes> {
         .collect()
 }
 
-fn omission(totals: &Totals) -> Omission {
-    let response_p99_ns = totals.sum.times(Phase::Response).quantile_ns(0.99);
-    let service_p99_ns = totals.sum.times(Phase::Service).quantile_ns(0.99);
+fn omission(outcome: &Outcome) -> Omission {
+    let sum = &outcome.totals.sum;
+    let response_p99_ns = sum.times(Phase::Response).quantile_ns(0.99);
+    let service_p99_ns = sum.times(Phase::Service).quantile_ns(0.99);
     let apart = response_p99_ns.saturating_sub(service_p99_ns);
     let large = apart >= OMISSION_MIN_NS && response_p99_ns as f64 >= OMISSION_FACTOR * service_p99_ns as f64;
+    let cause = match (&outcome.limit, &outcome.plan.arrival) {
+        (Limit::Generator(_), _) => "requests waited in the generator, which was the limit",
+        (_, Arrival::Bursts { .. }) => "requests of a burst waited for their turn",
+        _ => "the target held up requests, and those due meanwhile waited for it",
+    };
     let note = large.then(|| {
         format!(
-            "Counted from when requests were due, 99 % of them took up to {}; counted from when they were sent, {}: the \
-             target held up requests, those due meanwhile waited for it, and a figure that starts only when a request is \
-             sent (as most tools show it) hides that wait.",
+            "Counted from when requests were due, 99 % of them took up to {}; counted from when they were sent, {}: {cause}. \
+             A figure that starts only when a request is sent, as most tools show it, hides that wait.",
             time(response_p99_ns as f64),
             time(service_p99_ns as f64)
         )

@@ -57,7 +57,7 @@ pub(crate) fn rate(per_s: f64) -> String {
 pub(crate) fn share(share: f64) -> String {
     let percent = finite(share) * 100.0;
     match percent {
-        percent if percent == 0.0 => "0 %".to_owned(),
+        0.0 => "0 %".to_owned(),
         percent if percent < 0.001 => "< 0.001 %".to_owned(),
         percent if percent < 0.0995 => format!("{percent:.3} %"),
         // 99.99 % is not all.

@@ -39,7 +39,10 @@ pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
             if report.counts.failed > 0 { "Every request failed" } else { "No request was made or came to its end" };
         notices.push((true, format!("{what}: there are no times of successful requests.")));
     }
-    notices.extend(report.warnings.iter().map(|warning| (false, warning.clone())));
+    // What limited the run is told above, and not twice.
+    let told =
+        |warning: &&String| !(report.is_generator_limited() && warning.starts_with("The generator was the limit"));
+    notices.extend(report.warnings.iter().filter(told).map(|warning| (false, warning.clone())));
     notices.extend(report.omission.note.iter().map(|note| (false, note.clone())));
     notices
 }

@@ -8,9 +8,13 @@ use tokio::task::JoinHandle;
 
 use super::drive::NEWS_MAX;
 use super::{Driver, Failure, say};
+use crate::export::{ExportError, Exporter};
 use crate::flags::Output;
 use crate::progress::Event;
 use crate::{plain, tui};
+
+/// News that wait for exports.
+const EXPORT_NEWS_MAX: usize = 4;
 
 /// Those who watch, until they have shown all.
 pub(super) struct Views {
@@ -23,8 +27,20 @@ pub(super) struct Views {
 /// [`Failure`], when one of them cannot start.
 pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
     let (send, news) = mpsc::channel(NEWS_MAX);
+    let mut watchers = vec![send];
+    let mut tasks = Vec::new();
+    if output.exports.is_any() {
+        let exporter = Exporter::start(&output.exports).map_err(|err| match err {
+            ExportError::Address { .. } => Failure::usage(err),
+            ExportError::Listen { .. } => Failure::failed(err),
+        })?;
+        // Few news wait for it: it wants the newest, and each holds the histograms of a whole run.
+        let (send, news) = mpsc::channel(EXPORT_NEWS_MAX);
+        watchers.push(send);
+        tasks.push(tokio::spawn(export(exporter, news)));
+    }
     let stop = Arc::new(Notify::new());
-    let driver = Driver::new(vec![send], Arc::clone(&stop))
+    let driver = Driver::new(watchers, Arc::clone(&stop))
         .map_err(|err| Failure::failed(format!("cannot listen for signals: {err}")))?;
     // What is written to standard output by others would be written into the picture.
     let is_shared = output.out.iter().any(|(file, _)| file.as_os_str() == "-");
@@ -37,7 +53,8 @@ pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
         let options = plain::Options { interval: output.interval, json: output.json_lines };
         tokio::spawn(lines(news, options, stop))
     };
-    Ok((driver, Views { tasks: vec![task] }))
+    tasks.push(task);
+    Ok((driver, Views { tasks }))
 }
 
 impl Views {
@@ -68,6 +85,13 @@ async fn lines(news: mpsc::Receiver<Event>, options: plain::Options, stop: Arc<N
         Ok(shown) if matches!(shown.left, tui::Left::AtOnce | tui::Left::ReaderGone) => stop.notify_one(),
         Ok(_) => {}
         Err(err) => say(format_args!("sealway load: standard output cannot be written: {err}")),
+    }
+}
+
+/// To Prometheus and collectors; what could not be pushed is said at the end.
+async fn export(exporter: Exporter, news: mpsc::Receiver<Event>) {
+    for problem in exporter.follow(news).await {
+        say(format_args!("sealway load: {problem}"));
     }
 }
 

@@ -93,14 +93,9 @@ pub fn compare(old: &Report, new: &Report) -> Comparison {
             let ended = row.counts.succeeded.saturating_add(row.counts.failed);
             (ended > 0).then(|| row.counts.failed as f64 / ended as f64)
         }),
-        by_seconds(
-            "response_mean",
-            "ns",
-            false,
-            [old, new],
-            |report| mean_ns(report),
-            |row| (row.response.count > 0).then_some(row.response.mean_ns),
-        ),
+        by_seconds("response_mean", "ns", false, [old, new], mean_ns, |row| {
+            (row.response.count > 0).then_some(row.response.mean_ns)
+        }),
     ];
     for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)] {
         figures.push(by_rank(&format!("response_{name}"), Phase::Response, share, [old, new]));

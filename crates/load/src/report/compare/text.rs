@@ -79,6 +79,7 @@ fn cells(change: &Change) -> [String; 4] {
         format!("{sign}{} %", digits(share.abs() * 100.0))
     });
     let word = match (change.significant, change.worse) {
+        _ if change.old.is_some() && change.old == change.new => "the same",
         (None, _) => "cannot be told",
         (Some(false), _) => "chance would do it",
         (Some(true), true) => "WORSE",

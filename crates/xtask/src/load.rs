@@ -1,0 +1,11 @@
+//! `cargo xtask load-long`: the load generator's searches in their long form, one at a time.
+
+use crate::shell;
+
+pub(crate) fn run() -> anyhow::Result<()> {
+    shell::run(&mut shell::command("scripts/setup-tests.sh"))?;
+    // In release: in a debug build half of what is measured is the build.
+    let long =
+        ["test", "--locked", "--profile", "relfast", "-p", "sealway-cli", "--test", "load_truth", "--", "--ignored"];
+    shell::run(&mut shell::cargo(&long))
+}

@@ -1,0 +1,166 @@
+//! The guide to load testing, run as it is written: its files are written, its commands run in their order in one empty
+//! folder, against the servers that it starts. Only ports, times and sizes are made small.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use sealway_testkit::daemon::free_port;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
+const GUIDE: &str = include_str!("../docs/guides/load-testing.md");
+
+/// A fenced block.
+struct Block {
+    info: String,
+    text: String,
+    /// Where it begins.
+    line: usize,
+    /// The name in backticks on the paragraph before it, as in "`serve.yaml`:".
+    file: Option<String>,
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let (mut open, mut before) = (false, "");
+    for (index, line) in text.lines().enumerate() {
+        match (open, line.strip_prefix("```")) {
+            (false, Some(info)) => {
+                let file = before.strip_prefix('`').and_then(|rest| rest.strip_suffix("`:")).map(str::to_owned);
+                blocks.push(Block { info: info.to_owned(), text: String::new(), line: index + 1, file });
+                (open, before) = (true, "");
+            }
+            (true, Some(_)) => open = false,
+            (true, None) => blocks.last_mut().unwrap().text.push_str(&format!("{line}\n")),
+            (false, None) if !line.is_empty() => before = line,
+            (false, None) => {}
+        }
+    }
+    blocks
+}
+
+/// The same in less time: what is replaced, and by what. A word is replaced in commands and files alike.
+fn short(text: &str, ports: &[(u16, u16)]) -> String {
+    let mut text = text.to_owned();
+    for (written, taken) in ports {
+        text = text.replace(&format!(":{written}"), &format!(":{taken}"));
+    }
+    let times = [
+        ("--duration 10s", "--duration 1s"),
+        ("--duration 5s", "--duration 1s"),
+        ("--duration 2s", "--duration 300ms"),
+        ("duration: 2s", "duration: 300ms"),
+        ("--duration 5 ", "--duration 1 "),
+        ("--warm-up 2s", "--warm-up 300ms"),
+        ("--run-time 2s", "--run-time 200ms --warm-up 100ms --repeats 2 --points 4"),
+        ("--run-time 1s", "--run-time 200ms --warm-up 100ms --repeats 1"),
+        ("--points 6", "--points 3"),
+        ("ramp:300@5s,300@10s,50@5s", "ramp:300@500ms,300@500ms,50@500ms"),
+        ("--preset poc", "--preset poc --burst 100 --every 500ms --times 2"),
+        ("--benchmark 200", "--benchmark 20"),
+        ("--every 2s", "--every 300ms"),
+        ("sealway demo &", "sealway demo --port PORT &"),
+    ];
+    for (written, shorter) in times {
+        text = text.replace(written, shorter);
+    }
+    let demo = ports.iter().find(|(written, _)| *written == 3000).unwrap().1;
+    // A debug build on two busy cores takes no promise of a release.
+    text.replace("PORT", &demo.to_string()).replace("p99<250ms", "p99<20s").replace("p99<500ms", "p99<20s")
+}
+
+/// One shell for all blocks, so that what they start goes on; it says after each how it ended.
+fn script(blocks: &[Block], ports: &[(u16, u16)]) -> String {
+    let mut script = String::from("trap 'kill $(jobs -p) 2>/dev/null' EXIT\n");
+    for block in blocks.iter().filter(|block| block.info.starts_with("sh")) {
+        let text = short(&block.text, ports);
+        // Whatever it starts must not hold this test's output open.
+        let text = text.replace(" &\n", " >>background.log 2>&1 &\n");
+        script.push_str("set -e\n");
+        let ends = if block.info == "sh verdict" { "|| [ $? -eq 1 ]" } else { "" };
+        for command in commands(&text) {
+            let background = command.ends_with('&');
+            let tail = if background { "" } else { ends };
+            script.push_str(&format!("echo '### line {}' >&2\n{command} {tail}\n", block.line));
+        }
+    }
+    script
+}
+
+/// Commands, each with its continued lines.
+fn commands(text: &str) -> Vec<String> {
+    let mut commands: Vec<String> = vec![String::new()];
+    for line in text.lines() {
+        let last = commands.last_mut().unwrap();
+        match line.strip_suffix('\\') {
+            Some(more) => last.push_str(more),
+            None => {
+                last.push_str(line);
+                commands.push(String::new());
+            }
+        }
+    }
+    commands.retain(|command| !command.trim().is_empty());
+    commands
+}
+
+fn run(blocks: &[Block], folder: &Path) {
+    let ports: Vec<(u16, u16)> = [3000, 8080, 8443, 9443].map(|written| (written, free_port().unwrap())).into();
+    for block in blocks.iter().filter(|block| block.file.is_some()) {
+        let file = folder.join(block.file.as_ref().unwrap());
+        std::fs::write(file, short(&block.text, &ports)).unwrap();
+    }
+    let programs = folder.join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    std::os::unix::fs::symlink(BINARY, programs.join("sealway")).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &script(blocks, &ports)]).current_dir(folder).env_clear().env("PATH", path);
+    shell.env("HOME", folder);
+    // The guide relies on the ports that a matrix has by itself.
+    for (name, scheme, written) in [("HTTP", "http", 8080), ("HTTPS", "https", 8443), ("MTLS", "https", 9443)] {
+        let taken = ports.iter().find(|(port, _)| *port == written).unwrap().1;
+        shell.env(format!("SEALWAY_LOAD_{name}_URL"), format!("{scheme}://localhost:{taken}/"));
+    }
+    let done = shell.stdin(Stdio::null()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let background = std::fs::read_to_string(folder.join("background.log")).unwrap_or_default();
+    let at = err.lines().rev().find(|line| line.starts_with("### ")).unwrap_or_default();
+    let (out, err) = (last(&out), last(&err));
+    assert!(done.status.success(), "the block at {at} of the guide: {}\n{out}\n{err}\n{background}", done.status);
+}
+
+fn last(text: &str) -> String {
+    text.lines().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_command_of_the_guide_does_what_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let blocks = blocks(GUIDE);
+    let count = blocks.iter().filter(|block| block.info.starts_with("sh")).count();
+    assert!(count > 12, "only {count} blocks of commands were found");
+    let begin = Instant::now();
+    run(&blocks, folder.path());
+    println!("{:?}", begin.elapsed());
+    for file in
+        ["before.json", "before.html", "before.md", "seconds.csv", "load.xml", "tuned.json", "matrix.md", "after.json"]
+    {
+        let len = std::fs::metadata(folder.path().join(file)).map(|data| data.len()).unwrap_or_default();
+        assert!(len > 100, "{file} has {len} bytes");
+    }
+}
+
+#[test]
+fn what_the_guide_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides");
+    let mut missing = Vec::new();
+    for part in GUIDE.split("](").skip(1) {
+        let to = part.split(')').next().unwrap().split('#').next().unwrap();
+        if !to.starts_with("http") && !root.join(to).exists() {
+            missing.push(to);
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
