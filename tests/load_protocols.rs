@@ -11,9 +11,10 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use futures_util::{SinkExt, StreamExt};
 use load_ground::{certificates, fault, plan, run, run_well, tls, workers};
-use sealway_load::plan::{Assertion, Plan, Protocol, Resumption, Text};
+use sealway_load::plan::{Arrival, Assertion, Plan, Protocol, Resumption, Text};
 use sealway_load::record::{Class, Phase};
 use sealway_testkit::certificates::Certificates;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::rustls;
 use tokio_tungstenite::tungstenite::Message;
@@ -170,6 +171,46 @@ fn a_server_that_does_not_upgrade_or_says_goodbye_is_told_so() {
     let address = http.unwrap().address;
     let (class, words) = fault(&run(messages(&format!("ws://{address}/"), None, text("hello"), 4)));
     assert!(class == Class::Status && words.contains("does not upgrade"), "{class:?}: {words}");
+}
+
+/// Answers one request of HTTP/1.1 on each connection, whose handshake it begins late: as one that is far away.
+fn far_away(certificates: &Certificates) -> (SocketAddr, Arc<Seen>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Seen::default()));
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(server_config(certificates, b"http/1.1")));
+    let told = seen.clone();
+    serve(move || async move {
+        let listener = TcpListener::from_std(listener).unwrap();
+        while let Ok((tcp, _)) = listener.accept().await {
+            let (acceptor, told) = (acceptor.clone(), told.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let Ok(mut stream) = acceptor.accept(tcp).await else { return };
+                let kind = stream.get_ref().1.handshake_kind();
+                told.resumed.fetch_add(u64::from(kind == Some(rustls::HandshakeKind::Resumed)), Ordering::SeqCst);
+                let mut head = [0; 1024];
+                let _ = stream.read(&mut head).await;
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+                let _ = stream.read(&mut head).await;
+            });
+        }
+    });
+    (address, seen)
+}
+
+#[test]
+fn a_burst_of_connections_has_a_ticket_for_each() {
+    let (_folder, certificates) = certificates();
+    let (address, seen) = far_away(&certificates);
+    let mut plan = plan(&format!("https://{address}/"), Some(&certificates.ca), 180);
+    plan.connections.reuse = false;
+    tls(&mut plan).resumption = Resumption::On;
+    plan.arrival = Arrival::Bursts { burst: 60, every: Duration::from_secs(3), times: 3 };
+    let counts = run_well(plan).totals.sum.counts;
+    assert_eq!(counts.handshakes_resumed, seen.resumed.load(Ordering::SeqCst));
+    // The first sixty have nothing to resume. rustls' own store would keep eight tickets for each burst that follows.
+    assert!(counts.handshakes_resumed >= 110, "{counts:?}");
 }
 
 /// Sessions that are kept for resumption, and how often one was used.
