@@ -213,6 +213,11 @@ impl Client {
         Ok((*agreed.session.id(), agreed.expires_in_sec, agreed.timings.clone()))
     }
 
+    /// Forgets the session: the next call, or [`Client::connect`], agrees a new one.
+    pub async fn forget(&self) {
+        *self.agreed.write().await = None;
+    }
+
     /// Seals a `POST` to `path_and_query`, and opens its answer. A session that the service no longer knows is agreed
     /// anew, once.
     ///

@@ -262,7 +262,8 @@ impl Search {
             return Why::Generator((*reason).to_owned());
         }
         let Some(next) = above.first() else {
-            return if knee.load >= self.settings.max { Why::Ceiling } else { Why::Unfinished };
+            let highest = self.points.last().is_some_and(|last| last.load >= self.settings.max);
+            return if highest { Why::Ceiling } else { Why::Unfinished };
         };
         let flat = self.good().filter(is_above).any(|point| !point.outgrows(knee));
         if flat || self.is_good(next) {

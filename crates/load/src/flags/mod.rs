@@ -27,6 +27,7 @@ pub use self::request::RequestFlags;
 pub use self::resolve::{Extra, Job, Verdict, resolve};
 pub use self::sealed::SealedFlags;
 pub use self::sweep::{AutotuneFlags, MatrixFlags};
+pub(crate) use self::target::parse as parse_url;
 pub use self::tls::TlsFlags;
 pub use self::verdict::VerdictFlags;
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http::Uri;
 use sealway_runtime::config::Problems;
 use serde::{Deserialize, Serialize};
 
@@ -36,10 +37,10 @@ pub struct OutputFlags {
     /// Show the figures to Prometheus on this address while it runs, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_PROMETHEUS", hide_env = true)]
     pub prometheus: Option<String>,
-    /// Push the figures to this Pushgateway while it runs, such as http://127.0.0.1:9091
+    /// Push the figures to this Pushgateway every 5 s and at the end: http://host:9091
     #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_PUSHGATEWAY", hide_env = true)]
     pub pushgateway: Option<String>,
-    /// Push the figures to this collector by OTLP over HTTP while it runs, such as http://127.0.0.1:4318
+    /// Push the figures to this collector of OTLP over HTTP every 5 s and at the end: http://host:4318
     #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_OTLP", hide_env = true)]
     pub otlp: Option<String>,
 }
@@ -76,7 +77,6 @@ impl OutputFlags {
         }
         let interval = values::time(problems, "--interval", self.interval.as_ref(), MILLISECOND * 1000..=HOUR);
         let address = "an address and port such as 127.0.0.1:9464";
-        let url = "a URL such as http://127.0.0.1:9091";
         Output {
             out: self.files(problems),
             no_tui: self.no_tui,
@@ -84,8 +84,8 @@ impl OutputFlags {
             interval: interval.unwrap_or(Duration::from_secs(1)),
             exports: Exports {
                 prometheus: values::parsed(problems, "--prometheus", self.prometheus.as_ref(), address),
-                pushgateway: values::parsed(problems, "--pushgateway", self.pushgateway.as_ref(), url),
-                otlp: values::parsed(problems, "--otlp", self.otlp.as_ref(), url),
+                pushgateway: push(problems, "--pushgateway", self.pushgateway.as_ref()),
+                otlp: push(problems, "--otlp", self.otlp.as_ref()),
             },
         }
     }
@@ -103,4 +103,15 @@ impl OutputFlags {
         };
         self.out.iter().filter_map(|file| Some((PathBuf::from(file), form(file, problems)?))).collect()
     }
+}
+
+/// Where to push to.
+fn push(problems: &mut Problems, flag: &str, value: Option<&String>) -> Option<Uri> {
+    let expected = "an address such as http://localhost:9091";
+    let uri: Uri = values::parsed(problems, flag, value, expected)?;
+    if uri.scheme_str() != Some("http") || uri.host().is_none_or(str::is_empty) {
+        values::wrong(problems, flag, value.map_or("", String::as_str), expected);
+        return None;
+    }
+    Some(uri)
 }

@@ -6,6 +6,7 @@ use sealway_runtime::tls::Secret;
 
 use super::{Flags, Output, target};
 use crate::plan::{Assertion, Plan, Target};
+use crate::request;
 use crate::thresholds::{Figure, Threshold};
 
 /// What is run, how it is judged, what is shown and left behind.
@@ -88,6 +89,8 @@ pub fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<Job, Co
         threads: arrival.threads,
         seed: arrival.seed.unwrap_or_else(fresh_seed),
     };
+    // What the checks above let through and the request's own does not.
+    request::check(&plan).map_err(|err| ConfigError(err.to_string()))?;
     Ok(Job { plan, verdict, output })
 }
 

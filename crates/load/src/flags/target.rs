@@ -7,7 +7,7 @@ use sealway_runtime::config::Problems;
 const URL_LEN_MAX: usize = 16 * 1024;
 
 /// The URL, or what is wrong with it. `name` is what it is called: `URL`, `--https-url`.
-pub(super) fn parse(problems: &mut Problems, name: &str, text: &str) -> Option<Uri> {
+pub(crate) fn parse(problems: &mut Problems, name: &str, text: &str) -> Option<Uri> {
     let expected = "expected http://, https://, ws:// or wss://, a host and a path";
     // What may be a secret is not shown: everything before an @, up to the path.
     let authority = text.split_once("://").map_or(text, |(_, rest)| rest);

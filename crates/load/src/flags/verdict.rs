@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{template, values};
 use crate::plan::Assertion;
+use crate::request::check_json_path;
 use crate::thresholds::Threshold;
 
 /// What an answer must be, and when a run has failed.
@@ -68,6 +69,7 @@ impl VerdictFlags {
                 values::wrong(problems, "--assert-json", value, "PATH=VALUE, with a JSONPath such as $.id");
                 continue;
             };
+            problems.take(format!("--assert-json {value}"), check_json_path(path));
             problems.take(format!("--assert-json {value}"), template::check(equals));
             assertions.push(Assertion::JsonPath { path: path.to_owned(), equals: equals.to_owned() });
         }

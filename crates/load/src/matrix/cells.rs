@@ -1,6 +1,7 @@
 //! What the cells are.
 
 use sealway_runtime::config::{ConfigError, Problems};
+use sealway_runtime::tls::Secret;
 
 use crate::flags::{Extra, Flags, Job, MatrixFlags, TlsFlags, resolve};
 
@@ -22,38 +23,70 @@ pub struct Cells {
     pub cells: Vec<Cell>,
 }
 
+/// How the six cells are called, and what they speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// `mtls-reuse`; the version of HTTP that flags say.
+    Ours,
+    /// `https-mtls-reuse`; HTTP/2 where connections are reused over TLS, else 1.1: as the old load client has it.
+    Old,
+}
+
 /// Over http, https and mtls, each with and without reuse of connections.
 ///
 /// # Errors
 /// Everything that is wrong, a line each.
 pub fn usual(matrix: &MatrixFlags, flags: &Flags) -> Result<Cells, ConfigError> {
+    six(matrix, flags, Naming::Ours, None)
+}
+
+/// As [`usual`], with a password of the client's certificate.
+///
+/// # Errors
+/// As [`usual`].
+pub fn six(
+    matrix: &MatrixFlags,
+    flags: &Flags,
+    naming: Naming,
+    password: Option<&Secret>,
+) -> Result<Cells, ConfigError> {
+    let is_old = naming == Naming::Old;
     let or = |url: &Option<String>, default: &str| url.clone().unwrap_or_else(|| default.to_owned());
     let targets = [
-        ("http", "--http-url", or(&matrix.http_url, "http://localhost:8080/")),
-        ("https", "--https-url", or(&matrix.https_url, "https://localhost:8443/")),
-        ("mtls", "--mtls-url", or(&matrix.mtls_url, "https://localhost:9443/")),
+        ("http", "http-url", or(&matrix.http_url, "http://localhost:8080/")),
+        ("https", "https-url", or(&matrix.https_url, "https://localhost:8443/")),
+        ("mtls", "mtls-url", or(&matrix.mtls_url, "https://localhost:9443/")),
     ];
     let mut problems = Problems::default();
     if flags.connection.no_reuse {
         problems.add("--no-reuse", "the matrix has cells with and without");
     }
     let mut cells = Vec::new();
-    for (name, url_flag, url) in &targets {
-        for (reuse, word) in [(true, "reuse"), (false, "no-reuse")] {
+    for (target, flag, url) in &targets {
+        let word = if is_old && *target == "mtls" { "https-mtls" } else { target };
+        let extra = || Extra {
+            url_name: Some(if is_old { format!("--matrix-{flag}") } else { format!("--{flag}") }),
+            password: password.cloned().filter(|_| *target == "mtls"),
+        };
+        for reuse in [true, false] {
+            let name = format!("{word}-{}", if reuse { "reuse" } else { "no-reuse" });
             let mut flags = flags.clone();
             flags.connection.no_reuse = !reuse;
-            let name = format!("{name}-{word}");
             flags.output.label = Some(name.clone());
-            if name.starts_with("mtls") && flags.tls.cert.is_none() {
-                cells.push(Cell { name, job: Err("no client certificate: give --cert".into()) });
+            if is_old {
+                let version = if reuse && *target != "http" { "2" } else { "1.1" };
+                flags.connection.http_version = Some(version.to_owned());
+            }
+            if *target == "mtls" && flags.tls.cert.is_none() {
+                let why = if is_old { "missing client certificate" } else { "no client certificate: give --cert" };
+                cells.push(Cell { name, job: Err(why.into()) });
                 continue;
             }
-            if name.starts_with("https") {
+            if *target == "https" {
                 (flags.tls.cert, flags.tls.key, flags.tls.password_file) = (None, None, None);
             }
             without_tls(&mut flags, url);
-            let extra = Extra { url_name: Some((*url_flag).to_owned()), ..Extra::default() };
-            match resolve(Some(url), &flags, extra) {
+            match resolve(Some(url), &flags, extra()) {
                 Ok(job) => cells.push(Cell { name, job: Ok(job) }),
                 // Both cells of a target say the same.
                 Err(err) if reuse => err.0.lines().for_each(|line| add(&mut problems, &name, line)),

@@ -4,6 +4,6 @@ mod cells;
 mod file;
 mod table;
 
-pub use self::cells::{Cell, Cells, usual};
+pub use self::cells::{Cell, Cells, Naming, six, usual};
 pub use self::file::{Swept, parse, read};
 pub use self::table::tabbed;

@@ -6,6 +6,7 @@
 mod compare;
 mod drive;
 mod single;
+mod source;
 mod sweep;
 mod view;
 
@@ -38,6 +39,7 @@ impl Failure {
 
 /// `sealway load`.
 pub async fn load(args: LoadArgs) -> ExitCode {
+    raise_descriptor_limit();
     match job(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(problems)) => {
@@ -57,7 +59,7 @@ pub async fn load(args: LoadArgs) -> ExitCode {
 
 async fn job(args: LoadArgs) -> Result<(), Failure> {
     match args.action {
-        None => from_source(args).await,
+        None => source::run(args).await,
         Some(Action::Autotune { url, search, flags }) => sweep::autotune(url.as_deref(), &search, &flags).await,
         Some(Action::Matrix { file, matrix, search, flags }) => {
             sweep::matrix(file.as_deref(), &matrix, &search, &flags).await
@@ -66,13 +68,18 @@ async fn job(args: LoadArgs) -> Result<(), Failure> {
     }
 }
 
-async fn from_source(args: LoadArgs) -> Result<(), Failure> {
-    single::run(checked(args.url.as_deref(), &args.flags, Extra::default())?).await
-}
-
 /// Resolves flags, or says everything that is wrong with them.
 fn checked(url: Option<&str>, flags: &crate::flags::Flags, extra: Extra) -> Result<Job, Failure> {
     resolve(url, flags, extra).map_err(Failure::usage)
+}
+
+/// A connection is a descriptor, and the usual limit is that of a program with few of them.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where it cannot be, the run says of what it runs out.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// A line on standard error.

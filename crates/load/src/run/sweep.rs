@@ -54,7 +54,7 @@ fn tuning(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(T
 }
 
 /// How searches go.
-pub(crate) struct How {
+pub(super) struct How {
     settings: Settings,
     warm_up: Duration,
     run_time: Duration,
@@ -62,7 +62,7 @@ pub(crate) struct How {
 
 impl How {
     /// By these flags; what only a single run can have is a problem.
-    fn new(search: &AutotuneFlags, flags: &Flags, problems: &mut Problems) -> Self {
+    pub(super) fn new(search: &AutotuneFlags, flags: &Flags, problems: &mut Problems) -> Self {
         let (settings, run_time) = search.resolve(problems);
         let arrival = &flags.arrival;
         let given = [
@@ -85,7 +85,7 @@ impl How {
     }
 
     /// The flags of a plan, whose load the search sets.
-    fn flags(&self, flags: &Flags) -> Flags {
+    pub(super) fn flags(&self, flags: &Flags) -> Flags {
         let (mut flags, arrival) = (flags.clone(), flags.arrival.clone());
         flags.arrival = ArrivalFlags {
             warm_up: arrival.warm_up,
@@ -104,7 +104,7 @@ impl How {
         flags
     }
 
-    fn tuning(&self, job: &Job) -> Tuning {
+    pub(super) fn tuning(&self, job: &Job) -> Tuning {
         Tuning {
             plan: job.plan.clone(),
             settings: self.settings.clone(),
@@ -224,7 +224,7 @@ async fn sweep(cells: Cells, how: Option<How>, flags: &Flags) -> Result<(), Fail
 }
 
 /// Runs or tunes each cell; those that are left when somebody stops it are skipped.
-pub(crate) async fn run_cells(
+pub(super) async fn run_cells(
     driver: &mut Driver,
     cells: &Cells,
     how: Option<&How>,

@@ -1,0 +1,364 @@
+//! The flags and the environment of Lite Gateway's load client, and what they mean in ours.
+//!
+//! Names, defaults and exit codes are the old client's. Different on purpose: percentiles are those of a histogram and not
+//! the upper ends of 30 buckets; a request that is cut at the end is counted as unfinished; connections are always counted;
+//! a matrix that tunes repeats its points and looks for the knee; HTTP/2 without TLS is spoken only where the server does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sealway_runtime::config::{ConfigError, Problems};
+use sealway_runtime::tls::Secret;
+
+use crate::flags::values::{self, HOUR, parse_time, time_text};
+use crate::flags::{AutotuneFlags, Flags, MatrixFlags};
+
+/// What its variables begin with.
+const PREFIX: &str = "LITEGATEWAY_LOADCLIENT_";
+
+/// Its flags, and whether each is followed by a value.
+const FLAGS: [(&str, bool); 35] = [
+    ("mode", true),
+    ("url", true),
+    ("cert-pfx", true),
+    ("cert-password", true),
+    ("custom-ca", true),
+    ("concurrency", true),
+    ("duration", true),
+    ("timeout", true),
+    ("max-request-time", true),
+    ("ramp-percent-per-second", true),
+    ("refresh-interval", true),
+    ("http-version", true),
+    ("connection-close", false),
+    ("profile", true),
+    ("track-opened-connections", false),
+    ("matrix-http-url", true),
+    ("matrix-https-url", true),
+    ("matrix-mtls-url", true),
+    ("matrix-run-duration", true),
+    ("autotune-min-concurrency", true),
+    ("autotune-max-concurrency", true),
+    ("autotune-growth-factor", true),
+    ("autotune-max-error-pct", true),
+    ("autotune-binary-steps", true),
+    ("ramp-seconds", true),
+    ("loops-per-worker", true),
+    ("assert-status-code", true),
+    ("assert-json-path", true),
+    ("correlation-prefix", true),
+    ("correlation-start", true),
+    ("correlation-query-param", true),
+    ("request-body-template", true),
+    ("fail-on-errors", true),
+    ("help", false),
+    ("h", false),
+];
+
+/// What is said of them.
+pub const HELP: &str = "\
+The flags of Lite Gateway's load client, each also LITEGATEWAY_LOADCLIENT_<NAME>; names in any case, --x v or --x=v:
+
+  --mode single|matrix               single with --url, else matrix
+  --url URL                          http or https
+  --cert-pfx FILE                    PKCS#12 [CLIENT_PFX]
+  --cert-password WORD               its password [CLIENT_PFX_PASSWORD, which other processes do not see]
+  --custom-ca FILE                   the one authority that is trusted; names are not checked then [CLIENT_CA_CERT]
+  --concurrency N                    1 to 1,000,000 workers [64]
+  --duration TIME                    seconds or hh:mm:ss [60]
+  --timeout TIME                     to open a connection [30]
+  --max-request-time TIME            for a request [10]
+  --ramp-percent-per-second N        0 to 100; 0 starts all at once [10]
+  --ramp-seconds TIME                the same, as a time
+  --loops-per-worker N               requests of a worker; 0 for no bound
+  --http-version 1.1|2|3             [2]
+  --connection-close                 needs 1.1
+  --profile balanced|reuse-first     taken, without meaning: connections are reused
+  --track-opened-connections         taken, without meaning: connections are always counted
+  --refresh-interval TIME            of plain lines [1]
+  --request-body-template FILE       POST with {{correlationId}} {{counter}} {{timestamp}}
+  --correlation-prefix TEXT          [5ac318d4-5e88-4b37-8ed1-]
+  --correlation-start N              [30000000]
+  --correlation-query-param NAME     adds NAME=<prefix><counter> to the query
+  --assert-status-code N
+  --assert-json-path PATH            has the value <prefix><counter>
+  --fail-on-errors true|false        exit code 1 when a request failed [false]
+  --matrix-http-url, --matrix-https-url, --matrix-mtls-url URL
+  --matrix-run-duration TIME         of each run [20]
+  --autotune-min-concurrency N       [256]     --autotune-max-concurrency N  [8192]
+  --autotune-growth-factor N         [2]       --autotune-max-error-pct N    [2]
+  --autotune-binary-steps N          0 to 20, load points between two [5]
+";
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Asked {
+    /// Show [`HELP`].
+    Help,
+    /// One run.
+    Single {
+        /// Where.
+        url: String,
+        /// Everything else.
+        flags: Box<Flags>,
+    },
+    /// Six cells, each tuned.
+    Matrix {
+        /// What the cells are.
+        matrix: MatrixFlags,
+        /// How each is tuned.
+        search: AutotuneFlags,
+        /// What they have in common.
+        flags: Box<Flags>,
+    },
+}
+
+/// What the old client's flags and variables ask for.
+#[derive(Debug)]
+pub struct Translated {
+    /// What is to be done.
+    pub asked: Asked,
+    /// The password of the client's certificate.
+    pub password: Option<Secret>,
+    /// What a user should know, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Reads arguments and environment; `ours` are flags of our own, for output, that go before.
+///
+/// # Errors
+/// Everything that is wrong, a line each.
+pub fn translate(
+    arguments: &[String],
+    variables: impl Iterator<Item = (String, String)>,
+    ours: &Flags,
+) -> Result<Translated, ConfigError> {
+    let mut problems = Problems::default();
+    let given = Given::read(arguments, variables, &mut problems);
+    let translated = given.translate(ours, &mut problems);
+    problems.into_result()?;
+    Ok(translated)
+}
+
+/// Values by name, without dashes in front.
+struct Given {
+    values: BTreeMap<String, String>,
+    /// The password came by the command line, where others see it.
+    password_seen: bool,
+    pfx: Option<String>,
+    pfx_password: Option<String>,
+    ca: Option<String>,
+}
+
+impl Given {
+    fn read(arguments: &[String], variables: impl Iterator<Item = (String, String)>, problems: &mut Problems) -> Given {
+        let mut given =
+            Given { values: BTreeMap::new(), password_seen: false, pfx: None, pfx_password: None, ca: None };
+        for (name, value) in variables.filter(|(_, value)| !value.is_empty()) {
+            match name.as_str() {
+                "CLIENT_PFX" => given.pfx = Some(value),
+                "CLIENT_PFX_PASSWORD" => given.pfx_password = Some(value),
+                "CLIENT_CA_CERT" => given.ca = Some(value),
+                _ => {
+                    let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+                    let flag = rest.to_lowercase().replace('_', "-");
+                    if FLAGS.iter().any(|(known, _)| *known == flag) {
+                        given.values.insert(flag, value);
+                    } else {
+                        problems.add(&name, "there is no such variable of the load client");
+                    }
+                }
+            }
+        }
+        given.arguments(arguments, problems);
+        given
+    }
+
+    fn arguments(&mut self, arguments: &[String], problems: &mut Problems) {
+        let mut rest = arguments.iter().peekable();
+        while let Some(argument) = rest.next() {
+            let Some(bare) = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) else {
+                problems.add(argument, "expected a flag; --litegateway --help lists them");
+                continue;
+            };
+            let (name, inline) = match bare.split_once('=') {
+                Some((name, value)) => (name.to_lowercase(), Some(value.to_owned())),
+                None => (bare.to_lowercase(), None),
+            };
+            let Some((_, takes)) = FLAGS.iter().find(|(known, _)| *known == name) else {
+                problems.add(format!("--{name}"), "there is no such flag; --litegateway --help lists them");
+                continue;
+            };
+            let is_word = |next: &&&String| !next.starts_with("--");
+            let value = match (inline, takes) {
+                (Some(value), _) => value,
+                (None, true) => match rest.next_if(|next| is_word(&next)) {
+                    Some(value) => value.clone(),
+                    None => {
+                        problems.add(format!("--{name}"), "expected a value");
+                        continue;
+                    }
+                },
+                (None, false) => match rest.next_if(|next| ["true", "false"].contains(&next.to_lowercase().as_str())) {
+                    Some(value) => value.to_lowercase(),
+                    None => "true".to_owned(),
+                },
+            };
+            self.password_seen |= name == "cert-password";
+            self.values.insert(name, value);
+        }
+    }
+
+    fn value(&self, name: &str) -> Option<&String> {
+        self.values.get(name)
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    fn translate(&self, ours: &Flags, problems: &mut Problems) -> Translated {
+        let mut warnings = Vec::new();
+        if self.password_seen {
+            warnings.push(
+                "--cert-password is seen by everybody on this machine: use the variable CLIENT_PFX_PASSWORD".to_owned(),
+            );
+        }
+        let mode = self.value("mode").map(|mode| mode.to_lowercase());
+        let is_single = match mode.as_deref() {
+            None => self.value("url").is_some(),
+            Some("single") => true,
+            Some("matrix") => false,
+            Some(other) => {
+                values::wrong(problems, "--mode", other, "one of single, matrix");
+                false
+            }
+        };
+        let is_help = self.is_on("help") || self.is_on("h");
+        if is_single && self.value("url").is_none() && !is_help {
+            problems.add("--url", "--mode single needs it");
+        }
+        let mut flags = self.flags(ours, is_single, problems);
+        let asked = if is_help {
+            Asked::Help
+        } else if is_single {
+            Asked::Single { url: self.value("url").cloned().unwrap_or_default(), flags: Box::new(flags) }
+        } else {
+            flags.arrival = crate::flags::ArrivalFlags { warm_up: Some("0".into()), ..Default::default() };
+            // Reuse and versions are the cells'.
+            flags.connection.connection_close = false;
+            Asked::Matrix { matrix: self.matrix(), search: self.search(problems), flags: Box::new(flags) }
+        };
+        let password = self.value("cert-password").or(self.pfx_password.as_ref());
+        Translated { asked, password: password.map(|word| Secret::from(word.clone())), warnings }
+    }
+
+    fn flags(&self, ours: &Flags, is_single: bool, problems: &mut Problems) -> Flags {
+        let or = |name: &str, default: &str| Some(self.value(name).cloned().unwrap_or_else(|| default.to_owned()));
+        let mut flags = ours.clone();
+        let version = self.value("http-version").map_or("2", |version| version.as_str());
+        if !["1.1", "2", "3", "2.0", "3.0"].contains(&version) {
+            values::wrong(problems, "--http-version", version, "one of 1.1, 2, 3");
+        }
+        let version = version.trim_end_matches(".0");
+        if self.is_on("connection-close") && version != "1.1" {
+            problems.add("--connection-close", "needs --http-version 1.1");
+        }
+        let profile = self.value("profile");
+        values::word(problems, "--profile", profile, &[("balanced", ()), ("reuse-first", ())]);
+        values::whole(problems, "--concurrency", self.value("concurrency"), 1..=1_000_000);
+        flags.arrival.concurrency = or("concurrency", "64");
+        flags.arrival.duration = or("duration", "60");
+        flags.arrival.ramp_percent_per_second = self.ramp(problems);
+        flags.arrival.loops = self.value("loops-per-worker").cloned();
+        flags.connection.http_version = Some(version.to_owned());
+        flags.connection.connection_close = self.is_on("connection-close");
+        flags.connection.connect_timeout = or("timeout", "30");
+        flags.connection.timeout = or("max-request-time", "10");
+        let is_tls = !is_single || self.value("url").is_some_and(|url| url.to_lowercase().starts_with("https:"));
+        if is_tls {
+            flags.tls.cert = self.value("cert-pfx").cloned().or_else(|| self.pfx.clone());
+            flags.tls.ca = self.value("custom-ca").cloned().or_else(|| self.ca.clone());
+            flags.tls.no_verify_name = flags.tls.ca.is_some();
+        }
+        flags.output.interval = flags.output.interval.take().or_else(|| self.value("refresh-interval").cloned());
+        flags.verdict.fail_on_errors = or("fail-on-errors", "false");
+        flags.verdict.assert_status = self.value("assert-status-code").cloned().into_iter().collect();
+        self.correlation(&mut flags, problems);
+        flags
+    }
+
+    /// `{{correlationId}}` is the prefix and the counter, in the body, the query and the expected answer.
+    fn correlation(&self, flags: &mut Flags, problems: &mut Problems) {
+        let prefix = self.value("correlation-prefix").map_or("5ac318d4-5e88-4b37-8ed1-", |prefix| prefix.as_str());
+        let id = format!("{prefix}{{{{counter}}}}");
+        let is_used = ["request-body-template", "assert-json-path", "correlation-query-param"]
+            .iter()
+            .any(|name| self.value(name).is_some());
+        if is_used {
+            flags.request.counter_start =
+                Some(self.value("correlation-start").map_or("30000000", |start| start.as_str()).to_owned());
+        }
+        if let Some(file) = self.value("request-body-template") {
+            let read = sealway_runtime::config::read_bounded(std::path::Path::new(file), 16 * 1024 * 1024);
+            if let Some(text) = problems.take("--request-body-template", read) {
+                flags.request.body = Some(text.replace("{{correlationId}}", &id));
+                flags.request.template = true;
+                flags.request.header.push("Content-Type: application/json".to_owned());
+            }
+        }
+        if let Some(path) = self.value("assert-json-path") {
+            flags.verdict.assert_json.push(format!("{path}={id}"));
+        }
+        if let Some(name) = self.value("correlation-query-param") {
+            flags.request.query.push(format!("{name}={id}"));
+        }
+    }
+
+    fn ramp(&self, problems: &mut Problems) -> Option<String> {
+        let seconds = values::time(problems, "--ramp-seconds", self.value("ramp-seconds"), Duration::ZERO..=HOUR);
+        match seconds {
+            Some(time) if time.is_zero() => Some("0".into()),
+            Some(time) => Some(format!("{}", (100.0 / time.as_secs_f64()).min(100.0))),
+            None => Some(self.value("ramp-percent-per-second").cloned().unwrap_or_else(|| "10".into())),
+        }
+    }
+
+    fn matrix(&self) -> MatrixFlags {
+        MatrixFlags {
+            http_url: self.value("matrix-http-url").cloned(),
+            https_url: self.value("matrix-https-url").cloned(),
+            mtls_url: self.value("matrix-mtls-url").cloned(),
+            fixed: false,
+        }
+    }
+
+    fn search(&self, problems: &mut Problems) -> AutotuneFlags {
+        let or = |name: &str, default: &str| Some(self.value(name).cloned().unwrap_or_else(|| default.to_owned()));
+        let mut check = |name: &str, range| values::number(problems, &format!("--{name}"), self.value(name), range);
+        check("autotune-min-concurrency", 1.0..=1e6);
+        check("autotune-max-concurrency", 1.0..=1e6);
+        check("autotune-growth-factor", 1.1..=10.0);
+        check("autotune-max-error-pct", 0.0..=100.0);
+        let between = check("autotune-binary-steps", 0.0..=20.0).unwrap_or(5.0);
+        let (min, max) = (or("autotune-min-concurrency", "256"), or("autotune-max-concurrency", "8192"));
+        if let (Some(Ok(min)), Some(Ok(max))) =
+            (min.as_ref().map(|min| min.parse::<u64>()), max.as_ref().map(|max| max.parse::<u64>()))
+            && min > max
+        {
+            problems.add(format!("--autotune-max-concurrency {max}"), format!("is below the least, {min}"));
+        }
+        let duration = self.value("matrix-run-duration").map_or("20", |time| time.as_str());
+        let duration = parse_time(duration).map_or_else(|| duration.to_owned(), time_text);
+        AutotuneFlags {
+            search_min: min,
+            search_max: max,
+            growth: or("autotune-growth-factor", "2"),
+            errors_max: or("autotune-max-error-pct", "2"),
+            run_time: Some(duration),
+            repeats: Some("1".into()),
+            points: Some(format!("{}", 7 + between as u32)),
+            ..AutotuneFlags::default()
+        }
+    }
+}
