@@ -57,24 +57,29 @@ def rectangle(x, y, width, height, fill, opacity=1.0):
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{fill}"{shown}/>'
 
 
-def block(character, x, y, fill):
-    """A character that is drawn and not written, or nothing."""
+def block(character, x, y, width, fill):
+    """Characters that are drawn and not written, as many alike as are `width` wide; or nothing."""
     code = ord(character)
     if 0x2581 <= code <= 0x2588:
         tall = HEIGHT * (code - 0x2580) / 8
-        return rectangle(x, y + HEIGHT - tall, WIDTH + 0.2, tall + 0.2, fill)
+        return rectangle(x, y + HEIGHT - tall, width + 0.5, tall + 0.2, fill)
     if character in "░▒▓":
-        return rectangle(x, y, WIDTH + 0.2, HEIGHT + 0.2, fill, 0.25 * ("░▒▓".index(character) + 1))
-    if 0x2800 < code <= 0x28FF:
-        dots = [place for bit, place in enumerate(BRAILLE) if (code - 0x2800) >> bit & 1]
-        step = (WIDTH / 2, HEIGHT / 4)
-        at = [(x + (column + 0.5) * step[0], y + (row + 0.5) * step[1]) for column, row in dots]
-        return "".join(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="1.4" fill="{fill}"/>' for cx, cy in at)
-    middle = (x + WIDTH / 2, y + HEIGHT / 2)
-    across = {"─": (0, WIDTH), "╌": (1, WIDTH - 2), "┤": (0, WIDTH / 2)}.get(character)
-    parts = [rectangle(x + across[0], middle[1] - 0.5, across[1] + 0.1, 1, fill)] if across else []
-    if character in "│┤":
-        parts.append(rectangle(middle[0] - 0.5, y, 1, HEIGHT, fill))
+        return rectangle(x, y, width, HEIGHT, fill, 0.25 * ("░▒▓".index(character) + 1))
+    if character == "─":
+        return rectangle(x, y + HEIGHT / 2 - 0.5, width, 1, fill)
+    parts = []
+    for at in (x + WIDTH * number for number in range(round(width / WIDTH))):
+        if 0x2800 < code <= 0x28FF:
+            for bit, (column, row) in enumerate(BRAILLE):
+                if (code - 0x2800) >> bit & 1:
+                    cx, cy = at + (column + 0.5) * WIDTH / 2, y + (row + 0.5) * HEIGHT / 4
+                    parts.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="1.4" fill="{fill}"/>')
+        if character == "╌":
+            parts.append(rectangle(at + 1, y + HEIGHT / 2 - 0.5, WIDTH - 2, 1, fill))
+        if character == "┤":
+            parts.append(rectangle(at, y + HEIGHT / 2 - 0.5, WIDTH / 2, 1, fill))
+        if character in "│┤":
+            parts.append(rectangle(at + WIDTH / 2 - 0.5, y, 1, HEIGHT, fill))
     return "".join(parts)
 
 
@@ -87,19 +92,26 @@ def picture(capture, columns, rows, title):
         f'<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="{SIZE}" xml:space="preserve">',
     ]
     for number, row in enumerate(cells(capture)[:rows]):
-        y, texts = 12 + number * HEIGHT, {}
-        for column, (character, colour, is_bold, is_dim, is_reversed) in enumerate(row):
-            x, front = 12 + column * WIDTH, FRONT if colour is None else COLOURS[colour]
+        y, texts, column = 12 + number * HEIGHT, {}, 0
+        while column < len(row):
+            character, colour, is_bold, is_dim, is_reversed = row[column]
+            alike = 1
+            while row[column : column + 1] == row[column + alike : column + alike + 1]:
+                alike += 1
+            x, width = 12 + column * WIDTH, alike * WIDTH
+            column += alike
+            front = FRONT if colour is None else COLOURS[colour]
             if is_reversed:
-                out.append(rectangle(x, y, WIDTH + 0.2, HEIGHT, front))
+                out.append(rectangle(x, y, width + 0.2, HEIGHT, front))
                 front = BACK
             if is_dim:
                 front = "#8791a0"
-            drawn = block(character, x, y, front)
+            drawn = block(character, x, y, width, front)
             if drawn:
                 out.append(drawn)
             elif character != " ":
-                texts.setdefault((front, bool(is_bold)), []).append((x, character))
+                glyphs = texts.setdefault((front, bool(is_bold)), [])
+                glyphs.extend((x + WIDTH * place, character) for place in range(alike))
         for (fill, is_bold), glyphs in texts.items():
             weight = ' font-weight="bold"' if is_bold else ""
             places = " ".join(f"{x:.1f}" for x, _ in glyphs)
@@ -112,23 +124,25 @@ def tmux(*arguments):
     return subprocess.run(["tmux", "-L", SOCKET, *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def shoot(name, title, columns, rows, command, ready, seconds):
-    """Runs a command in a terminal of this size, waits until `ready` is seen and `seconds` more, and keeps the picture."""
-    shell = f"{command}; sleep 600"
-    tmux("-f", "/dev/null", "new-session", "-d", "-s", name, "-x", str(columns), "-y", str(rows), shell)
-    end = time.monotonic() + 120
+def shoot(name, title, command, ready, seconds):
+    """Runs a command in a terminal, waits until `ready` is seen and `seconds` more, and keeps it in three sizes."""
+    tmux("-f", "/dev/null", "new-session", "-d", "-s", name, "-x", "120", "-y", "40", f"{command}; sleep 600")
+    end = time.monotonic() + 180
     while not re.search(ready, tmux("capture-pane", "-p", "-t", name)):
         if time.monotonic() > end:
             sys.exit(f"{name}: {ready} is not seen:\n" + tmux("capture-pane", "-p", "-t", name))
         time.sleep(0.2)
     time.sleep(seconds)
-    capture = tmux("capture-pane", "-e", "-p", "-t", name)
-    # The runs of the pictures load the same processors: the next one begins when this one is over.
+    for columns, rows in [(80, 24), (120, 40), (200, 50)]:
+        tmux("resize-window", "-t", name, "-x", str(columns), "-y", str(rows))
+        time.sleep(1.5)
+        capture = tmux("capture-pane", "-e", "-p", "-t", name)
+        path = f"docs/pictures/load-tui-{name}-{columns}x{rows}.svg"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(picture(capture, columns, rows, f"{title}, {columns} by {rows}"))
+        print(path)
+    # The next run loads the same processors.
     tmux("kill-session", "-t", name)
-    path = f"docs/pictures/load-tui-{name}.svg"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(picture(capture, columns, rows, title))
-    print(path)
 
 
 def scripted(script, *files):
@@ -141,19 +155,22 @@ def scripted(script, *files):
 def main():
     sealway = os.environ.get("SEALWAY", "target/release/sealway")
     os.makedirs("docs/pictures", exist_ok=True)
-    stalls = '{"latency":{"bimodal":{"fast_us":3000,"slow_us":24000,"slow_percent":8}},"fault_every":400,"stall":{"first_ms":9000,"every_ms":14000,"length_ms":900}}'
+    stalls = (
+        '{"latency":{"bimodal":{"fast_us":3000,"slow_us":24000,"slow_percent":8}},"fault_every":400,'
+        '"stall":{"first_ms":9000,"every_ms":14000,"length_ms":900}}'
+    )
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sealway, "certs", folder], check=True, capture_output=True)
         authority, *pair = [os.path.join(folder, name) for name in ("ca.cert.pem", "server.cert.pem", "server.key.pem")]
         servers = [scripted(stalls), scripted('{"rate_max":3000}'), scripted('{"rate_max":2500}', *pair)]
         ports = [address.rsplit(":", 1)[1] for _, address in servers]
         try:
-            single = f"{sealway} load --rate 1500 --duration 60 --fail-on-errors false http://127.0.0.1:{ports[0]}/orders"
-            for name, columns, rows in [("single-80x24", 80, 24), ("single-120x40", 120, 40), ("single-200x50", 200, 50)]:
-                shoot(name, f"sealway load at {columns} by {rows}", columns, rows, single, r"now +1,[45]\d\d", 40)
-            matrix = f"{sealway} load matrix --run-time 2s --repeats 2 --points 6 --ca {authority} --http-url http://127.0.0.1:{ports[1]}/ --https-url https://localhost:{ports[2]}/"
-            for name, columns, rows in [("matrix-80x24", 80, 24), ("matrix-120x40", 120, 40), ("matrix-200x50", 200, 50)]:
-                shoot(name, f"sealway load matrix at {columns} by {rows}", columns, rows, matrix, r"cell 3 of 6", 15)
+            plain = f"http://127.0.0.1:{ports[0]}/orders"
+            single = f"{sealway} load --rate 1500 --duration 60 --fail-on-errors false {plain}"
+            shoot("single", "sealway load", single, r"now +1,[45]\d\d", 40)
+            cells = f"--http-url http://127.0.0.1:{ports[1]}/ --https-url https://localhost:{ports[2]}/ --ca {authority}"
+            matrix = f"{sealway} load matrix --run-time 2s --repeats 2 --points 6 {cells}"
+            shoot("matrix", "sealway load matrix", matrix, r"cell 3 of 6 \w", 14)
         finally:
             for server, _ in servers:
                 server.stdin.close()

@@ -168,7 +168,7 @@ fn of_now(pane: &mut Pane<'_>, run: &Running) {
     let failed = if counts.failed > 0 { Look::Bad } else { Look::Plain };
     let time = |ns| format!("{:>7}", if response.count > 0 { figures::time(ns) } else { "-".to_owned() });
     let mut parts = vec![
-        (per_second("now", counts.succeeded as f64 / seconds, pane), Look::Strong),
+        (per_second(if run.is_new { "was" } else { "now" }, counts.succeeded as f64 / seconds, pane), Look::Strong),
         (format!("p50 {}", time(response.p50_ns)), Look::Strong),
         (format!("p95 {}", time(response.p95_ns)), Look::Strong),
         (format!("p99 {}", time(response.p99_ns)), Look::Strong),
@@ -192,7 +192,7 @@ fn of_whole(pane: &mut Pane<'_>, run: &Running) {
     let cut = counts.unfinished + counts.unsent;
     let time = |ns| format!("{:>7}", figures::time(ns));
     let mut parts = vec![
-        (per_second("all", whole.rate(), pane), Look::Plain),
+        (per_second(if run.is_new { "was" } else { "all" }, whole.rate(), pane), Look::Plain),
         (format!("p50 {}", time(response.p50_ns)), Look::Plain),
         (format!("p95 {}", time(response.p95_ns)), Look::Plain),
         (format!("p99 {}", time(response.p99_ns)), Look::Plain),
@@ -202,7 +202,7 @@ fn of_whole(pane: &mut Pane<'_>, run: &Running) {
         (format!("max {}", figures::time(response.max_ns)), Look::Plain),
     ];
     if cut > 0 {
-        parts.insert(5, (format!("{} unfinished", figures::count(cut)), Look::Bad));
+        parts.insert(5, (format!("{} unfinished", figures::count(cut)), Look::Plain));
     }
     pane.parts(0, 0, &parts);
 }

@@ -62,7 +62,8 @@ pub(super) struct Running {
     /// Lateness and processor share of the last seconds.
     strain: VecDeque<(Duration, f64)>,
     pub(super) end: Option<End>,
-    is_first: bool,
+    /// Whether it has no figures yet: those that are there are of the run before.
+    pub(super) is_new: bool,
 }
 
 /// How a run ended.
@@ -163,13 +164,16 @@ impl State {
             self.history = History::default();
         }
         self.scale_steps = 0;
-        let (last, whole, strain, end) = (None, None, VecDeque::new(), None);
-        self.run = Some(Running { plan, control, last, whole, strain, end, is_first: true });
+        // Of runs that follow each other, the figures of the one before stay until there are others.
+        let before = self.run.take().filter(|_| self.tuning.is_on());
+        let (last, whole) = before.map(|run| (run.last, run.whole)).unwrap_or_default();
+        let (strain, end) = (VecDeque::new(), None);
+        self.run = Some(Running { plan, control, last, whole, strain, end, is_new: true });
     }
 
     fn tick(&mut self, tick: &Tick) {
         let Some(run) = &mut self.run else { return };
-        self.history.push(&tick.second, std::mem::take(&mut run.is_first));
+        self.history.push(&tick.second, std::mem::take(&mut run.is_new));
         run.take(tick);
     }
 
@@ -236,7 +240,7 @@ impl Running {
 
     /// Since its beginning.
     pub(super) fn at(&self) -> Duration {
-        self.last.as_ref().map(|second| second.at).unwrap_or_default()
+        self.last.as_ref().filter(|_| !self.is_new).map(|second| second.at).unwrap_or_default()
     }
 
     /// How long it is meant to take, if that is known.
@@ -279,7 +283,8 @@ impl Running {
             let share = (at.as_secs_f64() / planned.as_secs_f64()).clamp(0.0, 1.0);
             (share, planned.saturating_sub(at))
         });
-        let by_requests = self.requests().zip(self.whole.as_ref()).filter(|(requests, _)| *requests > 0);
+        let whole = self.whole.as_ref().filter(|_| !self.is_new);
+        let by_requests = self.requests().zip(whole).filter(|(requests, _)| *requests > 0);
         let by_requests = by_requests.map(|(requests, whole)| {
             let done = whole.counts.succeeded + whole.counts.failed;
             let share = (done as f64 / requests as f64).clamp(0.0, 1.0);

@@ -1,11 +1,16 @@
 //! The generator's own processor time and lateness: whether the figures are the target's at all.
 
+use std::time::Duration;
+
 use super::super::pane::{Look, Pane};
 use super::super::plot;
 use super::super::state::State;
 use super::empty;
 use crate::engine::{Ended, Limit};
 use crate::figures;
+
+/// Timers that are later than this are worth a word.
+const LAG_WORD: Duration = Duration::from_millis(2);
 
 pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let Some(run) = &state.run else { return empty(pane, "not running yet") };
@@ -29,6 +34,9 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     line(pane, &format!("timers late {} at most in the last second", lags.0), Look::Plain);
     line(pane, &format!("            {} p99 of this run", lags.1), Look::Plain);
     match &run.end {
+        None if verdict.is_none() && lag >= LAG_WORD => {
+            line(pane, "! late timers are part of the times told", Look::Bad)
+        }
         None if verdict.is_none() => line(pane, "it has time to spare", Look::Good),
         None => {}
         Some(end) => {

@@ -117,7 +117,7 @@ fn points(pane: &mut Pane<'_>, tuning: &Tuning) {
             told(figures::rate(rate)),
             told(figures::time(point.p99_ns)),
             told(figures::share(point.failed_share)),
-            told(if has && rate >= best { "best".to_owned() } else { String::new() }),
+            if has && rate >= best { "best".to_owned() } else { String::new() },
         ];
         rows.push((row, if goes_on { Look::Strong } else { Look::Plain }));
     }

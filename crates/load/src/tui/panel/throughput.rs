@@ -31,9 +31,11 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
         for row in 0..failed_rows.min(rows) {
             area.text(x, rows - 1 - row, &"x".repeat(fitted.wide), Look::Bad);
         }
+        // What is due and not yet answered when a second ends is no shortfall.
+        let is_short = column.due as f64 > (column.succeeded + column.failed) as f64 * 1.02;
         let due_row = rows - 1 - ((due * rows as f64).floor() as usize).min(rows - 1);
         let ended_row = rows - 1 - ((ended * rows as f64).floor() as usize).min(rows - 1);
-        if due_row < ended_row {
+        if is_short && due_row < ended_row {
             area.text(x, due_row, &"╌".repeat(fitted.wide), Look::Strong);
         }
         if column.begins && at > 0 && state.tuning.is_on() {
