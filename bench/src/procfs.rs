@@ -67,11 +67,16 @@ impl Others {
 
     /// Share of all cores, in words for a report.
     pub(crate) fn in_words(&self) -> anyhow::Result<String> {
+        self.in_words_without(0)
+    }
+
+    /// As [`Others::in_words`], without what processes that are gone are known to have used.
+    pub(crate) fn in_words_without(&self, gone_ns: u64) -> anyhow::Result<String> {
         // Not `available_parallelism`, which counts the cores that this process may use.
         let text = std::fs::read_to_string("/proc/stat")?;
         let cores = text.lines().filter(|line| line.starts_with("cpu")).count() - 1;
         let time = self.start.elapsed().as_nanos() as f64 * cores as f64;
-        let share = Self::others_ns(&self.pids)?.saturating_sub(self.before_ns) as f64 / time * 100.0;
+        let share = Self::others_ns(&self.pids)?.saturating_sub(self.before_ns + gone_ns) as f64 / time * 100.0;
         Ok(format!("Other processes took {share:.0} % of the machine meanwhile."))
     }
 

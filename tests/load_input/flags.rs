@@ -74,11 +74,13 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("--interval", Wrong(&["--interval", "0"], "1s to 1h")),
     ("--label", Wrong(&["--label", "two\nlines"], "200")),
     ("--prometheus", Wrong(&["--prometheus", "9464"], "127.0.0.1:9464")),
+    ("--pushgateway", Wrong(&["--pushgateway", "nowhere"], "http://localhost:9091")),
+    ("--otlp", Wrong(&["--otlp", "nowhere"], "such as http://")),
     ("--preset", Wrong(&["--preset", "none"], "poc")),
     ("--benchmark", Wrong(&["--preset", "session", "--benchmark", "0"], "1 to ")),
     ("--watch-pid", Wrong(&["--preset", "poc", "--watch-pid", "0"], "1 to ")),
     ("--jmeter", Wrong(&["--jmeter", "/nowhere/plan.jmx"], "/nowhere/plan.jmx")),
-    ("--litegateway", Wrong(&["--litegateway", "--concurrency", "0"], "1")),
+    ("--litegateway", Wrong(&["--litegateway", "--matrix", "0"], "there is no such flag")),
     // Of `autotune` and `matrix`.
     ("--search", Wrong(&["--search", "best"], "concurrency, rate")),
     ("--search-min", Wrong(&["--search-min", "0"], "1 to 1,000,000")),
@@ -91,10 +93,10 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("--precision", Wrong(&["--precision", "0"], "0.5 to 50")),
     ("--http-url", Wrong(&["--http-url", "nowhere"], "http")),
     ("--https-url", Wrong(&["--https-url", "nowhere"], "http")),
-    ("--mtls-url", Wrong(&["--mtls-url", "nowhere"], "http")),
+    ("--mtls-url", Wrong(&["--mtls-url", "nowhere", "--cert", "/nowhere/client.pem"], "expected http://")),
     ("--fixed", Switch),
     // Of `compare`.
-    ("--regression", Wrong(&["--regression", "much"], "5%")),
+    ("--regression", Wrong(&["--regression", "much"], "0 to 1,000")),
     ("--help", Nothing),
     ("--version", Nothing),
 ];
