@@ -194,3 +194,47 @@ fn a_pause_starts_nothing_and_is_not_made_up_for_and_a_stop_ends_the_run() {
     let planned = active.as_secs_f64() * 200.0;
     assert!((all as f64) < planned + paused / 2.0 && all > 50, "{all} in {active:?} at 200 a second");
 }
+
+#[test]
+fn a_stop_ends_a_run_that_is_paused_and_starts_nothing_more() {
+    let closed = Arrival::Closed { concurrency: Steps::constant(8.0), ramp_share: 0.0, loops: 0 };
+    for arrival in [rate(Steps::constant(200.0), Spacing::Even, 100), closed] {
+        let (address, seen) = server::start(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            (server::answer(200, "hello"), true)
+        });
+        let mut plan = server::plan(address);
+        // Each thread has to find its own way out.
+        plan.threads = 4;
+        plan.arrival = arrival;
+        let run = Run::start(plan).unwrap();
+        let control = run.control();
+        std::thread::sleep(Duration::from_millis(200));
+        control.pause(true);
+        std::thread::sleep(Duration::from_millis(300));
+        let at_pause = seen.requests.load(Ordering::SeqCst);
+        control.stop();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ended = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(10), run.outcome()).await });
+        let outcome = ended.expect("it ends");
+        let counts = outcome.totals.sum.counts;
+        assert_eq!((outcome.ended, counts.unfinished), (Ended::Stopped, 0), "{counts:?}");
+        assert_eq!((counts.started, seen.requests.load(Ordering::SeqCst)), (at_pause, at_pause));
+    }
+}
+
+#[test]
+fn a_pause_between_two_bursts_takes_nothing_from_the_next() {
+    let (address, _) = server::start(|_| (server::answer(200, "hello"), true));
+    let mut plan = server::plan(address);
+    plan.arrival = Arrival::Bursts { burst: 4, every: Duration::from_millis(900), times: 2 };
+    let run = Run::start(plan).unwrap();
+    let control = run.control();
+    std::thread::sleep(Duration::from_millis(200));
+    control.pause(true);
+    std::thread::sleep(Duration::from_millis(200));
+    control.pause(false);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let counts = runtime.block_on(run.outcome()).totals.sum.counts;
+    assert_eq!((counts.due, counts.succeeded), (8, 8));
+}

@@ -114,7 +114,7 @@ async fn work(shard: Rc<Shard>, crew: Rc<Crew>, number: usize, loops: u64) {
     let mut made = crew.places.borrow()[number].made;
     let mut now = Instant::now();
     loop {
-        while shard.control.is_paused() && !shard.is_halted() {
+        while shard.control.is_paused() {
             tokio::time::sleep(LOOK).await;
             now = Instant::now();
         }

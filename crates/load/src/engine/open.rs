@@ -184,19 +184,22 @@ impl Dispatcher {
     async fn pause(&mut self) {
         let shard = self.pool.shard.clone();
         self.pool.give_up(Instant::now());
-        while shard.control.is_paused() && !shard.is_halted() {
+        // A run that ends meanwhile drops this: it may not go on while it is still paused, or it would never wait again.
+        while shard.control.is_paused() {
             tokio::time::sleep(LOOK).await;
         }
-        let now = shard.timeline.start.elapsed();
-        if let Schedule::Arrivals(arrivals) = &mut self.schedule {
-            arrivals.skip_to(now);
-        }
-        // Bursts that were due are left out whole.
-        self.advance();
-        while matches!(self.schedule, Schedule::Bursts { .. })
-            && self.next.is_some_and(|next| next < shard.timeline.start + now)
-        {
-            self.advance();
+        let now = Instant::now();
+        match &mut self.schedule {
+            Schedule::Arrivals(arrivals) => {
+                arrivals.skip_to(now.saturating_duration_since(shard.timeline.start));
+                self.advance();
+            }
+            // What was due is left out; a burst that is still to come is whole.
+            Schedule::Bursts { .. } => {
+                while self.next.is_some_and(|next| next < now) {
+                    self.advance();
+                }
+            }
         }
     }
 

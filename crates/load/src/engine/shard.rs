@@ -141,7 +141,7 @@ impl Shard {
     }
 
     /// Whether the run was told to end.
-    pub(super) fn is_halted(&self) -> bool {
+    fn is_halted(&self) -> bool {
         self.control.is_stopped() || self.halt.load(Ordering::Relaxed)
     }
 
