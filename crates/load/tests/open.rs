@@ -238,3 +238,18 @@ fn a_pause_between_two_bursts_takes_nothing_from_the_next() {
     let counts = runtime.block_on(run.outcome()).totals.sum.counts;
     assert_eq!((counts.due, counts.succeeded), (8, 8));
 }
+
+#[test]
+fn a_burst_waits_for_none_of_an_earlier_one_however_unevenly_threads_share_it() {
+    let (address, _) = server::start(|_| {
+        std::thread::sleep(Duration::from_millis(1_000));
+        (server::answer(200, "hello"), true)
+    });
+    let mut plan = server::plan(address);
+    // One thread has two of three, so six of nine, which is more than half.
+    plan.arrival = Arrival::Bursts { burst: 3, every: Duration::from_millis(100), times: 3 };
+    let outcome = run(plan);
+    let response = outcome.totals.sum.times(Phase::Response).quantiles();
+    assert_eq!(response.count, 9);
+    assert!(response.max_ns < 1_500_000_000, "{response:?}");
+}

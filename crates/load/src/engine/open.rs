@@ -90,20 +90,21 @@ struct Dispatcher {
 /// Makes requests when they are due, until none is due any more and all are answered.
 pub(super) async fn offer(shard: Rc<Shard>) {
     let plan = &shard.plan;
-    let (schedule, in_flight_max) = match &plan.arrival {
+    let (schedule, workers_max) = match &plan.arrival {
         Arrival::Open { rate, spacing, in_flight_max } => {
             let place = (shard.index, plan.threads);
             let arrivals = Arrivals::new(rate.clone(), *spacing, shard.worker_seed(), place);
-            (Schedule::Arrivals(arrivals), *in_flight_max)
+            (Schedule::Arrivals(arrivals), shard.share(*in_flight_max as u64))
         }
         Arrival::Bursts { burst, every, times } => {
             let share = shard.share(*burst as u64);
-            (Schedule::Bursts { share, every: *every, times: *times, next: 0 }, burst.saturating_mul(*times))
+            // Of its own part, which may be larger than another's: none waits for another to end.
+            (Schedule::Bursts { share, every: *every, times: *times, next: 0 }, share.saturating_mul(*times as u64))
         }
         Arrival::Closed { .. } => return,
     };
     let held_by = if matches!(schedule, Schedule::Bursts { .. }) { HeldBy::Burst } else { HeldBy::Generator };
-    let workers_max = usize::try_from(shard.share(in_flight_max as u64)).unwrap_or(usize::MAX).max(1);
+    let workers_max = usize::try_from(workers_max).unwrap_or(usize::MAX).max(1);
     let pool = Rc::new(Pool {
         shard: shard.clone(),
         free: RefCell::default(),
