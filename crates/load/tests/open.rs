@@ -253,3 +253,28 @@ fn a_burst_waits_for_none_of_an_earlier_one_however_unevenly_threads_share_it() 
     assert_eq!(response.count, 9);
     assert!(response.max_ns < 1_500_000_000, "{response:?}");
 }
+
+#[test]
+fn a_rate_that_goes_down_to_nothing_is_measured_to_the_end_of_its_stage() {
+    let (address, _) = server::start(|_| (server::answer(200, "hello"), true));
+    let mut plan = server::plan(address);
+    let stage = |value| Stage { value, length: Duration::from_millis(500), ramp: false };
+    plan.arrival = rate(Steps(vec![stage(100.0), stage(0.0)]), Spacing::Even, 100);
+    plan.stop.duration = Some(Duration::from_secs(1));
+    let outcome = run(plan);
+    assert_eq!((outcome.totals.sum.counts.due, outcome.totals.measured), (50, Duration::from_secs(1)));
+}
+
+#[test]
+fn a_run_ends_with_the_last_of_its_requests_though_a_thread_has_none_before_the_end() {
+    let (address, _) = server::start(|_| (server::answer(200, "hello"), true));
+    let mut plan = server::plan(address);
+    // The first thread's is due after 50 ms, the second one's after 150.
+    plan.arrival = rate(Steps::constant(10.0), Spacing::Even, 100);
+    plan.stop.requests = Some(1);
+    plan.stop.duration = Some(Duration::from_millis(140));
+    plan.timeouts.request = Duration::from_millis(50);
+    let outcome = run(plan);
+    assert_eq!(outcome.totals.sum.counts.due, 1);
+    assert!(outcome.elapsed < Duration::from_millis(139), "{:?}", outcome.elapsed);
+}

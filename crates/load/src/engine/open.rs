@@ -117,9 +117,11 @@ pub(super) async fn offer(shard: Rc<Shard>) {
     let mut dispatcher = Dispatcher { pool: pool.clone(), schedule, next: None, is_beyond: false };
     dispatcher.advance();
     dispatcher.run().await;
-    if dispatcher.is_beyond {
-        // The run lasts until its end, though nothing more is due.
-        return std::future::pending().await;
+    // A run with an end lasts until then, though nothing more is due before it: a rate may have gone down to nothing. Bursts
+    // end it when all are made.
+    let is_timed = matches!(dispatcher.schedule, Schedule::Arrivals(_)) && shard.timeline.end.is_some();
+    while (is_timed || dispatcher.is_beyond) && !shard.is_spent() {
+        tokio::time::sleep(LOOK).await;
     }
     while !pool.is_quiet() {
         pool.quiet.notified().await;
