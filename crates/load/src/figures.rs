@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::plan::{Arrival, Plan, Protocol};
 use crate::progress::Offered;
 use crate::report::units::{self, digits};
-pub(crate) use crate::report::units::{bytes, count, share};
+pub(crate) use crate::report::units::{bytes, count, counted, share};
 
 /// A time in nanoseconds, as reports have it.
 pub(crate) fn time(ns: u64) -> String {
@@ -63,8 +63,7 @@ pub(crate) fn part(part: u64, whole: u64) -> String {
 /// An offered load: `64 workers`, `5,000/s`.
 pub(crate) fn offered(offered: Offered) -> String {
     match offered {
-        Offered::Concurrency(1) => "1 worker".to_owned(),
-        Offered::Concurrency(workers) => format!("{} workers", count(workers)),
+        Offered::Concurrency(workers) => counted(workers, "worker"),
         Offered::Rate(per_second) => format!("{}/s", rate(per_second)),
     }
 }
@@ -79,7 +78,11 @@ pub(crate) fn arrival(plan: &Plan) -> String {
         }
         Arrival::Open { rate, .. } => format!("{}{}", up_to(rate.0.len()), offered(Offered::Rate(rate.max()))),
         Arrival::Bursts { burst, every, times } => {
-            format!("{times} bursts of {} every {}", count(*burst as u64), length(*every))
+            let each = count(*burst as u64);
+            match times {
+                1 => format!("1 burst of {each}"),
+                _ => format!("{times} bursts of {each} every {}", length(*every)),
+            }
         }
     }
 }

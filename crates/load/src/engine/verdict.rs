@@ -50,11 +50,9 @@ impl Facts<'_> {
     fn exhausted(&self) -> Option<String> {
         let count = |class: Class| self.totals.sum.faults[class.index()];
         let (ports, descriptors) = (count(Class::OutOfPorts), count(Class::OutOfDescriptors));
-        if ports > 0 {
-            return Some(format!("it ran out of local ports, and {ports} connections could not be opened"));
-        }
-        (descriptors > 0)
-            .then(|| format!("it ran out of descriptors, and {descriptors} connections could not be opened"))
+        let (what, lost) = if ports > 0 { ("local ports", ports) } else { ("descriptors", descriptors) };
+        let connections = if lost == 1 { "connection" } else { "connections" };
+        (lost > 0).then(|| format!("it ran out of {what}, and {lost} {connections} could not be opened"))
     }
 
     /// Whether its threads could do no more.
@@ -153,7 +151,10 @@ impl Facts<'_> {
 
     fn unsent(&self) -> Option<String> {
         let unsent = self.totals.sum.counts.unsent;
-        (unsent > 0).then(|| format!("{unsent} requests were due and never sent; they are in no time that is told."))
+        (unsent > 0).then(|| {
+            let (requests, were, are) = if unsent == 1 { ("request", "was", "is") } else { ("requests", "were", "are") };
+            format!("{unsent} {requests} {were} due and never sent, and {are} in no time that is told.")
+        })
     }
 
     fn spread(&self) -> Option<String> {
@@ -181,7 +182,8 @@ impl Facts<'_> {
     fn reconnections(&self) -> Option<String> {
         let count = self.totals.sum.counts.reconnections;
         (count > 0).then(|| {
-            format!("{count} times the server had closed a connection between two requests, and another was opened.")
+            let times = if count == 1 { "Once".to_owned() } else { format!("{count} times") };
+            format!("{times} the server had closed a connection between two requests, and another was opened.")
         })
     }
 

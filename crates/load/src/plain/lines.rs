@@ -32,7 +32,8 @@ impl Form for Lines {
             Event::Point { offered, repeat, repeats, left_max } => {
                 self.until_head = 0;
                 self.point = figures::offered(*offered);
-                format!("load point {}, repeat {repeat} of {repeats}, at most {left_max} points left\n", self.point)
+                let left = figures::counted(u64::from(*left_max), "point");
+                format!("load point {}, repeat {repeat} of {repeats}, at most {left} left\n", self.point)
             }
             Event::Run { plan, .. } => {
                 self.until_head = 0;
@@ -73,7 +74,8 @@ impl Form for Lines {
     }
 
     fn skipped(&mut self, seconds: u64) -> String {
-        format!("{seconds} seconds are left out: whoever reads this is slow\n")
+        let are = if seconds == 1 { "is" } else { "are" };
+        format!("{} {are} left out: whoever reads this is slow\n", figures::counted(seconds, "second"))
     }
 }
 
@@ -125,14 +127,14 @@ fn cell_done(summary: &CellSummary) -> String {
         _ => String::new(),
     };
     format!(
-        "{name}: {} ok/s ± {} at {}, p95 {}, p99 {}, failed {}, {} runs{limit}\n",
+        "{name}: {} ok/s ± {} at {}, p95 {}, p99 {}, failed {}, {}{limit}\n",
         figures::rate(summary.rate),
         figures::rate(summary.rate_error),
         summary.knee.map(figures::offered).unwrap_or_else(|| "-".to_owned()),
         figures::time(summary.p95_ns),
         figures::time(summary.p99_ns),
         figures::share(summary.failed_share),
-        summary.runs
+        figures::counted(u64::from(summary.runs), "run")
     )
 }
 

@@ -205,8 +205,12 @@ impl Arrived {
     /// In words: `64 workers`, `1000 requests/s (poisson)`, `4 bursts of 3000, every 5 s`.
     pub fn words(&self) -> String {
         match self {
-            Arrived::Closed { concurrency, .. } => format!("{} workers", over_time(concurrency)),
+            Arrived::Closed { concurrency, .. } => {
+                let workers = over_time(concurrency);
+                format!("{workers} {}", if workers == "1" { "worker" } else { "workers" })
+            }
             Arrived::Open { rate, spacing, .. } => format!("{} requests/s ({spacing})", over_time(rate)),
+            Arrived::Bursts { burst, times: 1, .. } => format!("1 burst of {burst}"),
             Arrived::Bursts { burst, every_s, times } => format!("{times} bursts of {burst}, every {every_s} s"),
         }
     }

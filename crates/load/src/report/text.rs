@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::document::{PhaseTimes, Report};
 use super::escape::line;
-use super::units::{bytes, count, digits, in_unit, rate, share, time};
+use super::units::{bytes, count, counted, digits, in_unit, rate, share, time};
 use super::words;
 
 pub(super) fn render(report: &Report) -> String {
@@ -55,7 +55,7 @@ fn figures(out: &mut String, report: &Report) {
         let _ = write!(connections, "; TLS handshakes: {full} full, {resumed} resumed");
     }
     if counts.sessions_agreed > 0 {
-        let _ = write!(connections, "; {} sessions agreed", count(counts.sessions_agreed));
+        let _ = write!(connections, "; {} agreed", counted(counts.sessions_agreed, "session"));
     }
     row("connections", connections);
     let statuses: Vec<_> =

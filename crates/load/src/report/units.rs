@@ -47,6 +47,11 @@ pub(crate) fn count(value: u64) -> String {
     out
 }
 
+/// A number of things: `1 worker`, `1,500 workers`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// A rate: `12,345/s`, `1.23/s`.
 pub(crate) fn rate(per_s: f64) -> String {
     let per_s = finite(per_s);
@@ -99,6 +104,7 @@ mod tests {
         assert_eq!(told, want);
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!([0, 1, 1500].map(|number| counted(number, "run")), ["0 runs", "1 run", "1,500 runs"]);
         assert_eq!(
             [0.0, 1.234, 999.6, 12_345.6, f64::INFINITY].map(rate),
             ["0/s", "1.23/s", "1000/s", "12,346/s", "0/s"]

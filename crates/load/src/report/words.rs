@@ -69,6 +69,7 @@ pub(crate) fn verdict(report: &Report) -> &'static str {
 /// A load, in words.
 pub(crate) fn offered(offered: Offered) -> String {
     match offered {
+        Offered::Concurrency(1) => "1 worker".to_owned(),
         Offered::Concurrency(workers) => format!("{workers} workers"),
         Offered::Rate(per_s) => rate(per_s),
     }

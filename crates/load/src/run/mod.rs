@@ -82,10 +82,10 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// A line on standard error.
-#[allow(clippy::print_stderr, reason = "a program talks to its user")]
+/// A line on standard error. A reader who has gone, as after `2>&1 | head`, changes neither the run nor its exit code.
 pub(crate) fn say(line: impl Display) {
-    eprintln!("{line}");
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Text on standard output; a reader who has gone is no failure of the run.

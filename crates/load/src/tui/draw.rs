@@ -153,7 +153,7 @@ fn tuned(pane: &mut Pane<'_>, state: &State, now: Duration) {
         parts.push((format!("{offered}, repeat {} of {}", point.repeat, point.repeats), Look::Plain));
     }
     if let Some(left) = left {
-        parts.push((format!("at most {} runs", left.runs), Look::Plain));
+        parts.push((format!("at most {}", figures::counted(left.runs, "run")), Look::Plain));
     }
     pane.parts(0, 0, &parts);
 }

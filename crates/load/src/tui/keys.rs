@@ -17,8 +17,8 @@ pub(super) const HELP: [(&str, &str); 8] = [
     ("tab, shift-tab", "the next panel, the one before"),
     ("1 to 9", "one panel alone"),
     ("0, esc", "all panels"),
-    ("q", "end the run, with its summary"),
-    ("q again, ctrl-c", "end at once, without it"),
+    ("q", "end the run"),
+    ("q again, ctrl-c", "leave the screen at once"),
     ("?", "this help"),
 ];
 

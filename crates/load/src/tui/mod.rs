@@ -52,7 +52,7 @@ pub enum Left {
     Asked,
     /// Nobody reads what is written: the run was told to end, and nothing more is to be written there.
     ReaderGone,
-    /// The user or the system wants everything to end at once: no summary, no waiting.
+    /// The user or the system wants the view gone at once. Whoever shows it ends the run, and may print its summary.
     AtOnce,
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::super::document::Report;
 use super::super::histogram;
-use super::super::units::{count, digits, rate, time};
+use super::super::units::{count, counted, digits, rate, time};
 use super::axis::{Scale, linear_marks, log_ends, log_marks, short_number, short_time};
 use super::buckets::{Bucket, Worst};
 use super::chart::{
@@ -129,9 +129,9 @@ pub(super) fn heat(buckets: &[Bucket]) -> String {
         let words = match seen {
             0 => format!("{}\nnothing came back", span(bucket)),
             _ => format!(
-                "{}\n{} requests, most between {} and {}",
+                "{}\n{}, most between {} and {}",
                 span(bucket),
-                count(seen),
+                counted(seen, "request"),
                 time(edge(mode)),
                 time(edge(mode + 1))
             ),

@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::document::Report;
 use super::escape::markup;
 use super::tuned_forms::Table;
-use super::units::{count, rate, share, time};
+use super::units::{counted, rate, share, time};
 use super::words;
 use crate::record::Phase;
 
@@ -125,8 +125,8 @@ fn tiles(out: &mut String, report: &Report) {
         let (value, small) = (markup(value), markup(small));
         let _ = write!(out, r#"<div class="tile"><dt>{name}</dt><dd{class}>{value}<small>{small}</small></dd></div>"#);
     };
-    tile("succeeded", &rate(rates.succeeded_per_s), false, &format!("{} requests", count(counts.succeeded)));
-    tile("failed", &share(rates.failed_share), counts.failed > 0, &format!("{} requests", count(counts.failed)));
+    tile("succeeded", &rate(rates.succeeded_per_s), false, &counted(counts.succeeded, "request"));
+    tile("failed", &share(rates.failed_share), counts.failed > 0, &counted(counts.failed, "request"));
     if let Some(response) = report.phase(Phase::Response).filter(|times| times.count > 0) {
         let service = report.phase(Phase::Service).filter(|times| times.count > 0);
         let figures = [

@@ -106,7 +106,7 @@ fn points(pane: &mut Pane<'_>, tuning: &Tuning) {
         let repeat = if goes_on {
             format!("repeat {} of {}", point.repeat, point.repeats)
         } else {
-            format!("{} repeats", point.rates.len())
+            figures::counted(point.rates.len() as u64, "repeat")
         };
         let has = !point.rates.is_empty();
         let rate = point.rate().unwrap_or_default();
