@@ -269,12 +269,12 @@ fn a_rate_that_goes_down_to_nothing_is_measured_to_the_end_of_its_stage() {
 fn a_run_ends_with_the_last_of_its_requests_though_a_thread_has_none_before_the_end() {
     let (address, _) = server::start(|_| (server::answer(200, "hello"), true));
     let mut plan = server::plan(address);
-    // The first thread's is due after 50 ms, the second one's after 150.
-    plan.arrival = rate(Steps::constant(10.0), Spacing::Even, 100);
+    // The first thread's is due after half a second, the second one's after one and a half.
+    plan.arrival = rate(Steps::constant(1.0), Spacing::Even, 100);
     plan.stop.requests = Some(1);
-    plan.stop.duration = Some(Duration::from_millis(140));
-    plan.timeouts.request = Duration::from_millis(50);
+    plan.stop.duration = Some(Duration::from_millis(1_400));
+    plan.timeouts.request = Duration::from_millis(500);
     let outcome = run(plan);
     assert_eq!(outcome.totals.sum.counts.due, 1);
-    assert!(outcome.elapsed < Duration::from_millis(139), "{:?}", outcome.elapsed);
+    assert!(outcome.elapsed < Duration::from_millis(1_390), "{:?}", outcome.elapsed);
 }

@@ -17,7 +17,7 @@ mod postgres_place;
 use postgres_place::{config, open, open_with, ring};
 
 /// An operation's deadline, and what a busy machine may add.
-const DEADLINE: Duration = Duration::from_millis(1500 + 700);
+const DEADLINE: Duration = Duration::from_millis(1500 + 1500);
 
 async fn wait_until(what: &str, store: &Postgres, holds: impl Fn(&Postgres) -> bool) {
     let since = Instant::now();
@@ -283,16 +283,16 @@ async fn of_equal_claims_in_one_batch_and_in_batches_that_cross_exactly_one_wins
 async fn an_operation_that_ran_out_of_time_leaves_no_busy_connection_behind() {
     let url = Server::shared().create_database().unwrap();
     let mut hasty = config(&url);
-    hasty.deadline = Duration::from_millis(600);
+    hasty.deadline = Duration::from_millis(1200);
     let store = open(hasty).await.unwrap();
     let held = *init(Some("web"), "held", START_MS, START_MS).claim();
-    let holder = hold_claims(&url, &[held], 3.0);
+    let holder = hold_claims(&url, &[held], 4.0);
     let err = store.reserve(&held).await.unwrap_err();
     assert!(matches!(err, ReserveError::Unavailable(_)), "{err}");
     tokio::time::sleep(Duration::from_millis(50)).await;
     // The pool's one connection was the one that is stuck.
     let since = Instant::now();
     assert!(store.get(agree(Some("web"), 600, START_MS).server.id()).await.unwrap().is_none());
-    assert!(since.elapsed() < Duration::from_millis(400), "{:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_millis(1000), "{:?}", since.elapsed());
     holder.join().unwrap();
 }

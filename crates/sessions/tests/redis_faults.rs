@@ -317,7 +317,7 @@ async fn a_flap_refuses_at_once_and_readmits_nothing() {
     for _ in 0..100 {
         assert!(is_unavailable(&reserve(&store, &refused).await));
     }
-    assert!(start.elapsed() < Duration::from_millis(500), "refusals took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(2), "refusals took {:?}", start.elapsed());
     server.start_again().unwrap();
     replay(&[&store, &desk.open().await], &granted).await;
 }
@@ -385,11 +385,11 @@ async fn a_redis_that_stands_still_is_given_up_within_the_deadline() {
     let calls = claims.iter().map(|claim| reserve(&store, claim));
     let done = futures_util::future::join_all(calls).await;
     assert!(done.iter().all(is_unavailable));
-    assert!(start.elapsed() < Duration::from_millis(1500), "it took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(2500), "it took {:?}", start.elapsed());
     until_down(&store).await;
     let start = Instant::now();
     assert!(is_unavailable(&reserve(&store, &claim(&nonce(), now())).await));
-    assert!(start.elapsed() < Duration::from_millis(250), "it took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(1000), "it took {:?}", start.elapsed());
     server.resume().unwrap();
     until_up(&store).await;
     // Those that it had received and answered to nobody are taken.
