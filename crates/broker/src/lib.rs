@@ -1,0 +1,10 @@
+//! The broker: a process beside an application that does its cryptography under named profiles, on a Unix socket. The
+//! application says what, the operator's profile says how.
+//!
+//! It may not know: sessions, the gateway, or who uses what it makes.
+#![warn(missing_docs)]
+
+pub mod profile;
+pub mod refusal;
+
+pub use refusal::{Code, Refusal};
