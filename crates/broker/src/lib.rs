@@ -8,6 +8,7 @@ pub mod profile;
 pub mod refusal;
 pub mod server;
 pub mod service;
+pub mod settings;
 pub mod socket;
 pub mod wire;
 
