@@ -5,6 +5,8 @@
 #![warn(missing_docs)]
 
 pub mod callers;
+pub mod certificate;
+pub mod hash;
 pub mod profile;
 pub mod refusal;
 pub mod server;
