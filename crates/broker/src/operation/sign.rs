@@ -3,7 +3,7 @@
 #[cfg(not(feature = "fips"))]
 use aws_lc_rs::signature::ML_DSA_65;
 use aws_lc_rs::signature::{ED25519, KeyPair, UnparsedPublicKey};
-use sealway_awslc::{Hash, Scheme};
+use sealway_awslc::{Hash, PublicKey, Scheme};
 
 use super::encrypt::made;
 use super::{Made, check_batch, failed, not_in};
@@ -12,6 +12,8 @@ use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash};
 use crate::refusal::Refusal;
 
 mod fixed;
+#[cfg(test)]
+mod published;
 
 /// Something signed, or with a MAC's tag in the signature's place.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +57,8 @@ pub fn verify(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec
     check_batch("signed", signed.iter().map(Signed::len))?;
     let verify = |one: &Signed<'_>| {
         let form = key.form(key.version(one.key_version)?)?;
-        Ok(is_signed(algorithm, form, one.input, one.signature))
+        let public = public(form).ok_or_else(|| failed("VerifyData"))?;
+        Ok(is_signed(algorithm, public, one.input, one.signature))
     };
     signed.iter().map(verify).collect()
 }
@@ -97,9 +100,28 @@ fn sign_one(algorithm: SignAlgorithm, form: &Form, input: &[u8]) -> Option<Vec<u
     }
 }
 
-fn is_signed(algorithm: SignAlgorithm, form: &Form, input: &[u8], signature: &[u8]) -> bool {
+/// A public key, wherever it is from.
+#[derive(Clone, Copy)]
+enum Public<'a> {
+    Pair(&'a PublicKey),
+    Ed25519(&'a [u8]),
+    #[cfg(not(feature = "fips"))]
+    MlDsa65(&'a [u8]),
+}
+
+fn public(form: &Form) -> Option<Public<'_>> {
     match form {
-        Form::Pair(_, public) => {
+        Form::Pair(_, public) => Some(Public::Pair(public)),
+        Form::Ed25519(pair) => Some(Public::Ed25519(pair.public_key().as_ref())),
+        #[cfg(not(feature = "fips"))]
+        Form::MlDsa65(pair) => Some(Public::MlDsa65(pair.public_key().as_ref())),
+        _ => None,
+    }
+}
+
+fn is_signed(algorithm: SignAlgorithm, public: Public<'_>, input: &[u8], signature: &[u8]) -> bool {
+    match public {
+        Public::Pair(public) => {
             let Some(scheme) = scheme(algorithm) else { return false };
             match algorithm {
                 SignAlgorithm::EcdsaRaw(curve, _) => fixed::to_der(signature, field_len(curve))
@@ -107,14 +129,9 @@ fn is_signed(algorithm: SignAlgorithm, form: &Form, input: &[u8], signature: &[u
                 _ => public.verify(scheme, input, signature).is_ok(),
             }
         }
-        Form::Ed25519(pair) => {
-            UnparsedPublicKey::new(&ED25519, pair.public_key().as_ref()).verify(input, signature).is_ok()
-        }
+        Public::Ed25519(public) => UnparsedPublicKey::new(&ED25519, public).verify(input, signature).is_ok(),
         #[cfg(not(feature = "fips"))]
-        Form::MlDsa65(pair) => {
-            UnparsedPublicKey::new(&ML_DSA_65, pair.public_key().as_ref()).verify(input, signature).is_ok()
-        }
-        _ => false,
+        Public::MlDsa65(public) => UnparsedPublicKey::new(&ML_DSA_65, public).verify(input, signature).is_ok(),
     }
 }
 
