@@ -54,7 +54,9 @@ pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &P
     let identifier = algorithm::identifier(policy.key_kind, policy.hash);
     let ends = [parts.validity.not_before, parts.validity.not_after].map(time::encode);
     let [Some(not_before), Some(not_after)] = ends else {
-        return Err(Refusal::invalid("error while signing data: certificate validity lies outside the years 1 to 9999"));
+        return Err(Refusal::invalid(
+            "error while signing data: certificate validity lies outside the years 1 to 9999",
+        ));
     };
     let signed = der::sequence(&[
         &[0xa0, 3, der::INTEGER, 1, 2],

@@ -2,8 +2,8 @@
 //! this replaces. They look at the certificate that came with the request, not at a chain: whoever trusts it decides that.
 
 use super::authority::Authority;
-use super::validity::Validity;
 use super::time;
+use super::validity::Validity;
 use crate::profile::policy::CertificatePolicy;
 use crate::refusal::Refusal;
 
@@ -14,7 +14,8 @@ pub(super) fn check(
     validity: Validity,
     now_ms: u64,
 ) -> Result<(), Refusal> {
-    let refused = |why: String| Err(Refusal::invalid(format!("error while signing data: invalid CA certificate, err: {why}")));
+    let refused =
+        |why: String| Err(Refusal::invalid(format!("error while signing data: invalid CA certificate, err: {why}")));
     let checks = policy.checks;
     if checks.is_ca && !ca.is_ca {
         return refused("it is not that of a CA".to_owned());

@@ -26,7 +26,9 @@ pub(super) fn check_issuer(allowed: &KeyConstraints, key: &SigningKey<'_>) -> Re
     let refused = |why: String| Err(Refusal::invalid(format!("error while signing data: {why}")));
     let (kind, size) = match key.size() {
         Ok(sized) => sized,
-        Err(name) => return refused(format!("invalid private key, err: unsupported private key algorithm of type {name}")),
+        Err(name) => {
+            return refused(format!("invalid private key, err: unsupported private key algorithm of type {name}"));
+        }
     };
     let Some(range) = allowed.of(kind) else { return refused(missing("algorithm used in the CA's private key", kind)) };
     match outside(range, "private", size) {

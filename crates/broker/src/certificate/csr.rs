@@ -80,7 +80,9 @@ fn read(bytes: &[u8]) -> Result<Csr<'_>, Malformed> {
     let attributes = info.optional(0xa0)?;
     info.end()?;
     let extensions = match attributes {
-        Some(attributes) => requested(Reader::new(attributes.value, "malformed attributes of the certificate request"))?,
+        Some(attributes) => {
+            requested(Reader::new(attributes.value, "malformed attributes of the certificate request"))?
+        }
         None => Vec::new(),
     };
     Ok(Csr { signed: signed.whole, subject, spki, key, extensions, algorithm, signature })

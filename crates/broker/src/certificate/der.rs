@@ -210,7 +210,9 @@ mod tests {
     #[test]
     fn what_is_ber_and_not_der_is_refused() {
         let long = [&[0x04, 0x82, 0x00, 0x80][..], &[0; 128]].concat();
-        for bytes in [&[0x04, 0x80, 0, 0][..], &[0x04, 0x81, 0x01, 0], &long, &[0x1f, 0x01, 0], &[0x04], &[0x04, 2, 0], &[]] {
+        for bytes in
+            [&[0x04, 0x80, 0, 0][..], &[0x04, 0x81, 0x01, 0], &long, &[0x1f, 0x01, 0], &[0x04], &[0x04, 2, 0], &[]]
+        {
             assert!(Reader::new(bytes, "test").any().is_err(), "{bytes:?}");
         }
         for value in [&[1, 1, 1][..], &[1, 0], &[1, 2, 0, 0]] {

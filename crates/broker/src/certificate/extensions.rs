@@ -13,15 +13,8 @@ pub(super) const AUTHORITY_KEY_ID: &[u8] = b"\x55\x1d\x23";
 const SUBJECT_ALT_NAME: &[u8] = b"\x55\x1d\x11";
 const CRL_POINTS: &[u8] = b"\x55\x1d\x1f";
 /// Those that a profile alone decides on; a request cannot bring them.
-const PROFILES_OWN: [&[u8]; 7] = [
-    KEY_USAGE,
-    EXTENDED_KEY_USAGE,
-    BASIC_CONSTRAINTS,
-    SUBJECT_KEY_ID,
-    AUTHORITY_KEY_ID,
-    SUBJECT_ALT_NAME,
-    CRL_POINTS,
-];
+const PROFILES_OWN: [&[u8]; 7] =
+    [KEY_USAGE, EXTENDED_KEY_USAGE, BASIC_CONSTRAINTS, SUBJECT_KEY_ID, AUTHORITY_KEY_ID, SUBJECT_ALT_NAME, CRL_POINTS];
 const COUNT_MAX: usize = 64;
 
 /// One extension as it stands somewhere.

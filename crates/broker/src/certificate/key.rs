@@ -33,7 +33,8 @@ impl SubjectKey {
         match identifier.element(der::OID)?.value {
             RSA => {}
             EC => {
-                let curve = identifier.element(der::OID).map_err(|_| Malformed("malformed elliptic curve parameters"))?.value;
+                let curve =
+                    identifier.element(der::OID).map_err(|_| Malformed("malformed elliptic curve parameters"))?.value;
                 if !CURVES.contains(&curve) {
                     return Err(Malformed("unsupported elliptic curve"));
                 }
@@ -79,7 +80,8 @@ impl<'a> SigningKey<'a> {
             Issuer::Pem(text) => text,
             Issuer::Key(handle) => return Ok(SigningKey::Handle(handle)),
         };
-        let refused = |why| Refusal::invalid(format!("error parsing request data: could not parse private key, err: {why}"));
+        let refused =
+            |why| Refusal::invalid(format!("error parsing request data: could not parse private key, err: {why}"));
         let block = pem::first(text).ok_or_else(|| refused("key must be PEM encoded"))?;
         let key = PrivateKey::from_der(&block.der).map_err(|_| refused("key is neither PKCS#1 nor PKCS#8 nor SEC1"))?;
         match (key.kind(), size(key.kind())) {

@@ -116,7 +116,9 @@ mod tests {
 
     #[test]
     fn what_is_not_printable_is_utf_8() {
-        for (value, tag) in [("a-b.c", 0x13), ("a@b", 0x0c), ("a*", 0x0c), ("a&b", 0x0c), ("Zürich", 0x0c), ("a_b", 0x0c)] {
+        for (value, tag) in
+            [("a-b.c", 0x13), ("a@b", 0x0c), ("a*", 0x0c), ("a&b", 0x0c), ("Zürich", 0x0c), ("a_b", 0x0c)]
+        {
             let name = resolve(Some(&format!("CN={value}")), OWN).unwrap();
             assert_eq!(name[11], tag, "{value}");
             assert_eq!(&name[13..], value.as_bytes());

@@ -66,8 +66,7 @@ pub(super) fn parse(element: Element<'_>) -> Result<i64, Malformed> {
 }
 
 fn encode_as(tag: u8, seconds: i64) -> Option<Vec<u8>> {
-    let Civil { year, month, day, hour, minute, second } =
-        (BEGIN..END).contains(&seconds).then(|| civil(seconds))?;
+    let Civil { year, month, day, hour, minute, second } = (BEGIN..END).contains(&seconds).then(|| civil(seconds))?;
     let year = if tag == der::UTC_TIME { format!("{:02}", year % 100) } else { format!("{year:04}") };
     Some(format!("{year}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z").into_bytes())
 }
@@ -137,7 +136,9 @@ mod tests {
 
     #[test]
     fn days_that_are_none_and_other_spellings_are_refused() {
-        for value in ["260230000000Z", "261301000000Z", "260001000000Z", "260101240000Z", "2601010000Z", "260101000000+0000"] {
+        for value in
+            ["260230000000Z", "261301000000Z", "260001000000Z", "260101240000Z", "2601010000Z", "260101000000+0000"]
+        {
             let bytes = der::element(der::UTC_TIME, &[value.as_bytes()]);
             assert!(parse(der::Reader::new(&bytes, "test").any().unwrap()).is_err(), "{value}");
         }

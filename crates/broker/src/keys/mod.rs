@@ -9,6 +9,7 @@ mod algorithm;
 mod document;
 mod folder;
 mod form;
+mod issuer;
 mod kek;
 mod key;
 mod material;
@@ -17,6 +18,7 @@ mod store;
 
 pub use algorithm::Algorithm;
 pub use folder::{Backend, Folder};
+pub use issuer::Issuing;
 pub use kek::{Kek, Wrap, Wrapped};
 pub use key::{Key, State, Version};
 pub use material::import_of_strangers;
