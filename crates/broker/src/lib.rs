@@ -7,6 +7,8 @@
 pub mod callers;
 pub mod certificate;
 pub mod hash;
+pub mod keys;
+pub mod operation;
 pub mod profile;
 pub mod refusal;
 pub mod server;
