@@ -6,7 +6,16 @@
 
 pub mod audit;
 pub mod callers;
+pub mod certificate;
+pub mod hash;
+pub mod keys;
+pub mod operation;
 pub mod profile;
 pub mod refusal;
+pub mod server;
+pub mod service;
+pub mod settings;
+pub mod socket;
+pub mod wire;
 
 pub use refusal::{Code, Refusal};
