@@ -116,6 +116,31 @@ impl Client {
         Client { trace: Some(parent), ..self.clone() }
     }
 
+    /// Connects, where that was not done yet; calls do so by themselves.
+    ///
+    /// # Errors
+    /// [`Error`]: there is no connection by the deadline, after one attempt.
+    pub async fn connect(&self) -> Result<(), Error> {
+        let deadline = Deadline::after(self.deadline);
+        let failure = match deadline.bound(self.shared.connection.line()).await {
+            Some(Ok(_)) => return Ok(()),
+            Some(Err(broken)) => Failure::from(&broken),
+            None => Course::default().late(deadline),
+        };
+        let Failure { code, text, sent } = failure;
+        Err(Error { operation: "Connect", code, text, sent, attempts: 1 })
+    }
+
+    /// Whether the next call finds a connection that stands.
+    pub fn is_connected(&self) -> bool {
+        self.shared.connection.is_open()
+    }
+
+    /// Bytes that went to the broker, and those that came from it, over all connections so far.
+    pub fn traffic(&self) -> (u64, u64) {
+        self.shared.connection.traffic()
+    }
+
     /// What the breaker lets through; `Closed` where there is none.
     pub fn breaker_state(&self) -> BreakerState {
         self.shared.breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.state(Instant::now()))

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use http::{Request, Response, Uri};
@@ -15,9 +15,10 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::UnixStream;
-use tokio::sync::Mutex;
 use tonic::body::Body;
 use tonic::codegen::Service;
+
+use super::traffic::{Counted, Traffic};
 
 /// What the broker may send ahead on one stream, and on all of them, in bytes.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -49,13 +50,37 @@ struct Shared {
     socket: PathBuf,
     /// The user that the broker must run as, where that was said.
     uid: Option<u32>,
-    /// Whoever finds it closed opens the next one while the others wait, each until its own deadline.
     line: Mutex<Option<SendRequest<Body>>>,
+    /// Whoever finds it closed opens the next one while the others wait, each until its own deadline.
+    opening: tokio::sync::Mutex<()>,
+    traffic: Arc<Traffic>,
 }
 
 impl Connection {
     pub(crate) fn new(socket: PathBuf, uid: Option<u32>) -> Self {
-        Connection(Arc::new(Shared { socket, uid, line: Mutex::new(None) }))
+        Connection(Arc::new(Shared {
+            socket,
+            uid,
+            line: Mutex::new(None),
+            opening: tokio::sync::Mutex::new(()),
+            traffic: Arc::default(),
+        }))
+    }
+
+    /// Bytes sent, and received.
+    pub(crate) fn traffic(&self) -> (u64, u64) {
+        self.0.traffic.read()
+    }
+
+    /// Whether a call that is made now finds a connection.
+    pub(crate) fn is_open(&self) -> bool {
+        self.standing().is_some()
+    }
+
+    fn standing(&self) -> Option<Line> {
+        let line = self.0.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = line.as_ref().filter(|sender| !sender.is_closed())?.clone();
+        Some(Line { sender, shared: self.0.clone() })
     }
 
     /// What calls are sent over, opened if need be.
@@ -63,13 +88,15 @@ impl Connection {
     /// # Errors
     /// Why there is none; nothing was sent then.
     pub(crate) async fn line(&self) -> Result<Line, Broken> {
-        let mut line = self.0.line.lock().await;
-        if let Some(sender) = line.as_ref().filter(|sender| !sender.is_closed()) {
-            return Ok(Line { sender: sender.clone(), shared: self.0.clone() });
+        if let Some(line) = self.standing() {
+            return Ok(line);
         }
-        *line = None;
+        let _opening = self.0.opening.lock().await;
+        if let Some(line) = self.standing() {
+            return Ok(line);
+        }
         let sender = self.0.open().await.map_err(|text| Broken { text, is_unsent: true })?;
-        *line = Some(sender.clone());
+        *self.0.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
         Ok(Line { sender, shared: self.0.clone() })
     }
 }
@@ -118,7 +145,7 @@ impl Shared {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(HEADERS_LEN_MAX)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(Counted::new(stream, self.traffic.clone())))
             .await
             .map_err(|err| self.told(&err))?;
         // What it ends with is told to the calls that it carried.

@@ -28,10 +28,12 @@ mod error;
 pub mod generated;
 mod keys;
 mod message;
+pub mod open;
 mod operation;
 mod retry;
 mod secret;
 mod trace;
+mod traffic;
 
 pub use breaker::{BreakerOptions, BreakerState};
 pub use call::{Client, Options};

@@ -152,7 +152,8 @@ impl Facts<'_> {
     fn unsent(&self) -> Option<String> {
         let unsent = self.totals.sum.counts.unsent;
         (unsent > 0).then(|| {
-            let (requests, were, are) = if unsent == 1 { ("request", "was", "is") } else { ("requests", "were", "are") };
+            let (requests, were, are) =
+                if unsent == 1 { ("request", "was", "is") } else { ("requests", "were", "are") };
             format!("{unsent} {requests} {were} due and never sent, and {are} in no time that is told.")
         })
     }
@@ -236,7 +237,7 @@ mod tests {
         let path = "/".to_owned();
         Plan {
             label: String::new(),
-            target: Target { url, addresses: vec![], protocol: Protocol::Http1, tls: None, sealed: None },
+            target: Target { url, addresses: vec![], protocol: Protocol::Http1, tls: None, sealed: None, broker: None },
             request: Request { method: http::Method::GET, path, headers: vec![], body: None, counter_start: 0 },
             arrival: Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 },
             stop: Stop { duration: None, requests: None },
