@@ -6,5 +6,9 @@
 
 pub mod profile;
 pub mod refusal;
+pub mod server;
+pub mod service;
+pub mod socket;
+pub mod wire;
 
 pub use refusal::{Code, Refusal};
