@@ -152,7 +152,8 @@ impl Facts<'_> {
     fn unsent(&self) -> Option<String> {
         let unsent = self.totals.sum.counts.unsent;
         (unsent > 0).then(|| {
-            let (requests, were, are) = if unsent == 1 { ("request", "was", "is") } else { ("requests", "were", "are") };
+            let (requests, were, are) =
+                if unsent == 1 { ("request", "was", "is") } else { ("requests", "were", "are") };
             format!("{unsent} {requests} {were} due and never sent, and {are} in no time that is told.")
         })
     }
