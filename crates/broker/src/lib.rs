@@ -4,7 +4,6 @@
 //! It may not know: sessions, the gateway, or who uses what it makes.
 #![warn(missing_docs)]
 
-pub mod approved;
 pub mod profile;
 pub mod refusal;
 
