@@ -4,6 +4,10 @@
 //! It may not know: sessions, the gateway, or who uses what it makes.
 #![warn(missing_docs)]
 
+pub mod certificate;
+pub mod hash;
+pub mod keys;
+pub mod operation;
 pub mod profile;
 pub mod refusal;
 
