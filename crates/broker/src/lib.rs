@@ -11,5 +11,10 @@ pub mod keys;
 pub mod operation;
 pub mod profile;
 pub mod refusal;
+pub mod server;
+pub mod service;
+pub mod settings;
+pub mod socket;
+pub mod wire;
 
 pub use refusal::{Code, Refusal};

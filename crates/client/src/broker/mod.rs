@@ -1,0 +1,3 @@
+//! The client of the broker.
+
+pub mod generated;
