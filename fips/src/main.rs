@@ -1,0 +1,3 @@
+fn main() {
+    println!("{:?}", aws_lc_rs::try_fips_mode());
+}
