@@ -27,6 +27,11 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Serve sessions and routes as a configuration says
     Serve(Serve),
+    /// Do cryptography under named profiles on a Unix socket, or ask a broker to
+    Broker {
+        #[command(subcommand)]
+        action: crate::broker::Broker,
+    },
     /// Agree a session, seal a request, open its answer
     Call(Call),
     /// Make or bring up to date the tables of a store in PostgreSQL

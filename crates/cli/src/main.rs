@@ -3,6 +3,7 @@
 
 mod admin_listener;
 mod args;
+mod broker;
 mod call;
 mod certs;
 mod config;
@@ -44,6 +45,7 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         Command::Migrate(file) => block_on(migrate::run(file)),
         Command::Kek { action } => block_on(kek::run(action)),
         Command::Demo(demo) => block_on(demo::run(demo)),
+        Command::Broker { action } => block_on(broker::run(action)),
         Command::Serve(serve) => block_on(serve::run(serve)),
         Command::Call(call) => block_on(call::run(call)),
     };

@@ -3,6 +3,7 @@
 //! It may not know: how servers are built. Bytes of the wire are `sealway_proto`'s.
 #![warn(missing_docs)]
 
+pub mod broker;
 pub mod exchange;
 pub mod session;
 

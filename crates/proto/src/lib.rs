@@ -6,6 +6,7 @@
 //! * [`crypto`] — the seam behind which a crypto library stands.
 //! * [`wire`] — header names, identifiers, stamps and bodies as they stand on the wire.
 //! * [`session`] — key agreement, sealing and opening, for wires 1 and 2, client and server.
+//! * [`broker`] — the messages of the broker's wires.
 //! * [`limits`], [`error`] — every bound and every error, in one place each.
 #![no_std]
 #![warn(missing_docs)]
@@ -13,6 +14,7 @@
 
 extern crate alloc;
 
+pub mod broker;
 pub mod crypto;
 pub mod error;
 pub mod limits;

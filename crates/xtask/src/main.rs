@@ -5,6 +5,7 @@
 
 mod bench;
 mod check;
+mod codegen;
 mod faults;
 mod fuzz;
 mod load;
@@ -40,6 +41,12 @@ enum Job {
     Check,
     /// The repository's rules: import table, banned crates, names, sizes, notes, anchors
     Tidy,
+    /// Write Rust from spec/*.proto, or compare
+    Codegen {
+        /// Change nothing; fail if a file differs from what would be written
+        #[arg(long)]
+        check: bool,
+    },
     /// Write vectors/ from the reference, or compare
     Vectors {
         /// Change nothing; fail if a file differs from what would be written
@@ -92,6 +99,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::ScanTls => scan::run(),
         Job::Check => check::run(),
         Job::Tidy => tidy::run(),
+        Job::Codegen { check } => codegen::run(check),
         Job::Vectors { check } => vectors::run(check),
         Job::Fuzz(arguments) => fuzz::run(&arguments),
         Job::Bench { arguments } => bench::run(&arguments),

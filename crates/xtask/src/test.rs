@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::ensure;
 
 use crate::steps::Steps;
-use crate::{check, shell, vectors};
+use crate::{check, codegen, shell, vectors};
 
 const WIRE_FLOWS: &str = "tests/wire_flows.sh";
 
@@ -13,6 +13,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let mut steps = Steps::default();
     steps.step("setup", || shell::run(&mut shell::command("scripts/setup-tests.sh")));
     check::add(&mut steps);
+    steps.step("codegen", || codegen::run(true));
     steps.step("vectors", || vectors::run(true));
     // Fuzz corpora replay here too: they are tests of the crate `fuzz`.
     steps.step("tests", rust_tests);

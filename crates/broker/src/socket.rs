@@ -1,0 +1,261 @@
+//! The Unix socket: in a folder that nobody else may write, for its owner alone, and never in the place of a living one.
+//!
+//! The process's umask must keep others out before anything is bound ([`keep_others_out`]): between making a socket and
+//! changing its mode there is a moment.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use rustix::process::geteuid;
+use sealway_runtime::listener::{BoundUnix, bind_unix};
+
+/// Where clients of the wires W1 to W4 look.
+pub const DEFAULT_PATH: &str = "/tmp/open-crypto-broker/crypto-broker-server.sock";
+
+/// Where clients of the wire W0 look.
+pub const W0_PATH: &str = "/tmp/cryptobroker.sock";
+
+/// Which socket to bind.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The socket.
+    pub path: PathBuf,
+    /// A symbolic link to it, made where nothing is or one of ours is.
+    pub link: Option<PathBuf>,
+    /// Others may write its folder: a volume that the containers of one pod share, and nobody else reaches.
+    pub is_folder_shared: bool,
+}
+
+/// A socket could not be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("--socket: {path}: {reason}")]
+pub struct SocketError {
+    path: String,
+    reason: String,
+}
+
+/// A socket that is listened on. It and its link are removed when this is dropped.
+#[derive(Debug)]
+pub struct BrokerSocket {
+    bound: BoundUnix,
+    link: Option<Link>,
+    /// Held as long as the socket is. The file stays: who removes a lock file may remove another's.
+    _lock: File,
+}
+
+impl BrokerSocket {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.bound.path()
+    }
+
+    /// To accept on.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub fn to_accept(&self) -> io::Result<tokio::net::UnixListener> {
+        self.bound.to_accept()
+    }
+}
+
+/// Nothing that this process makes from now on may be used by others.
+pub fn keep_others_out() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+}
+
+/// Binds the socket of a broker. One that is left over from a process that is gone is removed.
+///
+/// # Errors
+/// [`SocketError`]: another broker has it, something else is in the way, or others may write the folder.
+pub fn bind(place: &Place) -> Result<BrokerSocket, SocketError> {
+    let refused = |reason: String| SocketError { path: place.path.display().to_string(), reason };
+    let folder = match place.path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) => Path::new("."),
+        None => return Err(refused("expected a path of a socket".into())),
+    };
+    check_folder(folder, place.is_folder_shared).map_err(refused)?;
+    let lock = lock(&place.path).map_err(refused)?;
+    let bound = bind_unix(&place.path, "--socket").map_err(|err| refused(err.to_string()))?;
+    std::fs::set_permissions(&place.path, PermissionsExt::from_mode(0o600)).map_err(|err| refused(err.to_string()))?;
+    let metadata = std::fs::symlink_metadata(&place.path).map_err(|err| refused(err.to_string()))?;
+    if !metadata.file_type().is_socket() || metadata.mode() & 0o7777 != 0o600 || metadata.uid() != geteuid().as_raw() {
+        return Err(refused(format!(
+            "it is not ours alone: mode {:04o}, uid {}",
+            metadata.mode() & 0o7777,
+            metadata.uid()
+        )));
+    }
+    let link = place.link.as_deref().and_then(|link| Link::make(link, &place.path));
+    Ok(BrokerSocket { bound, link, _lock: lock })
+}
+
+impl BrokerSocket {
+    /// Whether clients of the wire W0 find it.
+    pub fn is_linked(&self) -> bool {
+        self.link.is_some()
+    }
+}
+
+/// Makes the folder where it is missing; refuses one in which another user could put a socket of theirs.
+fn check_folder(folder: &Path, is_shared: bool) -> Result<(), String> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(err) if err.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(format!("cannot make the folder {}: {err}", folder.display()));
+        }
+        _ => {}
+    }
+    let metadata = std::fs::symlink_metadata(folder).map_err(|err| format!("{}: {err}", folder.display()))?;
+    if !metadata.is_dir() {
+        return Err(format!("{} is no folder", folder.display()));
+    }
+    if is_shared {
+        return Ok(());
+    }
+    if ![0, geteuid().as_raw()].contains(&metadata.uid()) {
+        return Err(format!("the folder {} belongs to another user, uid {}", folder.display(), metadata.uid()));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err(format!(
+            "others may write the folder {} (mode {:04o}): who can put a socket there is taken for the broker. Use one of mode \
+             0700, or --shared-folder where only trusted containers reach it",
+            folder.display(),
+            metadata.mode() & 0o7777
+        ));
+    }
+    Ok(())
+}
+
+fn lock(socket: &Path) -> Result<File, String> {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".lock");
+    let path = PathBuf::from(path);
+    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits();
+    let opened = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(i32::try_from(nofollow).unwrap_or_default())
+        .open(&path);
+    let file = opened.map_err(|err| format!("cannot open the lock {}: {err}", path.display()))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(err) if err == rustix::io::Errno::WOULDBLOCK => {
+            Err("another broker serves there; stop it or choose another path".into())
+        }
+        Err(err) => Err(format!("cannot lock {}: {err}", path.display())),
+    }
+}
+
+/// A symbolic link of ours, removed when this is dropped.
+#[derive(Debug)]
+struct Link {
+    path: PathBuf,
+    to: PathBuf,
+}
+
+impl Link {
+    fn make(path: &Path, to: &Path) -> Option<Link> {
+        match std::os::unix::fs::symlink(to, path) {
+            Ok(()) => {}
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists && is_ours(path, to) => {}
+            Err(err) => {
+                tracing::warn!(link = %path.display(), %err, "clients of the wire W0 find no socket: the link is not made");
+                return None;
+            }
+        }
+        Some(Link { path: path.to_owned(), to: to.to_owned() })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if is_ours(&self.path, &self.to) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn is_ours(link: &Path, to: &Path) -> bool {
+    let is_own = std::fs::symlink_metadata(link).is_ok_and(|metadata| metadata.uid() == geteuid().as_raw());
+    is_own && std::fs::read_link(link).is_ok_and(|target| target == to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(path: PathBuf) -> Place {
+        Place { path, link: None, is_folder_shared: false }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::symlink_metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[tokio::test]
+    async fn the_socket_is_its_owners_and_goes_away_with_it() {
+        let ground = tempfile::tempdir().unwrap();
+        let path = ground.path().join("made/broker.sock");
+        let socket = bind(&place(path.clone())).unwrap();
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        let again = bind(&place(path.clone())).unwrap_err().to_string();
+        assert!(again.contains("another broker serves there"), "{again}");
+        drop(socket);
+        assert!(!path.exists());
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        bind(&place(path)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_somebody_else_listens_on_or_put_there_stays() {
+        let ground = tempfile::tempdir().unwrap();
+        let path = ground.path().join("broker.sock");
+        let theirs = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(bind(&place(path.clone())).unwrap_err().to_string().contains("another program listens there"));
+        drop(theirs);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "kept").unwrap();
+        assert!(bind(&place(path.clone())).unwrap_err().to_string().contains("no socket"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"kept");
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_others_may_write_is_refused_unless_it_is_told_to_be_shared() {
+        let ground = tempfile::tempdir().unwrap();
+        let folder = ground.path().join("open");
+        std::fs::create_dir(&folder).unwrap();
+        let mut place = place(folder.join("broker.sock"));
+        for open in [0o777, 0o1777, 0o770] {
+            std::fs::set_permissions(&folder, PermissionsExt::from_mode(open)).unwrap();
+            assert!(bind(&place).unwrap_err().to_string().contains("others may write the folder"), "{open:o}");
+        }
+        place.is_folder_shared = true;
+        bind(&place).unwrap();
+        std::os::unix::fs::symlink(&folder, ground.path().join("aside")).unwrap();
+        place.path = ground.path().join("aside/broker.sock");
+        assert!(bind(&place).unwrap_err().to_string().contains("is no folder"));
+    }
+
+    #[tokio::test]
+    async fn the_link_is_made_where_nothing_is_and_never_over_a_strangers_file() {
+        let ground = tempfile::tempdir().unwrap();
+        let link = ground.path().join("link.sock");
+        let place = Place { link: Some(link.clone()), ..place(ground.path().join("broker.sock")) };
+        let socket = bind(&place).unwrap();
+        assert!(socket.is_linked());
+        std::os::unix::net::UnixStream::connect(&link).unwrap();
+        drop(socket);
+        assert!(std::fs::symlink_metadata(&link).is_err());
+        // As one left it that was killed.
+        std::os::unix::fs::symlink(&place.path, &link).unwrap();
+        assert!(bind(&place).unwrap().is_linked());
+        std::fs::write(&link, "theirs").unwrap();
+        assert!(!bind(&place).unwrap().is_linked());
+        assert_eq!(std::fs::read(&link).unwrap(), b"theirs");
+    }
+}
