@@ -4,10 +4,17 @@
 //! It may not know: sessions, the gateway, or who uses what it makes.
 #![warn(missing_docs)]
 
+pub mod audit;
+pub mod callers;
+pub mod certificate;
+pub mod hash;
+pub mod keys;
+pub mod operation;
 pub mod profile;
 pub mod refusal;
 pub mod server;
 pub mod service;
+pub mod settings;
 pub mod socket;
 pub mod wire;
 

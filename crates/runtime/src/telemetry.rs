@@ -1,24 +1,27 @@
 //! Logs on standard error (text or JSON), metrics for Prometheus, traces by OTLP. Traces are off unless an endpoint is
 //! configured.
 
+mod export;
+mod lines;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use opentelemetry::trace::{TraceContextExt, TracerProvider};
-use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
-use opentelemetry_sdk::Resource;
+use opentelemetry::trace::{SpanContext, TraceContextExt, TraceFlags, TraceState, TracerProvider};
+use opentelemetry::{SpanId, TraceId};
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde::{Deserialize, Serialize};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use crate::config::Problems;
 use crate::log_tail::Tee;
+
+pub use export::{Sampling, Traces, Tracing};
 
 /// Upper bounds of duration histograms, in seconds.
 const DURATION_BUCKETS: &[f64] =
@@ -108,16 +111,53 @@ impl Drop for TelemetryGuard {
 /// # Errors
 /// A sentence.
 pub fn init(config: &Telemetry, service: &'static str) -> Result<TelemetryGuard, String> {
-    let filter = filter(&config.log_level)?;
     let log = tracing_subscriber::fmt::layer().with_writer(|| Tee);
     let log = match config.log_format {
         LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
         LogFormat::Json => log.json().flatten_event(true).boxed(),
     };
-    let provider = config.otlp_endpoint.as_deref().map(|endpoint| tracer(endpoint, service)).transpose()?;
+    let to = config.otlp_endpoint.iter().cloned().map(Traces::Http).collect();
+    start(log, &config.log_level, service, &Tracing { to, ..Tracing::default() })
+}
+
+/// How a broker's log looks and where it goes: as Go's structured logger writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slog {
+    /// A filter, as in [`Telemetry`].
+    pub level: String,
+    /// One object a line; else `key=value`.
+    pub is_json: bool,
+    /// To standard error; else to standard output.
+    pub is_on_stderr: bool,
+}
+
+/// As [`init`], with such a log. Spans are kept out of it.
+///
+/// # Errors
+/// A sentence.
+pub fn init_slog(log: &Slog, service: &str, traces: &Tracing) -> Result<TelemetryGuard, String> {
+    let format = lines::Slog { service: service.to_owned(), is_json: log.is_json };
+    let layer = tracing_subscriber::fmt::layer().event_format(format);
+    let layer = if log.is_on_stderr {
+        layer.with_writer(std::io::stderr).boxed()
+    } else {
+        layer.with_writer(std::io::stdout).boxed()
+    };
+    let layer = layer.with_filter(tracing_subscriber::filter::filter_fn(|meta| meta.is_event())).boxed();
+    start(layer, &log.level, service, traces)
+}
+
+fn start(
+    log: Box<dyn Layer<Registry> + Send + Sync>,
+    level: &str,
+    service: &str,
+    traces: &Tracing,
+) -> Result<TelemetryGuard, String> {
+    let filter = filter(level)?;
+    let provider = traces.provider(service)?;
     let traces = provider.as_ref().map(|provider| {
         tracing_opentelemetry::layer()
-            .with_tracer(provider.tracer(service))
+            .with_tracer(provider.tracer(service.to_owned()))
             .with_filter(tracing_subscriber::filter::filter_fn(is_ours))
     });
     tracing_subscriber::registry()
@@ -133,43 +173,6 @@ fn is_ours(meta: &tracing::Metadata<'_>) -> bool {
     meta.is_span() && meta.target().starts_with("sealway")
 }
 
-fn tracer(endpoint: &str, service: &'static str) -> Result<SdkTracerProvider, String> {
-    let exporter = SpanExporter::builder()
-        .with_http()
-        .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(endpoint)
-        .with_timeout(Duration::from_secs(5))
-        .with_http_client(OnRuntime::new())
-        .build()
-        .map_err(|err| format!("traces: {err}"))?;
-    Ok(SdkTracerProvider::builder()
-        .with_batch_exporter(exporter)
-        .with_resource(Resource::builder().with_service_name(service).build())
-        .build())
-}
-
-/// The exporter works on a thread of its own, which has no tokio runtime: this takes its requests to ours.
-#[derive(Debug)]
-struct OnRuntime {
-    runtime: tokio::runtime::Handle,
-    client: std::sync::Arc<opentelemetry_http::hyper::HyperClient>,
-}
-
-impl OnRuntime {
-    fn new() -> Self {
-        let client = opentelemetry_http::hyper::HyperClient::with_default_connector(Duration::from_secs(5), None);
-        OnRuntime { runtime: tokio::runtime::Handle::current(), client: client.into() }
-    }
-}
-
-#[async_trait::async_trait]
-impl HttpClient for OnRuntime {
-    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let client = self.client.clone();
-        self.runtime.spawn(async move { client.send_bytes(request).await }).await?
-    }
-}
-
 /// A `traceparent` (W3C Trace Context) for a request that is sent on now: of the span that is recorded, or a new one that
 /// says that nothing is.
 pub fn traceparent() -> String {
@@ -182,6 +185,21 @@ pub fn traceparent() -> String {
     // Ids have to differ, not to be secret. Zero is no id.
     let random = || RandomState::new().hash_one(0_u8) | 1;
     format!("00-{:016x}{:016x}-{:016x}-00", random(), random(), random())
+}
+
+/// Makes a span the child of one of another process, named by the 32 and 16 hexadecimal digits of its ids (W3C Trace
+/// Context); it counts as sampled. Ids that are none are ignored. To be done before the span is entered.
+pub fn set_parent(span: &tracing::Span, trace_id: &str, span_id: &str) {
+    let is_hex = |text: &str, len| text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if span.is_disabled() || !is_hex(trace_id, 32) || !is_hex(span_id, 16) {
+        return;
+    }
+    let (Ok(trace_id), Ok(span_id)) = (TraceId::from_hex(trace_id), SpanId::from_hex(span_id)) else { return };
+    let parent = SpanContext::new(trace_id, span_id, TraceFlags::SAMPLED, true, TraceState::NONE);
+    if parent.is_valid() {
+        // It fails where no traces are recorded.
+        let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(parent));
+    }
 }
 
 /// The process's metrics, in Prometheus' text format when rendered.

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// One named profile.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One named profile. The default one has no name and allows nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// 1 to 64 bytes, unique in the file; matched exactly.
     pub name: String,
@@ -18,6 +18,8 @@ pub struct Profile {
     pub encrypt: Option<EncryptPolicy>,
     /// `API.SignData`.
     pub sign: Option<SignAlgorithm>,
+    /// `API.SignData.KeyConstraints` for the kind of key that `sign` takes: others are refused. None where the file has none.
+    pub sign_key_size: Option<SizeRange>,
     /// `API.Mac`.
     pub mac: Option<MacAlgorithm>,
     /// `API.Derive`.
@@ -110,7 +112,7 @@ pub struct Offset {
     pub ns: i64,
 }
 
-/// Sizes of keys in bits, both ends within.
+/// Sizes of keys in bits, both ends within. A file that was read leniently may have one that is empty: no key meets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeRange {
     /// The least.

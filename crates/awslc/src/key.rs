@@ -1,0 +1,248 @@
+//! Public and private keys.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use crate::bytes::{parse, written};
+use crate::signature::{self, Scheme};
+use crate::{Failed, QueueEmptied, sys, yes};
+
+/// The curves whose keys the library reads from certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Curve {
+    /// P-224
+    P224,
+    /// P-256
+    P256,
+    /// P-384
+    P384,
+    /// P-521
+    P521,
+    /// secp256k1
+    Secp256k1,
+}
+
+/// What a key is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// RSA, and the bit length of its modulus.
+    Rsa(u32),
+    /// A point on this curve.
+    Ec(Curve),
+    /// Ed25519.
+    Ed25519,
+    /// Something that this crate neither signs nor verifies with.
+    Other,
+}
+
+/// A key of the library, freed with its owner.
+struct Key(NonNull<sys::EVP_PKEY>);
+
+// SAFETY: the library counts references atomically and locks what it computes late (RSA's Montgomery values). Nothing in this
+// crate changes a key once it is made, so that one may be read by several threads, and freed by any.
+unsafe impl Send for Key {}
+// SAFETY: as above.
+unsafe impl Sync for Key {}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: this value owns its one reference, and is not used again. What is secret in it is cleansed when it is freed.
+        unsafe { sys::EVP_PKEY_free(self.0.as_ptr()) }
+    }
+}
+
+impl Key {
+    /// Takes what a function of the library has just made; NULL is its failure.
+    fn owned(made: *mut sys::EVP_PKEY) -> Option<Key> {
+        NonNull::new(made).map(Key)
+    }
+
+    fn kind(&self) -> Kind {
+        // SAFETY: the key is alive; reads its type.
+        match unsafe { sys::EVP_PKEY_id(self.0.as_ptr()) } {
+            sys::EVP_PKEY_RSA => {
+                // SAFETY: the key is alive; of an RSA key it is the bit length of the modulus.
+                let bits = unsafe { sys::EVP_PKEY_bits(self.0.as_ptr()) };
+                u32::try_from(bits).map_or(Kind::Other, Kind::Rsa)
+            }
+            sys::EVP_PKEY_EC => self.curve().map_or(Kind::Other, Kind::Ec),
+            sys::EVP_PKEY_ED25519 => Kind::Ed25519,
+            _ => Kind::Other,
+        }
+    }
+
+    fn curve(&self) -> Option<Curve> {
+        // SAFETY: the key is alive. What is returned belongs to it and is used while it is; NULL is looked for before use.
+        let name = unsafe {
+            let key = sys::EVP_PKEY_get0_EC_KEY(self.0.as_ptr());
+            let group = if key.is_null() { std::ptr::null() } else { sys::EC_KEY_get0_group(key) };
+            if group.is_null() {
+                return None;
+            }
+            sys::EC_GROUP_get_curve_name(group)
+        };
+        match name {
+            sys::NID_secp224r1 => Some(Curve::P224),
+            sys::NID_X9_62_prime256v1 => Some(Curve::P256),
+            sys::NID_secp384r1 => Some(Curve::P384),
+            sys::NID_secp521r1 => Some(Curve::P521),
+            sys::NID_secp256k1 => Some(Curve::Secp256k1),
+            _ => None,
+        }
+    }
+
+    fn spki(&self) -> Result<Vec<u8>, Failed> {
+        let _queue = QueueEmptied;
+        // SAFETY: the writer is valid during the call and the key is alive.
+        written(|writer| unsafe { sys::EVP_marshal_public_key(writer, self.0.as_ptr()) })
+    }
+}
+
+/// A public key.
+pub struct PublicKey(Key);
+
+impl PublicKey {
+    /// Parses a SubjectPublicKeyInfo (RFC 5280 section 4.1). A point must be on its curve; RSA has at most 16384 bits.
+    ///
+    /// # Errors
+    /// Not a key that the library knows, beyond a bound, or something follows it.
+    pub fn from_spki(der: &[u8]) -> Result<PublicKey, Failed> {
+        let _queue = QueueEmptied;
+        // SAFETY: the reader is valid during the call; the caller takes what is made.
+        parse(der, |reader| Key::owned(unsafe { sys::EVP_parse_public_key(reader) })).map(PublicKey)
+    }
+
+    /// What it is of.
+    pub fn kind(&self) -> Kind {
+        self.0.kind()
+    }
+
+    /// Its SubjectPublicKeyInfo, written anew.
+    ///
+    /// # Errors
+    /// The library is out of memory.
+    pub fn spki(&self) -> Result<Vec<u8>, Failed> {
+        self.0.spki()
+    }
+
+    /// Whether `signature` of `message` was made with this key's private half. ECDSA signatures are in their DER form.
+    ///
+    /// # Errors
+    /// It was not, the scheme is not of this key's kind, or the message is longer than [`crate::MESSAGE_MAX`].
+    pub fn verify(&self, scheme: Scheme, message: &[u8], signature: &[u8]) -> Result<(), Failed> {
+        // SAFETY: the key is alive during the call.
+        unsafe { signature::verify(self.0.0, self.kind(), scheme, message, signature) }
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PublicKey").field(&self.kind()).finish()
+    }
+}
+
+/// A private key. Its secret lives in the library's memory, which is cleansed when it is freed; what is given to a parser
+/// stays with the caller, who wipes it.
+pub struct PrivateKey(Key);
+
+impl PrivateKey {
+    /// Parses a PKCS#1 RSAPrivateKey (RFC 8017 appendix A.1.2), of two primes, and checks that its parts fit.
+    ///
+    /// # Errors
+    /// It is not one, is beyond a bound, or something follows it.
+    pub fn from_pkcs1(der: &[u8]) -> Result<PrivateKey, Failed> {
+        let _queue = QueueEmptied;
+        // SAFETY: the reader is valid during the call; the key that is made is freed below, whatever happens to it.
+        let rsa = Rsa(parse(der, |reader| NonNull::new(unsafe { sys::RSA_parse_private_key(reader) }))?);
+        let key = new_key()?;
+        // SAFETY: both are alive; the library takes a reference of its own.
+        yes(unsafe { sys::EVP_PKEY_set1_RSA(key.0.as_ptr(), rsa.0.as_ptr()) })?;
+        Ok(PrivateKey(key))
+    }
+
+    /// Parses an unencrypted PKCS#8 PrivateKeyInfo (RFC 5208).
+    ///
+    /// # Errors
+    /// It is not one, of a kind that the library does not know, beyond a bound, or something follows it.
+    pub fn from_pkcs8(der: &[u8]) -> Result<PrivateKey, Failed> {
+        let _queue = QueueEmptied;
+        // SAFETY: the reader is valid during the call; the caller takes what is made.
+        parse(der, |reader| Key::owned(unsafe { sys::EVP_parse_private_key(reader) })).map(PrivateKey)
+    }
+
+    /// Parses a SEC1 ECPrivateKey (RFC 5915), which must name its curve.
+    ///
+    /// # Errors
+    /// It is not one, names no known curve, is beyond a bound, or something follows it.
+    pub fn from_sec1(der: &[u8]) -> Result<PrivateKey, Failed> {
+        let _queue = QueueEmptied;
+        // SAFETY: the reader is valid during the call, NULL is "the curve is in it"; the key is freed below.
+        let made = |reader| NonNull::new(unsafe { sys::EC_KEY_parse_private_key(reader, std::ptr::null()) });
+        let point = Ec(parse(der, made)?);
+        let key = new_key()?;
+        // SAFETY: both are alive; the library takes a reference of its own.
+        yes(unsafe { sys::EVP_PKEY_set1_EC_KEY(key.0.as_ptr(), point.0.as_ptr()) })?;
+        Ok(PrivateKey(key))
+    }
+
+    /// Parses any of the three, in the order PKCS#1, PKCS#8, SEC1.
+    ///
+    /// # Errors
+    /// It is none of them.
+    pub fn from_der(der: &[u8]) -> Result<PrivateKey, Failed> {
+        PrivateKey::from_pkcs1(der).or_else(|_| PrivateKey::from_pkcs8(der)).or_else(|_| PrivateKey::from_sec1(der))
+    }
+
+    /// What it is of.
+    pub fn kind(&self) -> Kind {
+        self.0.kind()
+    }
+
+    /// The SubjectPublicKeyInfo of its public half.
+    ///
+    /// # Errors
+    /// The library is out of memory.
+    pub fn public_spki(&self) -> Result<Vec<u8>, Failed> {
+        self.0.spki()
+    }
+
+    /// The signature of `message`. ECDSA's is in its DER form, with a nonce of the library's; PSS has a salt as long as the
+    /// digest.
+    ///
+    /// # Errors
+    /// The scheme is not of this key's kind, its digest is SHA-1, the key is too small for the digest, or the message is
+    /// longer than [`crate::MESSAGE_MAX`].
+    pub fn sign(&self, scheme: Scheme, message: &[u8]) -> Result<Vec<u8>, Failed> {
+        // SAFETY: the key is alive during the call.
+        unsafe { signature::sign(self.0.0, self.kind(), scheme, message) }
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PrivateKey").field(&self.kind()).finish()
+    }
+}
+
+fn new_key() -> Result<Key, Failed> {
+    // SAFETY: takes no argument; the caller takes what is made.
+    Key::owned(unsafe { sys::EVP_PKEY_new() }).ok_or(Failed)
+}
+
+struct Rsa(NonNull<sys::RSA>);
+
+impl Drop for Rsa {
+    fn drop(&mut self) {
+        // SAFETY: this value owns one reference, and is not used again.
+        unsafe { sys::RSA_free(self.0.as_ptr()) }
+    }
+}
+
+struct Ec(NonNull<sys::EC_KEY>);
+
+impl Drop for Ec {
+    fn drop(&mut self) {
+        // SAFETY: this value owns one reference, and is not used again.
+        unsafe { sys::EC_KEY_free(self.0.as_ptr()) }
+    }
+}

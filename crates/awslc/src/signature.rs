@@ -1,0 +1,145 @@
+//! Signing and verifying with a key of the library.
+
+use std::ptr::{NonNull, null_mut};
+
+use crate::digest::Context;
+use crate::key::Kind;
+use crate::{Failed, QueueEmptied, sys, yes};
+
+/// The most bytes of a message that is signed or verified.
+pub const MESSAGE_MAX: usize = 2 * 1024 * 1024;
+
+/// The digest of a signature. MD5 is not among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hash {
+    /// SHA-1: verified, never signed with.
+    Sha1,
+    /// SHA-256
+    Sha256,
+    /// SHA-384
+    Sha384,
+    /// SHA-512
+    Sha512,
+}
+
+impl Hash {
+    fn digest(self) -> *const sys::EVP_MD {
+        // SAFETY: none takes an argument; what they return is static.
+        unsafe {
+            match self {
+                Hash::Sha1 => sys::EVP_sha1(),
+                Hash::Sha256 => sys::EVP_sha256(),
+                Hash::Sha384 => sys::EVP_sha384(),
+                Hash::Sha512 => sys::EVP_sha512(),
+            }
+        }
+    }
+}
+
+/// How a signature is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// RSASSA-PKCS1-v1_5 (RFC 8017 section 8.2).
+    RsaPkcs1(Hash),
+    /// RSASSA-PSS (RFC 8017 section 8.1), MGF1 with the same digest, the salt as long as it.
+    RsaPss(Hash),
+    /// ECDSA, in the DER form of RFC 3279 section 2.2.3.
+    Ecdsa(Hash),
+}
+
+impl Scheme {
+    fn hash(self) -> Hash {
+        match self {
+            Scheme::RsaPkcs1(hash) | Scheme::RsaPss(hash) | Scheme::Ecdsa(hash) => hash,
+        }
+    }
+
+    fn fits(self, kind: Kind) -> bool {
+        match self {
+            Scheme::RsaPkcs1(_) | Scheme::RsaPss(_) => matches!(kind, Kind::Rsa(_)),
+            Scheme::Ecdsa(_) => matches!(kind, Kind::Ec(_)),
+        }
+    }
+
+    /// Tells the library the padding, where there is one to choose.
+    ///
+    /// # Safety
+    /// `context` is alive and initialised for signing or verifying; for the RSA schemes, with an RSA key.
+    unsafe fn pad(self, context: *mut sys::EVP_PKEY_CTX) -> Result<(), Failed> {
+        let padding = match self {
+            Scheme::RsaPkcs1(_) => sys::RSA_PKCS1_PADDING,
+            Scheme::RsaPss(_) => sys::RSA_PKCS1_PSS_PADDING,
+            Scheme::Ecdsa(_) => return Ok(()),
+        };
+        // SAFETY: the caller's promise.
+        yes(unsafe { sys::EVP_PKEY_CTX_set_rsa_padding(context, padding) })?;
+        if let Scheme::RsaPss(_) = self {
+            // SAFETY: the caller's promise, and the padding is PSS since above.
+            yes(unsafe { sys::EVP_PKEY_CTX_set_rsa_pss_saltlen(context, sys::RSA_PSS_SALTLEN_DIGEST) })?;
+        }
+        Ok(())
+    }
+}
+
+/// Signs; see [`crate::PrivateKey::sign`].
+///
+/// # Safety
+/// `key` is alive during the call, of this kind, and has a private half.
+pub(crate) unsafe fn sign(
+    key: NonNull<sys::EVP_PKEY>,
+    kind: Kind,
+    scheme: Scheme,
+    message: &[u8],
+) -> Result<Vec<u8>, Failed> {
+    if !scheme.fits(kind) || scheme.hash() == Hash::Sha1 || message.len() > MESSAGE_MAX {
+        return Err(Failed);
+    }
+    let _queue = QueueEmptied;
+    let (mut context, mut inner) = (Context::new()?, null_mut());
+    let digest = scheme.hash().digest();
+    // SAFETY: the context and the key are alive, the digest is static, NULL is "no engine". `inner` belongs to the context.
+    yes(unsafe { sys::EVP_DigestSignInit(context.pointer(), &mut inner, digest, null_mut(), key.as_ptr()) })?;
+    // SAFETY: `inner` was initialised for signing with this key, whose kind fits the scheme.
+    unsafe { scheme.pad(inner) }?;
+    // SAFETY: the key is alive; of a signing key it is the most bytes that a signature of its has.
+    let most = usize::try_from(unsafe { sys::EVP_PKEY_size(key.as_ptr()) }).map_err(|_| Failed)?;
+    let mut signature = vec![0; most];
+    let mut len = signature.len();
+    // SAFETY: the library reads `message.len()` bytes of `message`, writes at most `len` bytes, the length of `signature`, and
+    // sets `len` to what it wrote.
+    yes(unsafe {
+        sys::EVP_DigestSign(context.pointer(), signature.as_mut_ptr(), &mut len, message.as_ptr(), message.len())
+    })?;
+    if len > most {
+        return Err(Failed);
+    }
+    signature.truncate(len);
+    Ok(signature)
+}
+
+/// Verifies; see [`crate::PublicKey::verify`].
+///
+/// # Safety
+/// `key` is alive during the call, and of this kind.
+pub(crate) unsafe fn verify(
+    key: NonNull<sys::EVP_PKEY>,
+    kind: Kind,
+    scheme: Scheme,
+    message: &[u8],
+    signature: &[u8],
+) -> Result<(), Failed> {
+    if !scheme.fits(kind) || message.len() > MESSAGE_MAX || signature.len() > crate::DER_MAX {
+        return Err(Failed);
+    }
+    let _queue = QueueEmptied;
+    let (mut context, mut inner) = (Context::new()?, null_mut());
+    let digest = scheme.hash().digest();
+    // SAFETY: the context and the key are alive, the digest is static, NULL is "no engine". `inner` belongs to the context.
+    yes(unsafe { sys::EVP_DigestVerifyInit(context.pointer(), &mut inner, digest, null_mut(), key.as_ptr()) })?;
+    // SAFETY: `inner` was initialised for verifying with this key, whose kind fits the scheme.
+    unsafe { scheme.pad(inner) }?;
+    // SAFETY: the library reads `signature.len()` bytes of `signature` and `message.len()` bytes of `message`.
+    yes(unsafe {
+        sys::EVP_DigestVerify(context.pointer(), signature.as_ptr(), signature.len(), message.as_ptr(), message.len())
+    })
+}

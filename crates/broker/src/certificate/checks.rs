@@ -1,0 +1,53 @@
+//! What is asked of an issuer beyond that its key fits: each rule has a switch in the profile, and none was there in what
+//! this replaces. They look at the certificate that came with the request, not at a chain: whoever trusts it decides that.
+
+use super::authority::Authority;
+use super::time;
+use super::validity::Validity;
+use crate::profile::policy::CertificatePolicy;
+use crate::refusal::Refusal;
+
+/// Holds the issuer to the profile's checks.
+pub(super) fn check(
+    policy: &CertificatePolicy,
+    ca: &Authority<'_>,
+    validity: Validity,
+    now_ms: u64,
+) -> Result<(), Refusal> {
+    let refused =
+        |why: String| Err(Refusal::invalid(format!("error while signing data: invalid CA certificate, err: {why}")));
+    let checks = policy.checks;
+    if checks.is_ca && !ca.is_ca {
+        return refused("it is not that of a CA".to_owned());
+    }
+    if checks.may_sign && !ca.may_sign {
+        return refused("its key usage lacks keyCertSign".to_owned());
+    }
+    let now = i64::try_from(now_ms / 1000).unwrap_or(i64::MAX);
+    if checks.in_date && now < ca.not_before {
+        return refused(format!("it is not valid before {}", time::text(ca.not_before)));
+    }
+    if checks.in_date && now > ca.not_after {
+        return refused(format!("it has expired at {}", time::text(ca.not_after)));
+    }
+    if checks.path_length && policy.is_ca {
+        let left = ca.path_length.map(|length| length.checked_sub(1));
+        match (left, policy.path_length) {
+            (Some(None), _) => return refused("its path length allows no CA below it".to_owned()),
+            (Some(Some(left)), Some(asked)) if asked > left => {
+                return refused(format!("its path length allows a path length of {left} below it, not {asked}"));
+            }
+            _ => {}
+        }
+    }
+    if checks.not_beyond && validity.not_after > ca.not_after {
+        let (end, own) = (time::text(validity.not_after), time::text(ca.not_after));
+        return refused(format!("what it issues would end at {end}, after its own end at {own}"));
+    }
+    if checks.own_signature && ca.is_self_signed() {
+        if let Err(why) = ca.verify_self() {
+            return refused(format!("its own signature does not hold: {why}"));
+        }
+    }
+    Ok(())
+}

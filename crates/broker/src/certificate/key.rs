@@ -1,0 +1,126 @@
+//! Keys: that of a request, which is certified, and that of the issuer, which signs.
+
+use std::borrow::Cow;
+
+use sealway_awslc::{Curve, Kind, PrivateKey, PublicKey};
+
+use super::der::{self, Malformed, Reader};
+use super::{Issuer, IssuerKey, algorithm, pem};
+use crate::profile::policy::{KeyKind, SignatureHash};
+use crate::refusal::{Code, Refusal};
+
+const RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01";
+const EC: &[u8] = b"\x2a\x86\x48\xce\x3d\x02\x01";
+const CURVES: [&[u8]; 4] =
+    [b"\x2b\x81\x04\x00\x21", b"\x2a\x86\x48\xce\x3d\x03\x01\x07", b"\x2b\x81\x04\x00\x22", b"\x2b\x81\x04\x00\x23"];
+
+/// The public key of a request.
+pub(super) enum SubjectKey {
+    /// One that certificates are issued for, if its size is allowed.
+    Sized { kind: KeyKind, size: u32, key: PublicKey },
+    /// One of a kind that no profile can allow, as texts name it.
+    Unsupported(&'static str),
+}
+
+impl SubjectKey {
+    /// Reads a SubjectPublicKeyInfo. Keys of kinds that are not issued for are let through, to be refused by name.
+    pub(super) fn parse(spki: &[u8]) -> Result<SubjectKey, Malformed> {
+        const WHAT: &str = "malformed public key";
+        let mut fields = Reader::new(spki, WHAT).inside(der::SEQUENCE)?;
+        let mut identifier = fields.inside(der::SEQUENCE)?;
+        fields.bits()?;
+        fields.end()?;
+        match identifier.element(der::OID)?.value {
+            RSA => {}
+            EC => {
+                let curve =
+                    identifier.element(der::OID).map_err(|_| Malformed("malformed elliptic curve parameters"))?.value;
+                if !CURVES.contains(&curve) {
+                    return Err(Malformed("unsupported elliptic curve"));
+                }
+            }
+            b"\x2b\x65\x70" => return Ok(SubjectKey::Unsupported("ed25519.PublicKey")),
+            b"\x2b\x65\x6e" => return Ok(SubjectKey::Unsupported("*ecdh.PublicKey")),
+            b"\x2a\x86\x48\xce\x38\x04\x01" => return Ok(SubjectKey::Unsupported("*dsa.PublicKey")),
+            _ => return Ok(SubjectKey::Unsupported("<nil>")),
+        }
+        let key = PublicKey::from_spki(spki).map_err(|_| Malformed(WHAT))?;
+        let Some((kind, size)) = size(key.kind()) else { return Err(Malformed(WHAT)) };
+        // What is certified is this key in its one encoding: not a compressed point, not a modulus with zeros before it.
+        match key.spki() {
+            Ok(encoded) if encoded == spki => Ok(SubjectKey::Sized { kind, size, key }),
+            _ => Err(Malformed(WHAT)),
+        }
+    }
+}
+
+/// The kind and size by which profiles know a key; nothing for keys that they do not know.
+fn size(kind: Kind) -> Option<(KeyKind, u32)> {
+    match kind {
+        Kind::Rsa(bits) => Some((KeyKind::Rsa, bits)),
+        Kind::Ec(Curve::P224) => Some((KeyKind::Ecdsa, 224)),
+        Kind::Ec(Curve::P256) => Some((KeyKind::Ecdsa, 256)),
+        Kind::Ec(Curve::P384) => Some((KeyKind::Ecdsa, 384)),
+        Kind::Ec(Curve::P521) => Some((KeyKind::Ecdsa, 521)),
+        Kind::Ec(Curve::Secp256k1) | Kind::Ed25519 | Kind::Other => None,
+    }
+}
+
+/// The issuer's key, from wherever it comes.
+pub(super) enum SigningKey<'a> {
+    Parsed { kind: KeyKind, size: u32, key: PrivateKey },
+    Handle(&'a dyn IssuerKey),
+    Unsupported(&'static str),
+}
+
+impl<'a> SigningKey<'a> {
+    /// Reads the key of a request; a handle is one already. The copy that is decoded here is wiped.
+    pub(super) fn new(issuer: Issuer<'a>) -> Result<SigningKey<'a>, Refusal> {
+        let text = match issuer {
+            Issuer::Pem(text) => text,
+            Issuer::Key(handle) => return Ok(SigningKey::Handle(handle)),
+        };
+        let refused =
+            |why| Refusal::invalid(format!("error parsing request data: could not parse private key, err: {why}"));
+        let block = pem::first(text).ok_or_else(|| refused("key must be PEM encoded"))?;
+        let key = PrivateKey::from_der(&block.der).map_err(|_| refused("key is neither PKCS#1 nor PKCS#8 nor SEC1"))?;
+        match (key.kind(), size(key.kind())) {
+            (_, Some((kind, size))) => Ok(SigningKey::Parsed { kind, size, key }),
+            (Kind::Ed25519, None) => Ok(SigningKey::Unsupported("ed25519.PrivateKey")),
+            (Kind::Ec(_), None) => Err(refused("x509: unknown elliptic curve")),
+            (_, None) => Err(refused("x509: private key with unknown algorithm")),
+        }
+    }
+
+    /// Its kind and its size; the name of its type if it is of no kind that profiles know.
+    pub(super) fn size(&self) -> Result<(KeyKind, u32), &'static str> {
+        match self {
+            SigningKey::Parsed { kind, size, .. } => Ok((*kind, *size)),
+            SigningKey::Handle(handle) => Ok((handle.kind(), handle.size())),
+            SigningKey::Unsupported(name) => Err(name),
+        }
+    }
+
+    /// The SubjectPublicKeyInfo of its public half.
+    pub(super) fn spki(&self) -> Result<Cow<'_, [u8]>, Refusal> {
+        match self {
+            SigningKey::Parsed { key, .. } => key.public_spki().map(Cow::Owned).map_err(|_| not_signed()),
+            SigningKey::Handle(handle) => Ok(Cow::Owned(handle.spki())),
+            SigningKey::Unsupported(_) => Err(not_signed()),
+        }
+    }
+
+    pub(super) fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>, Refusal> {
+        match self {
+            SigningKey::Parsed { kind, key, .. } => {
+                key.sign(algorithm::scheme(*kind, hash), message).map_err(|_| not_signed())
+            }
+            SigningKey::Handle(handle) => handle.sign(hash, message),
+            SigningKey::Unsupported(_) => Err(not_signed()),
+        }
+    }
+}
+
+fn not_signed() -> Refusal {
+    Refusal::new(Code::Internal, "error while signing data: the key did not sign")
+}

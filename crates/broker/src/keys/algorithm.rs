@@ -1,0 +1,127 @@
+//! What a key is for: a key is used by the operations of its algorithm and by no other.
+
+use std::fmt;
+
+use aws_lc_rs::aead;
+
+use crate::profile::policy::{Curve, DeriveAlgorithm, EncryptAlgorithm, KemAlgorithm, MacAlgorithm};
+
+/// The least modulus, in bits, of an RSA key.
+const RSA_BITS_MIN: u32 = 2048;
+/// The largest modulus, in bits, of an RSA key.
+const RSA_BITS_MAX: u32 = 8192;
+
+/// The algorithm of a key, by the names of spec/broker.proto.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// `aes-128-gcm` and the other ciphers.
+    Encrypt(EncryptAlgorithm),
+    /// `hmac-sha-256` and the other MACs.
+    Mac(MacAlgorithm),
+    /// `hkdf-sha-256` and the other derivations: the key is the input keying material.
+    Derive(DeriveAlgorithm),
+    /// `ecdsa-p256`, `ecdsa-p384`, `ecdsa-p521`.
+    Ecdsa(Curve),
+    /// `rsa-2048` to `rsa-8192`: the modulus in bits, a multiple of 8; both paddings, and certificates.
+    Rsa(u32),
+    /// `ed25519`.
+    Ed25519,
+    /// `ml-dsa-65`. A FIPS build has none.
+    MlDsa65,
+    /// `ml-kem-768` and what may follow.
+    Kem(KemAlgorithm),
+}
+
+/// Every algorithm with a name of its own; RSA's names have a number.
+const NAMES: &[(&str, Algorithm)] = &[
+    ("aes-128-gcm", Algorithm::Encrypt(EncryptAlgorithm::Aes128Gcm)),
+    ("aes-192-gcm", Algorithm::Encrypt(EncryptAlgorithm::Aes192Gcm)),
+    ("aes-256-gcm", Algorithm::Encrypt(EncryptAlgorithm::Aes256Gcm)),
+    ("aes-256-gcm-siv", Algorithm::Encrypt(EncryptAlgorithm::Aes256GcmSiv)),
+    ("chacha20-poly1305", Algorithm::Encrypt(EncryptAlgorithm::ChaCha20Poly1305)),
+    ("hmac-sha-256", Algorithm::Mac(MacAlgorithm::HmacSha256)),
+    ("hmac-sha-384", Algorithm::Mac(MacAlgorithm::HmacSha384)),
+    ("hmac-sha-512", Algorithm::Mac(MacAlgorithm::HmacSha512)),
+    ("hkdf-sha-256", Algorithm::Derive(DeriveAlgorithm::HkdfSha256)),
+    ("hkdf-sha-384", Algorithm::Derive(DeriveAlgorithm::HkdfSha384)),
+    ("hkdf-sha-512", Algorithm::Derive(DeriveAlgorithm::HkdfSha512)),
+    ("ecdsa-p256", Algorithm::Ecdsa(Curve::P256)),
+    ("ecdsa-p384", Algorithm::Ecdsa(Curve::P384)),
+    ("ecdsa-p521", Algorithm::Ecdsa(Curve::P521)),
+    ("ed25519", Algorithm::Ed25519),
+    ("ml-dsa-65", Algorithm::MlDsa65),
+    ("ml-kem-768", Algorithm::Kem(KemAlgorithm::MlKem768)),
+];
+
+impl Algorithm {
+    /// The algorithm of this name, in lower case.
+    pub fn parse(name: &str) -> Option<Algorithm> {
+        if let Some((_, algorithm)) = NAMES.iter().find(|(known, _)| *known == name) {
+            return Some(*algorithm);
+        }
+        let digits = name.strip_prefix("rsa-")?;
+        // One spelling of each: no sign, no zero in front.
+        let bits: u32 = digits.parse().ok().filter(|bits: &u32| bits.to_string() == digits)?;
+        ((RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) && bits.is_multiple_of(8)).then_some(Algorithm::Rsa(bits))
+    }
+
+    /// Every name, RSA's in the sizes that can be generated.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(name, _)| *name).chain(["rsa-2048", "rsa-3072", "rsa-4096", "rsa-8192"])
+    }
+
+    /// Whether the key has a public half.
+    pub fn is_asymmetric(self) -> bool {
+        !matches!(self, Algorithm::Encrypt(_) | Algorithm::Mac(_) | Algorithm::Derive(_))
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, NAMES.iter().find(|(_, algorithm)| algorithm == self)) {
+            (Algorithm::Rsa(bits), _) => write!(f, "rsa-{bits}"),
+            (_, Some((name, _))) => f.write_str(name),
+            (_, None) => f.write_str("unknown"),
+        }
+    }
+}
+
+/// The cipher of an encryption algorithm.
+pub(crate) fn cipher(algorithm: EncryptAlgorithm) -> &'static aead::Algorithm {
+    match algorithm {
+        EncryptAlgorithm::Aes128Gcm => &aead::AES_128_GCM,
+        EncryptAlgorithm::Aes192Gcm => &aead::AES_192_GCM,
+        EncryptAlgorithm::Aes256Gcm => &aead::AES_256_GCM,
+        EncryptAlgorithm::Aes256GcmSiv => &aead::AES_256_GCM_SIV,
+        EncryptAlgorithm::ChaCha20Poly1305 => &aead::CHACHA20_POLY1305,
+    }
+}
+
+/// The length, in bytes, of a digest of a MAC or a derivation: that of a generated key too.
+pub(crate) fn secret_len(algorithm: Algorithm) -> usize {
+    match algorithm {
+        Algorithm::Encrypt(algorithm) => cipher(algorithm).key_len(),
+        Algorithm::Mac(MacAlgorithm::HmacSha256) | Algorithm::Derive(DeriveAlgorithm::HkdfSha256) => 32,
+        Algorithm::Mac(MacAlgorithm::HmacSha384) | Algorithm::Derive(DeriveAlgorithm::HkdfSha384) => 48,
+        Algorithm::Mac(MacAlgorithm::HmacSha512) | Algorithm::Derive(DeriveAlgorithm::HkdfSha512) => 64,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_comes_back_and_no_other_spelling_is_one() {
+        for name in Algorithm::names().chain(["rsa-2056", "rsa-7680"]) {
+            assert_eq!(Algorithm::parse(name).unwrap().to_string(), name);
+        }
+        for name in ["", "aes", "AES-256-GCM", "rsa-", "rsa-02048", "rsa-+2048", "rsa-2047", "rsa-2049", "rsa-1024"] {
+            assert_eq!(Algorithm::parse(name), None, "{name}");
+        }
+        for name in ["rsa-8200", "rsa-99999999999999999999", "aes-256-gcm ", "ecdsa-p224"] {
+            assert_eq!(Algorithm::parse(name), None, "{name}");
+        }
+    }
+}

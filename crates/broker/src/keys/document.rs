@@ -1,0 +1,218 @@
+//! A key as its file has it: JSON, everything in it public but the wrapped material. What the material is bound to makes a
+//! changed file fail to open; what nothing in a file can show is that it is an older copy of itself.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::key::State;
+use super::{Algorithm, VERSIONS_MAX, Wrapped, is_key_id};
+
+const FORMAT: u32 = 1;
+
+/// A key's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Document {
+    pub(crate) id: String,
+    pub(crate) algorithm: Algorithm,
+    /// Version 1 first, none left out.
+    pub(crate) versions: Vec<Stored>,
+}
+
+/// A version in its key's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) state: State,
+    pub(crate) created_ms: u64,
+    pub(crate) is_imported: bool,
+    /// No more than so many messages were ever sealed under it with nonces of the broker's.
+    pub(crate) reserved: u64,
+    pub(crate) wrapped: Wrapped,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    format: u32,
+    id: String,
+    algorithm: String,
+    versions: Vec<TextVersion>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TextVersion {
+    version: u32,
+    disabled: bool,
+    imported: bool,
+    created_ms: u64,
+    reserved: u64,
+    kek: String,
+    wrapped: String,
+}
+
+/// What a version's material is bound to: the key, the version and everything that its file says of it.
+pub(crate) struct Bound<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) number: u32,
+    pub(crate) state: State,
+    pub(crate) created_ms: u64,
+    pub(crate) is_imported: bool,
+    pub(crate) reserved: u64,
+}
+
+impl Bound<'_> {
+    /// The additional authenticated data of the wrapping.
+    pub(crate) fn aad(&self) -> Vec<u8> {
+        let mut aad = b"sealway broker key 1\0".to_vec();
+        for text in [self.id, &self.algorithm.to_string()] {
+            // Ids and names are short; the length keeps one from running into the next.
+            aad.push(u8::try_from(text.len()).unwrap_or(u8::MAX));
+            aad.extend_from_slice(text.as_bytes());
+        }
+        aad.extend_from_slice(&self.number.to_be_bytes());
+        aad.push(u8::from(self.state == State::Disabled));
+        aad.push(u8::from(self.is_imported));
+        aad.extend_from_slice(&self.created_ms.to_be_bytes());
+        aad.extend_from_slice(&self.reserved.to_be_bytes());
+        aad
+    }
+}
+
+impl Document {
+    /// As it is written.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let version = |(index, stored): (usize, &Stored)| TextVersion {
+            version: number(index),
+            disabled: stored.state == State::Disabled,
+            imported: stored.is_imported,
+            created_ms: stored.created_ms,
+            reserved: stored.reserved,
+            kek: stored.wrapped.kek_id.clone(),
+            wrapped: STANDARD.encode(&stored.wrapped.bytes),
+        };
+        let text = Text {
+            format: FORMAT,
+            id: self.id.clone(),
+            algorithm: self.algorithm.to_string(),
+            versions: self.versions.iter().enumerate().map(version).collect(),
+        };
+        // Such a structure has no key that is not text, which is all that can fail.
+        serde_json::to_vec_pretty(&text).unwrap_or_default()
+    }
+
+    /// Reads what [`Document::encode`] wrote; why not, without any of its text.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Document, String> {
+        // The error of the reader cites what it read.
+        let text: Text = serde_json::from_slice(bytes)
+            .map_err(|err| format!("not a key's file, line {} column {}", err.line(), err.column()))?;
+        if text.format != FORMAT {
+            return Err(format!("its format is {}, this program knows {FORMAT}", text.format));
+        }
+        if !is_key_id(&text.id) {
+            return Err("its id is none".into());
+        }
+        let algorithm = Algorithm::parse(&text.algorithm).ok_or("its algorithm is unknown")?;
+        if text.versions.is_empty() || text.versions.len() > VERSIONS_MAX {
+            return Err(format!("expected 1 to {VERSIONS_MAX} versions"));
+        }
+        let mut versions = Vec::with_capacity(text.versions.len());
+        for (index, version) in text.versions.into_iter().enumerate() {
+            if version.version != number(index) {
+                return Err(format!("version {} is not there", number(index)));
+            }
+            let bytes =
+                STANDARD.decode(&version.wrapped).map_err(|_| format!("version {} is damaged", number(index)))?;
+            versions.push(Stored {
+                state: if version.disabled { State::Disabled } else { State::Enabled },
+                created_ms: version.created_ms,
+                is_imported: version.imported,
+                reserved: version.reserved,
+                wrapped: Wrapped { kek_id: version.kek, bytes },
+            });
+        }
+        Ok(Document { id: text.id, algorithm, versions })
+    }
+}
+
+/// The version at an index: they count from 1.
+pub(crate) fn number(index: usize) -> u32 {
+    u32::try_from(index + 1).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document() -> Document {
+        let stored = |state, byte| Stored {
+            state,
+            created_ms: 5,
+            is_imported: true,
+            reserved: 7,
+            wrapped: Wrapped { kek_id: "one".into(), bytes: vec![byte; 60] },
+        };
+        Document {
+            id: "payments.v1".into(),
+            algorithm: Algorithm::parse("aes-256-gcm").unwrap(),
+            versions: vec![stored(State::Disabled, 1), stored(State::Enabled, 2)],
+        }
+    }
+
+    #[test]
+    fn a_document_comes_back_and_a_part_of_it_does_not() {
+        let bytes = document().encode();
+        assert_eq!(Document::decode(&bytes).unwrap(), document());
+        for len in 0..bytes.len() {
+            assert!(Document::decode(&bytes[..len]).is_err(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_and_not_cited() {
+        let text = String::from_utf8(document().encode()).unwrap();
+        for (from, to) in [
+            ("\"format\": 1", "\"format\": 2"),
+            ("payments.v1", "pay/ments"),
+            ("aes-256-gcm", "aes-257-gcm"),
+            ("\"version\": 2", "\"version\": 3"),
+            ("\"imported\"", "\"secretword\""),
+            ("\"kek\": \"one\"", "\"kek\": \"one\", \"secretword\": 1"),
+            ("AQEB", "!!!!"),
+        ] {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text, "{from}");
+            let err = Document::decode(changed.as_bytes()).unwrap_err();
+            assert!(!err.contains("secretword") && !err.contains("pay/ments"), "{err}");
+        }
+    }
+
+    #[test]
+    fn what_the_material_is_bound_to_differs_with_every_part() {
+        let one = || Bound {
+            id: "payments.v1",
+            algorithm: Algorithm::parse("aes-256-gcm").unwrap(),
+            number: 1,
+            state: State::Enabled,
+            created_ms: 5,
+            is_imported: false,
+            reserved: 7,
+        };
+        let all: Vec<Vec<u8>> = [
+            one(),
+            Bound { id: "payments.v2", ..one() },
+            Bound { algorithm: Algorithm::parse("aes-128-gcm").unwrap(), ..one() },
+            Bound { number: 2, ..one() },
+            Bound { state: State::Disabled, ..one() },
+            Bound { created_ms: 6, ..one() },
+            Bound { is_imported: true, ..one() },
+            Bound { reserved: 8, ..one() },
+        ]
+        .iter()
+        .map(Bound::aad)
+        .collect();
+        let different: std::collections::HashSet<&Vec<u8>> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
+    }
+}

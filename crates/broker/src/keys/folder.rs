@@ -1,0 +1,193 @@
+//! Where keys' files are: a folder that is its owner's alone, used by one process at a time. A file is replaced as a whole or
+//! not at all, whatever happens to the process or the disk meanwhile.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use sealway_runtime::config::ConfigError;
+
+use super::{KEYS_MAX, is_key_id};
+
+const LOCK: &str = "lock";
+const SUFFIX: &str = ".key";
+/// No key id ends in a way that this could be taken for: a key's file ends in [`SUFFIX`].
+const UNFINISHED: &str = ".unfinished";
+/// The largest file: the most versions of the largest key.
+const FILE_LEN_MAX: u64 = 32 * 1024 * 1024;
+
+/// Where a store's files are kept. What is in them is wrapped: a place may lose or forget them, and cannot read them.
+pub trait Backend: Send + Sync {
+    /// Every key's id and file.
+    ///
+    /// # Errors
+    /// What is in the way, naming the file.
+    fn load(&self) -> io::Result<Vec<(String, Vec<u8>)>>;
+
+    /// Replaces a key's file, or makes it. When this returns it is durable; when it fails, the old one is there.
+    ///
+    /// # Errors
+    /// What is in the way: a full disk.
+    fn replace(&self, id: &str, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// A folder of this machine.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Held while the folder is used; the system takes it back when the process ends, however it ends.
+    _lock: File,
+}
+
+impl Folder {
+    /// Opens the folder, made if it is not there, and takes it for this process. What an interrupted write left is removed.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the folder: others than its owner can use it, it is another user's, another process uses it.
+    pub fn open(path: &Path) -> Result<Folder, ConfigError> {
+        let fail = |why: &dyn std::fmt::Display| ConfigError(format!("key store {}: {why}", path.display()));
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(err) if err.kind() != io::ErrorKind::AlreadyExists => return Err(fail(&err)),
+            _ => {}
+        }
+        let meta = std::fs::symlink_metadata(path).map_err(|err| fail(&err))?;
+        if !meta.is_dir() {
+            return Err(fail(&"it is not a folder"));
+        }
+        if meta.mode() & 0o077 != 0 {
+            return Err(fail(&"others than its owner can use it; chmod 700 it"));
+        }
+        if meta.uid() != rustix::process::geteuid().as_raw() {
+            return Err(fail(&"it belongs to another user"));
+        }
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK));
+        let lock = lock.map_err(|err| fail(&err))?;
+        lock.try_lock().map_err(|err| match err {
+            std::fs::TryLockError::WouldBlock => fail(&"another process uses it; a store belongs to one process"),
+            std::fs::TryLockError::Error(err) => fail(&err),
+        })?;
+        let folder = Folder { path: path.to_owned(), _lock: lock };
+        folder.clean().map_err(|err| fail(&err))?;
+        Ok(folder)
+    }
+
+    /// Removes what a write left behind that did not come to its end.
+    fn clean(&self) -> io::Result<()> {
+        for entry in std::fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_name().to_str().is_some_and(|name| name.ends_with(UNFINISHED)) {
+                std::fs::remove_file(entry.path())?;
+                tracing::warn!(file = %entry.path().display(), "removed what an interrupted write of a key left");
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, unfinished: &Path, finished: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(unfinished)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(unfinished, finished)?;
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+impl Backend for Folder {
+    fn load(&self) -> io::Result<Vec<(String, Vec<u8>)>> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(id) = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).filter(|id| is_key_id(id)) else {
+                if name != LOCK {
+                    tracing::warn!(file = %entry.path().display(), "not a key's file; it is left alone");
+                }
+                continue;
+            };
+            let named = |err: io::Error| io::Error::new(err.kind(), format!("{}: {err}", entry.path().display()));
+            let mut bytes = Vec::new();
+            let file = File::open(entry.path()).map_err(named)?;
+            file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes).map_err(named)?;
+            if bytes.len() as u64 > FILE_LEN_MAX {
+                return Err(io::Error::other(format!("{}: longer than a key's file can be", entry.path().display())));
+            }
+            found.push((id.to_owned(), bytes));
+            if found.len() > KEYS_MAX {
+                return Err(io::Error::other(format!("more than {KEYS_MAX} keys")));
+            }
+        }
+        Ok(found)
+    }
+
+    fn replace(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() as u64 > FILE_LEN_MAX {
+            return Err(io::Error::other("longer than a key's file can be"));
+        }
+        let unfinished = self.path.join(format!("{id}{UNFINISHED}"));
+        let written = self.write(&unfinished, &self.path.join(format!("{id}{SUFFIX}")), bytes);
+        if written.is_err() {
+            // On a full disk it would only keep it full.
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn refused(path: &Path) -> String {
+        Folder::open(path).unwrap_err().0
+    }
+
+    #[test]
+    fn a_folder_that_others_can_use_is_refused_and_a_new_one_is_the_owners_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("keys");
+        drop(Folder::open(&path).unwrap());
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
+        for mode in [0o750, 0o705, 0o711, 0o777] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert!(refused(&path).contains("chmod 700"), "{mode:o}");
+        }
+        std::fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(refused(&link).contains("not a folder"));
+        assert!(refused(&place.path().join("none/keys")).contains("none/keys"));
+    }
+
+    #[test]
+    fn one_process_at_a_time_has_the_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("keys");
+        let first = Folder::open(&path).unwrap();
+        assert!(refused(&path).contains("another process"));
+        drop(first);
+        Folder::open(&path).unwrap();
+    }
+
+    #[test]
+    fn what_an_interrupted_write_left_is_removed_and_strangers_files_are_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("keys");
+        let folder = Folder::open(&path).unwrap();
+        folder.replace("one", b"1").unwrap();
+        // The id of another key could look like what is left of this one.
+        folder.replace("one.unfinished", b"2").unwrap();
+        drop(folder);
+        std::fs::write(path.join("one.unfinished"), b"half").unwrap();
+        std::fs::write(path.join("notes.txt"), b"mine").unwrap();
+        let folder = Folder::open(&path).unwrap();
+        let mut found = folder.load().unwrap();
+        found.sort();
+        assert_eq!(found, [("one".into(), b"1".to_vec()), ("one.unfinished".into(), b"2".to_vec())]);
+        assert!(!path.join("one.unfinished").exists() && path.join("notes.txt").exists());
+        assert_eq!(std::fs::metadata(path.join("one.key")).unwrap().mode() & 0o777, 0o600);
+    }
+}

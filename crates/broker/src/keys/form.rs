@@ -1,0 +1,187 @@
+//! What a version's material is parsed to, once, and used from then on.
+
+use std::fmt;
+
+use aws_lc_rs::aead::{LessSafeKey, UnboundKey};
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::kem::{DecapsulationKey, EncapsulationKey, ML_KEM_768};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+#[cfg(not(feature = "fips"))]
+use aws_lc_rs::signature::{ML_DSA_65_SIGNING, PqdsaKeyPair};
+use aws_lc_rs::{digest, hmac};
+use sealway_awslc::{PrivateKey, PublicKey};
+use zeroize::Zeroizing;
+
+use super::Algorithm;
+use super::algorithm::cipher;
+use crate::profile::policy::{EncryptAlgorithm, MacAlgorithm};
+use crate::refusal::{Code, Refusal};
+
+/// A parsed key. What is secret in it is wiped by the library when it is dropped.
+pub(crate) enum Form {
+    /// A cipher's key.
+    Cipher(Cipher),
+    /// A MAC's key.
+    Mac(Box<hmac::Key>),
+    /// The input keying material of a derivation.
+    Secret(Zeroizing<Vec<u8>>),
+    /// RSA and ECDSA.
+    Pair(PrivateKey, PublicKey),
+    /// Ed25519.
+    Ed25519(Ed25519KeyPair),
+    /// ML-DSA-65.
+    #[cfg(not(feature = "fips"))]
+    MlDsa65(PqdsaKeyPair),
+    /// ML-KEM-768.
+    Kem(DecapsulationKey, EncapsulationKey),
+}
+
+impl fmt::Debug for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Form")
+    }
+}
+
+/// A cipher's key.
+pub(crate) struct Cipher {
+    pub(crate) key: LessSafeKey,
+    pub(crate) algorithm: EncryptAlgorithm,
+    /// The approved way to seal: the module draws the nonce. AES-GCM with 128 and 256 bits has it.
+    #[cfg(feature = "fips")]
+    pub(crate) sealing: Option<aws_lc_rs::aead::RandomizedNonceKey>,
+}
+
+impl Cipher {
+    /// A key of the algorithm's length; `None` of any other.
+    pub(crate) fn new(algorithm: EncryptAlgorithm, key: &[u8]) -> Option<Cipher> {
+        #[cfg(feature = "fips")]
+        let sealing = match algorithm {
+            EncryptAlgorithm::Aes128Gcm | EncryptAlgorithm::Aes256Gcm => {
+                aws_lc_rs::aead::RandomizedNonceKey::new(cipher(algorithm), key).ok()
+            }
+            _ => None,
+        };
+        let key = LessSafeKey::new(UnboundKey::new(cipher(algorithm), key).ok()?);
+        Some(Cipher {
+            key,
+            algorithm,
+            #[cfg(feature = "fips")]
+            sealing,
+        })
+    }
+}
+
+impl Form {
+    /// Parses material as it is stored.
+    ///
+    /// # Errors
+    /// [`Code::Internal`]: what was checked when it came in does not parse; [`Code::FailedPrecondition`]: this build has not
+    /// the algorithm.
+    pub(crate) fn parse(algorithm: Algorithm, material: &[u8]) -> Result<Form, Refusal> {
+        let form = match algorithm {
+            Algorithm::Encrypt(algorithm) => Cipher::new(algorithm, material).map(Form::Cipher),
+            Algorithm::Mac(algorithm) => Some(Form::Mac(Box::new(hmac::Key::new(hmac_algorithm(algorithm), material)))),
+            Algorithm::Derive(_) => Some(Form::Secret(Zeroizing::new(material.to_vec()))),
+            Algorithm::Ecdsa(_) | Algorithm::Rsa(_) => pair(material),
+            Algorithm::Ed25519 => Ed25519KeyPair::from_pkcs8(material).ok().map(Form::Ed25519),
+            #[cfg(not(feature = "fips"))]
+            Algorithm::MlDsa65 => PqdsaKeyPair::from_pkcs8(&ML_DSA_65_SIGNING, material).ok().map(Form::MlDsa65),
+            #[cfg(feature = "fips")]
+            Algorithm::MlDsa65 => return Err(no_ml_dsa()),
+            Algorithm::Kem(_) => kem(material),
+        };
+        form.ok_or_else(|| Refusal::new(Code::Internal, "key store: the material of a key does not parse"))
+    }
+
+    /// The SubjectPublicKeyInfo of its public half.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`]: it has none.
+    pub(crate) fn spki(&self) -> Result<Vec<u8>, Refusal> {
+        let failed = |_| Refusal::new(Code::Internal, "key store: cannot write the public key");
+        match self {
+            Form::Pair(_, public) => public.spki().map_err(|_| Refusal::new(Code::Internal, "key store: no memory")),
+            Form::Ed25519(pair) => {
+                let der: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(failed)?;
+                Ok(der.as_ref().to_vec())
+            }
+            #[cfg(not(feature = "fips"))]
+            Form::MlDsa65(pair) => {
+                let der: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(failed)?;
+                Ok(der.as_ref().to_vec())
+            }
+            Form::Kem(_, public) => {
+                let bytes = public.key_bytes().map_err(failed)?;
+                Ok([ML_KEM_768_SPKI, bytes.as_ref()].concat())
+            }
+            Form::Cipher(_) | Form::Mac(_) | Form::Secret(_) => {
+                Err(Refusal::invalid("key_id: a secret key has no public half"))
+            }
+        }
+    }
+}
+
+/// What an algorithm that only the plain build has is refused with.
+#[cfg(feature = "fips")]
+pub(crate) fn no_ml_dsa() -> Refusal {
+    Refusal::new(Code::FailedPrecondition, "ml-dsa-65: not in this build's cryptographic module")
+}
+
+/// The module's name of a MAC.
+pub(crate) fn hmac_algorithm(algorithm: MacAlgorithm) -> hmac::Algorithm {
+    match algorithm {
+        MacAlgorithm::HmacSha256 => hmac::HMAC_SHA256,
+        MacAlgorithm::HmacSha384 => hmac::HMAC_SHA384,
+        MacAlgorithm::HmacSha512 => hmac::HMAC_SHA512,
+    }
+}
+
+fn pair(pkcs8: &[u8]) -> Option<Form> {
+    let secret = PrivateKey::from_pkcs8(pkcs8).ok()?;
+    let public = PublicKey::from_spki(&secret.public_spki().ok()?).ok()?;
+    Some(Form::Pair(secret, public))
+}
+
+/// The length of an ML-KEM-768 decapsulation key (FIPS 203 table 3).
+const ML_KEM_768_SECRET_LEN: usize = 2400;
+/// The length of an ML-KEM-768 encapsulation key.
+const ML_KEM_768_PUBLIC_LEN: usize = 1184;
+/// What stands before an ML-KEM-768 encapsulation key in its SubjectPublicKeyInfo (RFC 9935): its lengths are fixed.
+const ML_KEM_768_SPKI: &[u8] = &[
+    0x30, 0x82, 0x04, 0xb2, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x04, 0x02, 0x03, 0x82,
+    0x04, 0xa1, 0x00,
+];
+
+/// The parts of a decapsulation key (FIPS 203 algorithm 16): the public one lies within, and a digest of it, which is
+/// checked as section 7.3 asks.
+fn kem(material: &[u8]) -> Option<Form> {
+    if material.len() != ML_KEM_768_SECRET_LEN {
+        return None;
+    }
+    // 384 k bytes of the secret vector, the encapsulation key, its digest, 32 bytes for implicit rejection.
+    let (public, told) = (material.get(1152..2336)?, material.get(2336..2368)?);
+    if digest::digest(&digest::SHA3_256, public).as_ref() != told {
+        return None;
+    }
+    let secret = DecapsulationKey::new(&ML_KEM_768, material).ok()?;
+    Some(Form::Kem(secret, encapsulation_key(public)?))
+}
+
+/// An encapsulation key, raw or in a SubjectPublicKeyInfo.
+pub(crate) fn encapsulation_key_of(public: &[u8]) -> Option<EncapsulationKey> {
+    encapsulation_key(public.strip_prefix(ML_KEM_768_SPKI).unwrap_or(public))
+}
+
+/// An encapsulation key, checked as FIPS 203 section 7.2 asks: each coefficient is below q.
+fn encapsulation_key(public: &[u8]) -> Option<EncapsulationKey> {
+    const Q: u16 = 3329;
+    if public.len() != ML_KEM_768_PUBLIC_LEN {
+        return None;
+    }
+    let (coefficients, _seed) = public.split_at(1152);
+    let in_range = coefficients.chunks_exact(3).all(|bytes| {
+        let [a, b, c] = [bytes[0], bytes[1], bytes[2]].map(u16::from);
+        (a | (b & 15) << 8) < Q && (b >> 4 | c << 4) < Q
+    });
+    in_range.then(|| EncapsulationKey::new(&ML_KEM_768, public).ok())?
+}

@@ -1,0 +1,226 @@
+//! A key as operations have it: never changed, replaced as a whole when the store changes it.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+
+use super::document::{Bound, Stored, number};
+use super::form::Form;
+use super::seals::{Claimed, SEALS_MAX, Seals};
+use super::store::Shared;
+use super::{Algorithm, Wrapped};
+use crate::refusal::{Code, Refusal};
+
+/// Whether a version may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It opens and verifies; the last such one seals and signs.
+    Enabled,
+    /// It does nothing until it is enabled again.
+    Disabled,
+}
+
+/// A named key with its versions.
+pub struct Key {
+    pub(super) id: String,
+    pub(super) algorithm: Algorithm,
+    pub(super) versions: Vec<Version>,
+    pub(super) store: Weak<Shared>,
+}
+
+/// One version of a key.
+#[derive(Clone)]
+pub struct Version {
+    pub(super) number: u32,
+    pub(super) state: State,
+    pub(super) created_ms: u64,
+    pub(super) is_imported: bool,
+    /// As it is stored: for the next write of the file.
+    pub(super) wrapped: Arc<Wrapped>,
+    /// What `wrapped` is bound to.
+    pub(super) reserved: u64,
+    pub(super) seals: Arc<Seals>,
+    /// Made of the material when it is first used.
+    pub(super) form: Arc<OnceLock<Form>>,
+}
+
+impl Key {
+    /// Its name in the store.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What it is for.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Whether any of its versions was brought in.
+    pub fn is_imported(&self) -> bool {
+        self.versions.iter().any(|version| version.is_imported)
+    }
+
+    /// Its versions, the first first.
+    pub fn versions(&self) -> &[Version] {
+        &self.versions
+    }
+
+    /// The version that seals and signs: the last enabled one.
+    ///
+    /// # Errors
+    /// [`Code::FailedPrecondition`]: every one is disabled.
+    pub fn current(&self) -> Result<&Version, Refusal> {
+        let enabled = self.versions.iter().rev().find(|version| version.state == State::Enabled);
+        enabled.ok_or_else(|| Refusal::new(Code::FailedPrecondition, "key_id: every version of the key is disabled"))
+    }
+
+    /// The version of this number, which is enabled; 0 is the current one.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`]: there is none; [`Code::FailedPrecondition`]: it is disabled.
+    pub fn version(&self, wanted: u32) -> Result<&Version, Refusal> {
+        if wanted == 0 {
+            return self.current();
+        }
+        let index = usize::try_from(wanted).unwrap_or(usize::MAX) - 1;
+        match self.versions.get(index) {
+            None => Err(Refusal::invalid("key_version: the key has no such version")),
+            Some(version) if version.state == State::Disabled => {
+                Err(Refusal::new(Code::FailedPrecondition, "key_version: it is disabled"))
+            }
+            Some(version) => Ok(version),
+        }
+    }
+
+    /// Refuses a key of another algorithm.
+    pub(crate) fn require(&self, wanted: Algorithm) -> Result<(), Refusal> {
+        if self.algorithm == wanted {
+            return Ok(());
+        }
+        Err(Refusal::invalid(format!("key_id: a key of {}, the profile wants {wanted}", self.algorithm)))
+    }
+
+    /// What a version's material is parsed to: once, on its first use.
+    ///
+    /// # Errors
+    /// [`Code::Internal`]; [`Code::FailedPrecondition`] where this build has not the algorithm.
+    pub(crate) fn form<'a>(&self, version: &'a Version) -> Result<&'a Form, Refusal> {
+        if let Some(form) = version.form.get() {
+            return Ok(form);
+        }
+        let material = self.store()?.unwrap(self, version)?;
+        let form = Form::parse(self.algorithm, &material)?;
+        Ok(version.form.get_or_init(|| form))
+    }
+
+    /// Grants `count` more messages with random nonces under a version, written down ahead.
+    ///
+    /// # Errors
+    /// [`Code::FailedPrecondition`]: it has sealed 2^32; [`Code::Internal`]: the disk cannot write.
+    pub(crate) fn claim_seals(&self, version: &Version, count: u64) -> Result<(), Refusal> {
+        loop {
+            match version.seals.claim(count) {
+                Claimed::Granted => return Ok(()),
+                Claimed::Raise(raise) => self.store()?.reserve(&self.id, version.number, raise)?,
+                Claimed::Exhausted => {
+                    let text =
+                        format!("key_id: its version has sealed {SEALS_MAX} messages with random nonces; rotate it");
+                    return Err(Refusal::new(Code::FailedPrecondition, text));
+                }
+            }
+        }
+    }
+
+    /// The SubjectPublicKeyInfo of a version, disabled ones included: 0 is the current one. Tells which it is.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`]: a secret key, or no such version; [`Code::FailedPrecondition`].
+    pub fn public_key(&self, wanted: u32) -> Result<(u32, Vec<u8>), Refusal> {
+        let version = match self.version(wanted) {
+            Err(refusal) if refusal.code == Code::FailedPrecondition && wanted != 0 => {
+                self.versions.get(usize::try_from(wanted).unwrap_or(0) - 1).ok_or(refusal)?
+            }
+            found => found?,
+        };
+        Ok((version.number, self.form(version)?.spki()?))
+    }
+
+    fn store(&self) -> Result<Arc<Shared>, Refusal> {
+        self.store.upgrade().ok_or_else(|| Refusal::new(Code::Unavailable, "key store: it is closed"))
+    }
+
+    /// The same key with other versions.
+    pub(super) fn with(&self, versions: Vec<Version>) -> Key {
+        Key { id: self.id.clone(), algorithm: self.algorithm, versions, store: self.store.clone() }
+    }
+
+    /// What a version's material is bound to.
+    pub(super) fn bound<'a>(&'a self, version: &Version) -> Bound<'a> {
+        Bound {
+            id: &self.id,
+            algorithm: self.algorithm,
+            number: version.number,
+            state: version.state,
+            created_ms: version.created_ms,
+            is_imported: version.is_imported,
+            reserved: version.reserved,
+        }
+    }
+}
+
+impl Version {
+    /// From 1 on.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether it may be used.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// When it was made or brought in, in Unix milliseconds.
+    pub fn created_ms(&self) -> u64 {
+        self.created_ms
+    }
+
+    /// A version as its file has it, at its index there.
+    pub(super) fn read(index: usize, stored: Stored) -> Version {
+        Version {
+            number: number(index),
+            state: stored.state,
+            created_ms: stored.created_ms,
+            is_imported: stored.is_imported,
+            wrapped: Arc::new(stored.wrapped),
+            reserved: stored.reserved,
+            seals: Arc::new(Seals::new(stored.reserved)),
+            form: Arc::default(),
+        }
+    }
+
+    /// As its file is to have it.
+    pub(super) fn stored(&self) -> Stored {
+        Stored {
+            state: self.state,
+            created_ms: self.created_ms,
+            is_imported: self.is_imported,
+            reserved: self.reserved,
+            wrapped: Wrapped::clone(&self.wrapped),
+        }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key")
+            .field("id", &self.id)
+            .field("algorithm", &self.algorithm)
+            .field("versions", &self.versions)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Version").field("number", &self.number).field("state", &self.state).finish_non_exhaustive()
+    }
+}

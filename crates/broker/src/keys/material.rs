@@ -1,0 +1,256 @@
+//! The material of keys: making it, and checking what is brought in. Asymmetric keys are kept as PKCS#8, secret ones and
+//! ML-KEM's decapsulation keys raw.
+
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+use aws_lc_rs::kem::{DecapsulationKey, ML_KEM_768};
+use aws_lc_rs::rand;
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
+use aws_lc_rs::signature::{
+    self, ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING, EcdsaKeyPair,
+    EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair,
+};
+#[cfg(not(feature = "fips"))]
+use aws_lc_rs::signature::{ML_DSA_65_SIGNING, PqdsaKeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use zeroize::Zeroizing;
+
+use super::algorithm::secret_len;
+use super::form::Form;
+use super::{Algorithm, MATERIAL_LEN_MAX};
+use crate::profile::policy::Curve;
+use crate::refusal::{Code, Refusal};
+
+/// The most bytes of material that is stored: an RSA key of 8192 bits has less than 5,000.
+const STORED_LEN_MAX: usize = 16 * 1024;
+/// The bytes of an imported MAC or derivation key.
+const SECRET_LENS: std::ops::RangeInclusive<usize> = 16..=1024;
+
+/// Makes a key. RSA takes its time: up to seconds, with 8192 bits up to a minute.
+///
+/// # Errors
+/// [`Code::InvalidArgument`]: no key of this size is made; [`Code::Internal`].
+pub(crate) fn generate(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+    let failed = |_| Refusal::new(Code::Internal, "key store: cannot make a key");
+    let made = |bytes: &[u8]| Ok(Zeroizing::new(bytes.to_vec()));
+    match algorithm {
+        Algorithm::Encrypt(_) | Algorithm::Mac(_) | Algorithm::Derive(_) => {
+            let mut secret = Zeroizing::new(vec![0; secret_len(algorithm)]);
+            rand::fill(&mut secret).map_err(failed)?;
+            Ok(secret)
+        }
+        Algorithm::Ecdsa(curve) => {
+            let pair = EcdsaKeyPair::generate(signing(curve)).map_err(failed)?;
+            made(pair.to_pkcs8v1().map_err(failed)?.as_ref())
+        }
+        Algorithm::Rsa(bits) => {
+            let size = match bits {
+                2048 => KeySize::Rsa2048,
+                3072 => KeySize::Rsa3072,
+                4096 => KeySize::Rsa4096,
+                8192 => KeySize::Rsa8192,
+                _ => return Err(Refusal::invalid("algorithm: RSA keys are made of 2048, 3072, 4096 or 8192 bits")),
+            };
+            let pair = RsaKeyPair::generate(size).map_err(failed)?;
+            let der: Pkcs8V1Der<'_> = pair.as_der().map_err(failed)?;
+            made(der.as_ref())
+        }
+        Algorithm::Ed25519 => {
+            let pair = Ed25519KeyPair::generate().map_err(failed)?;
+            made(pair.to_pkcs8v1().map_err(failed)?.as_ref())
+        }
+        #[cfg(not(feature = "fips"))]
+        Algorithm::MlDsa65 => {
+            let pair = PqdsaKeyPair::generate(&ML_DSA_65_SIGNING).map_err(failed)?;
+            made(pair.to_pkcs8v1().map_err(failed)?.as_ref())
+        }
+        #[cfg(feature = "fips")]
+        Algorithm::MlDsa65 => Err(super::form::no_ml_dsa()),
+        Algorithm::Kem(_) => {
+            let secret = DecapsulationKey::generate(&ML_KEM_768).map_err(failed)?;
+            made(secret.key_bytes().map_err(failed)?.as_ref())
+        }
+    }
+}
+
+/// Checks material that was brought in, and returns it as it is stored.
+///
+/// # Errors
+/// [`Code::InvalidArgument`]: it is no key of this algorithm.
+pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+    if material.len() > MATERIAL_LEN_MAX {
+        return Err(Refusal::invalid(format!("material: too large (max {MATERIAL_LEN_MAX})")));
+    }
+    let wrong = |what: &str| Refusal::invalid(format!("material: not a key of {algorithm}: {what}"));
+    let is_raw = !algorithm.is_asymmetric() || matches!(algorithm, Algorithm::Kem(_));
+    let material = if is_raw {
+        Zeroizing::new(material.to_vec())
+    } else {
+        pkcs8(material).ok_or_else(|| wrong("expected PKCS#8, unencrypted, as DER or PEM"))?
+    };
+    if material.len() > STORED_LEN_MAX {
+        return Err(wrong("too large"));
+    }
+    match algorithm {
+        Algorithm::Encrypt(_) if material.len() != secret_len(algorithm) => {
+            return Err(wrong(&format!("expected {} bytes", secret_len(algorithm))));
+        }
+        Algorithm::Mac(_) | Algorithm::Derive(_) if !SECRET_LENS.contains(&material.len()) => {
+            return Err(wrong("expected 16 to 1024 bytes"));
+        }
+        Algorithm::Ecdsa(curve) => {
+            EcdsaKeyPair::from_pkcs8(signing(curve), &material)
+                .map_err(|_| wrong("it is on no curve, or on another one"))?;
+        }
+        Algorithm::Rsa(bits) => rsa(bits, &material).map_err(|what| wrong(&what))?,
+        _ => {}
+    }
+    // Where the module has not the algorithm, that is what is told; all else is the material's fault.
+    Form::parse(algorithm, &material).map_err(|refusal| match refusal.code {
+        Code::FailedPrecondition => refusal,
+        _ => wrong("it does not parse"),
+    })?;
+    Ok(material)
+}
+
+/// [`Algorithm::parse`] and the check of imported material, for fuzzing: whether it would be taken.
+pub fn import_of_strangers(algorithm: &str, material: &[u8]) -> bool {
+    Algorithm::parse(algorithm).is_some_and(|algorithm| import(algorithm, material).is_ok())
+}
+
+fn rsa(bits: u32, pkcs8: &[u8]) -> Result<(), String> {
+    let pair = RsaKeyPair::from_pkcs8(pkcs8)
+        .map_err(|_| "it is no RSA key, or of no size between 2048 and 8192".to_owned())?;
+    let (modulus, exponent) = (pair.public_key().modulus(), pair.public_key().exponent());
+    let len = |bytes: &[u8]| {
+        let first = bytes.first().copied().unwrap_or(0);
+        u32::try_from(bytes.len() * 8).unwrap_or(u32::MAX).saturating_sub(first.leading_zeros())
+    };
+    if len(modulus.big_endian_without_leading_zero()) != bits {
+        return Err(format!("its modulus has {} bits", len(modulus.big_endian_without_leading_zero())));
+    }
+    // FIPS 186-5 section A.1.1: 2^16 < e. Small exponents are what forged paddings live on.
+    if len(exponent.big_endian_without_leading_zero()) < 17 {
+        return Err("its exponent is less than 65537".into());
+    }
+    Ok(())
+}
+
+fn signing(curve: Curve) -> &'static EcdsaSigningAlgorithm {
+    let algorithm: &'static signature::EcdsaSigningAlgorithm = match curve {
+        Curve::P256 => &ECDSA_P256_SHA256_ASN1_SIGNING,
+        Curve::P384 => &ECDSA_P384_SHA384_ASN1_SIGNING,
+        Curve::P521 => &ECDSA_P521_SHA512_ASN1_SIGNING,
+    };
+    algorithm
+}
+
+/// DER as it is, or what is between the lines of the one PEM block; one SEQUENCE with nothing after it. Whether it is more
+/// than that, who parses it finds.
+fn pkcs8(material: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
+    const END: &str = "-----END PRIVATE KEY-----";
+    if is_sequence(material) {
+        return Some(Zeroizing::new(material.to_vec()));
+    }
+    let text = std::str::from_utf8(material).ok()?.trim();
+    let body = text.strip_prefix(BEGIN)?.strip_suffix(END)?;
+    let mut compact = Zeroizing::new(String::with_capacity(body.len()));
+    compact.extend(body.chars().filter(|c| !c.is_ascii_whitespace()));
+    STANDARD.decode(compact.as_bytes()).ok().map(Zeroizing::new).filter(|der| is_sequence(der))
+}
+
+/// Whether bytes are one DER SEQUENCE of less than 64 KiB, to their end.
+fn is_sequence(der: &[u8]) -> bool {
+    match der {
+        [0x30, len, content @ ..] if *len < 0x80 => content.len() == usize::from(*len),
+        [0x30, 0x81, len, content @ ..] => content.len() == usize::from(*len),
+        [0x30, 0x82, high, low, content @ ..] => content.len() == usize::from(u16::from_be_bytes([*high, *low])),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pem(der: &[u8]) -> String {
+        let body = STANDARD.encode(der);
+        let lines: Vec<&str> = body.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+        format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
+    }
+
+    fn algorithms() -> Vec<Algorithm> {
+        // Larger RSA keys take seconds to make.
+        Algorithm::names().filter(|name| !matches!(*name, "rsa-3072" | "rsa-4096" | "rsa-8192")).map(parsed).collect()
+    }
+
+    fn parsed(name: &str) -> Algorithm {
+        Algorithm::parse(name).unwrap()
+    }
+
+    #[test]
+    fn a_key_is_taken_for_its_own_algorithm_alone() {
+        let keys: Vec<(Algorithm, Zeroizing<Vec<u8>>)> =
+            algorithms().into_iter().map(|algorithm| (algorithm, generate(algorithm).unwrap())).collect();
+        for (made, material) in &keys {
+            assert_eq!(import(*made, material).unwrap(), *material, "{made}");
+            if made.is_asymmetric() && !matches!(made, Algorithm::Kem(_)) {
+                assert_eq!(import(*made, pem(material).as_bytes()).unwrap(), *material, "{made} as PEM");
+                assert!(
+                    import(*made, &[material.as_slice(), b"x"].concat()).is_err(),
+                    "{made} with something after it"
+                );
+            }
+            for other in algorithms().into_iter().filter(|other| other != made && other.is_asymmetric()) {
+                let refusal = import(other, material).unwrap_err();
+                assert_eq!(refusal.code, Code::InvalidArgument, "{made} as {other}");
+            }
+        }
+        let rsa = keys.iter().find(|(made, _)| *made == parsed("rsa-2048")).unwrap();
+        let refusal = import(parsed("rsa-2056"), &rsa.1).unwrap_err();
+        assert!(refusal.text.contains("its modulus has 2048 bits"), "{refusal}");
+    }
+
+    #[test]
+    fn secrets_have_their_lengths() {
+        for (name, good, bad) in [
+            ("aes-128-gcm", vec![16], vec![0, 15, 17, 24, 32]),
+            ("aes-256-gcm-siv", vec![32], vec![16, 31, 33]),
+            ("chacha20-poly1305", vec![32], vec![16, 64]),
+            ("hmac-sha-256", vec![16, 32, 1024], vec![0, 15, 1025, MATERIAL_LEN_MAX + 1]),
+            ("hkdf-sha-512", vec![16, 64, 1024], vec![0, 15, 1025]),
+        ] {
+            for len in good {
+                assert!(import(parsed(name), &vec![7; len]).is_ok(), "{name} {len}");
+            }
+            for len in bad {
+                assert!(import(parsed(name), &vec![7; len]).is_err(), "{name} {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_decapsulation_key_is_refused() {
+        let algorithm = parsed("ml-kem-768");
+        let material = generate(algorithm).unwrap();
+        // In its public half, and in the digest of that.
+        for index in [1152, 2000, 2335, 2336, 2367] {
+            let mut changed = material.clone();
+            changed[index] ^= 1;
+            assert!(import(algorithm, &changed).is_err(), "byte {index}");
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_key_and_no_error_shows_it() {
+        for algorithm in algorithms().into_iter().filter(|algorithm| algorithm.is_asymmetric()) {
+            let material = generate(algorithm).unwrap();
+            for len in (0..material.len()).step_by(37) {
+                let refusal = import(algorithm, &material[..len]).unwrap_err();
+                assert!(refusal.text.len() < 120, "{refusal}");
+            }
+        }
+        assert!(import(parsed("ed25519"), pem(b"nothing").replace("PRIVATE", "EC PRIVATE").as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,343 @@
+//! The store: every key in memory, every change on the disk before it is in force.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use sealway_runtime::config::ConfigError;
+use zeroize::Zeroizing;
+
+use super::document::{Document, number};
+use super::key::{State, Version};
+use super::seals::{Raise, Seals};
+use super::{Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, VERSIONS_MAX, Wrap, Wrapped, is_key_id, material};
+use crate::refusal::{Code, Refusal};
+
+/// Versions that all keys of a page have together, but for its first key.
+const LIST_VERSIONS_MAX: usize = 16 * 1024;
+
+/// Keys, and where they are kept. Dropped, it writes down what the next start needs not count as used.
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+/// What the store shares with its keys.
+pub(super) struct Shared {
+    backend: Box<dyn Backend>,
+    wrap: Box<dyn Wrap>,
+    keys: RwLock<BTreeMap<String, Arc<Key>>>,
+    /// Held from looking at a key until its change is in force: one writer.
+    writing: Mutex<()>,
+}
+
+/// A part of the list of keys.
+#[derive(Debug)]
+pub struct Page {
+    /// In the order of their ids.
+    pub keys: Vec<Arc<Key>>,
+    /// Whether there are more after these.
+    pub has_more: bool,
+}
+
+impl Store {
+    /// Opens the store in a folder, made if it is not there, and unwraps every key in it.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming folder or key: see [`Folder::open`]; a file is damaged or was changed; a key is wrapped under
+    /// a key-encryption key that is not at hand.
+    pub fn open(folder: &Path, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
+        let backend = Folder::open(folder)?;
+        Store::over(backend, kek).map_err(|err| ConfigError(format!("key store {}: {err}", folder.display())))
+    }
+
+    /// As [`Store::open`], wherever the files are.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the key.
+    pub fn over(backend: impl Backend + 'static, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
+        let files = backend.load().map_err(|err| ConfigError(err.to_string()))?;
+        let shared = Arc::new(Shared {
+            backend: Box::new(backend),
+            wrap: Box::new(kek),
+            keys: RwLock::default(),
+            writing: Mutex::default(),
+        });
+        let mut keys = BTreeMap::new();
+        for (id, bytes) in files {
+            let fail = |why: &dyn std::fmt::Display| ConfigError(format!("the file of key {id}: {why}"));
+            let document = Document::decode(&bytes).map_err(|why| fail(&why))?;
+            if document.id != id {
+                return Err(fail(&"it is of another key"));
+            }
+            let versions =
+                document.versions.into_iter().enumerate().map(|(index, stored)| Version::read(index, stored));
+            let key = Key {
+                id: document.id,
+                algorithm: document.algorithm,
+                versions: versions.collect(),
+                store: Arc::downgrade(&shared),
+            };
+            for version in &key.versions {
+                shared.unwrap(&key, version).map_err(|why| fail(&format!("version {}: {why}", version.number)))?;
+            }
+            keys.insert(id, Arc::new(key));
+        }
+        *shared.keys.write() = keys;
+        Ok(Store { shared })
+    }
+
+    /// The key of this id.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`].
+    pub fn get(&self, id: &str) -> Result<Arc<Key>, Refusal> {
+        self.shared.get(id)
+    }
+
+    /// How many keys there are.
+    pub fn count(&self) -> usize {
+        self.shared.keys.read().len()
+    }
+
+    /// Keys in the order of their ids, after this one or from the first; at most `limit`, at most [`LIST_MAX`], and 0 is
+    /// that.
+    pub fn list(&self, after: &str, limit: usize) -> Page {
+        let limit = if limit == 0 { LIST_MAX } else { limit.min(LIST_MAX) };
+        let all = self.shared.keys.read();
+        let mut rest = all.range::<str, _>((Excluded(after), Unbounded)).map(|(_, key)| key).peekable();
+        let (mut keys, mut versions) = (Vec::new(), 0);
+        while keys.len() < limit
+            && let Some(key) = rest.next_if(|key| keys.is_empty() || versions + key.versions.len() <= LIST_VERSIONS_MAX)
+        {
+            versions += key.versions.len();
+            keys.push(key.clone());
+        }
+        Page { keys, has_more: rest.peek().is_some() }
+    }
+
+    /// Makes a key. Blocks: an RSA key of 8192 bits may take a minute.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`]; [`Code::AlreadyExists`]; [`Code::FailedPrecondition`]: the store is full, or this build has
+    /// not the algorithm; [`Code::Internal`]: the disk cannot write.
+    pub fn generate(&self, id: &str, algorithm: Algorithm, now_ms: u64) -> Result<Arc<Key>, Refusal> {
+        self.shared.may_add(id)?;
+        let material = material::generate(algorithm)?;
+        self.shared.add(id, algorithm, &material, false, now_ms)
+    }
+
+    /// Takes a key that was made elsewhere: PKCS#8 as DER or PEM, raw bytes of secret keys and of ML-KEM's.
+    ///
+    /// # Errors
+    /// As [`Store::generate`]; [`Code::InvalidArgument`] if the material is no key of the algorithm.
+    pub fn import(&self, id: &str, algorithm: Algorithm, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>, Refusal> {
+        self.shared.may_add(id)?;
+        let material = material::import(algorithm, bytes)?;
+        self.shared.add(id, algorithm, &material, true, now_ms)
+    }
+
+    /// Adds a version, made or, unless `bytes` is empty, brought in: it is the one that seals and signs from now on.
+    ///
+    /// # Errors
+    /// As [`Store::import`]; [`Code::NotFound`]; [`Code::FailedPrecondition`]: the key has as many versions as there can be.
+    pub fn rotate(&self, id: &str, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>, Refusal> {
+        let algorithm = self.get(id)?.algorithm;
+        let material =
+            if bytes.is_empty() { material::generate(algorithm)? } else { material::import(algorithm, bytes)? };
+        let _writing = self.shared.writing.lock();
+        let key = self.get(id)?;
+        if key.versions.len() >= VERSIONS_MAX {
+            let text = format!("key_id: the key has {VERSIONS_MAX} versions, no more fit");
+            return Err(Refusal::new(Code::FailedPrecondition, text));
+        }
+        let mut versions = key.versions.clone();
+        versions.push(self.shared.version(&key, versions.len(), &material, !bytes.is_empty(), now_ms)?);
+        self.shared.replace(key.with(versions))
+    }
+
+    /// Disables a version, or with 0 every one: it neither opens nor verifies until it is enabled again.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`]; [`Code::InvalidArgument`]: no such version; [`Code::Internal`]: the disk cannot write.
+    pub fn disable(&self, id: &str, version: u32) -> Result<Arc<Key>, Refusal> {
+        self.shared.set_state(id, version, State::Disabled)
+    }
+
+    /// Enables a version, or with 0 every one.
+    ///
+    /// # Errors
+    /// As [`Store::disable`].
+    pub fn enable(&self, id: &str, version: u32) -> Result<Arc<Key>, Refusal> {
+        self.shared.set_state(id, version, State::Enabled)
+    }
+
+    /// Wraps anew, under the first key-encryption key, whatever is wrapped under another; how many keys that were. After it
+    /// the others can be taken away.
+    ///
+    /// # Errors
+    /// [`Code::Internal`]: the disk cannot write. What was done until then stays.
+    pub fn rewrap(&self) -> Result<usize, Refusal> {
+        let active_id = self.shared.wrap.active_id();
+        let is_old = |version: &Version| version.wrapped.kek_id != active_id;
+        let old = |key: &&Arc<Key>| key.versions.iter().any(is_old);
+        let ids: Vec<String> = self.shared.keys.read().values().filter(old).map(|key| key.id.clone()).collect();
+        for id in &ids {
+            let _writing = self.shared.writing.lock();
+            let key = self.get(id)?;
+            let mut versions = key.versions.clone();
+            for (version, before) in versions.iter_mut().zip(&key.versions).filter(|(_, before)| is_old(before)) {
+                self.shared.rebind(&key, before, version)?;
+            }
+            self.shared.replace(key.with(versions))?;
+        }
+        Ok(ids.len())
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _writing = self.shared.writing.lock();
+        let keys: Vec<Arc<Key>> = self.shared.keys.read().values().cloned().collect();
+        for key in keys {
+            let mut versions = key.versions.clone();
+            let mut is_changed = false;
+            for (version, before) in versions.iter_mut().zip(&key.versions) {
+                let used = version.seals.close();
+                if used < version.reserved {
+                    version.reserved = used;
+                    // What is not written now counts as used: nothing is lost but a part of the version's life.
+                    is_changed |= self.shared.rebind(&key, before, version).is_ok();
+                }
+            }
+            if is_changed && let Err(refusal) = self.shared.replace(key.with(versions)) {
+                tracing::warn!(key = %key.id, %refusal, "what a key sealed is not written down; its reserve counts as used");
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn get(&self, id: &str) -> Result<Arc<Key>, Refusal> {
+        let found = self.keys.read().get(id).cloned();
+        // The id is the caller's own text, and may be anything: it is cited when it can be an id.
+        found.ok_or_else(|| match is_key_id(id) {
+            true => Refusal::new(Code::NotFound, format!("key_id: there is no key: {id}")),
+            false => Refusal::invalid("key_id: expected 1 to 64 letters, digits, '.', '_' or '-'"),
+        })
+    }
+
+    fn may_add(&self, id: &str) -> Result<(), Refusal> {
+        if !is_key_id(id) {
+            return Err(Refusal::invalid("key_id: expected 1 to 64 letters, digits, '.', '_' or '-'"));
+        }
+        let keys = self.keys.read();
+        if keys.contains_key(id) {
+            return Err(Refusal::new(Code::AlreadyExists, format!("key_id: there is a key already: {id}")));
+        }
+        if keys.len() >= KEYS_MAX {
+            return Err(Refusal::new(Code::FailedPrecondition, format!("the store is full: {KEYS_MAX} keys")));
+        }
+        Ok(())
+    }
+
+    fn add(self: &Arc<Self>, id: &str, algorithm: Algorithm, material: &[u8], is_imported: bool, now_ms: u64) -> Made {
+        let _writing = self.writing.lock();
+        self.may_add(id)?;
+        let mut key = Key { id: id.to_owned(), algorithm, versions: Vec::new(), store: Arc::downgrade(self) };
+        key.versions.push(self.version(&key, 0, material, is_imported, now_ms)?);
+        self.replace(key)
+    }
+
+    /// A new version at an index of a key.
+    fn version(
+        &self,
+        key: &Key,
+        index: usize,
+        material: &[u8],
+        is_imported: bool,
+        now_ms: u64,
+    ) -> Result<Version, Refusal> {
+        let unwrapped = Wrapped { kek_id: String::new(), bytes: Vec::new() };
+        let mut version = Version {
+            number: number(index),
+            state: State::Enabled,
+            created_ms: now_ms,
+            is_imported,
+            wrapped: Arc::new(unwrapped),
+            reserved: 0,
+            seals: Arc::new(Seals::new(0)),
+            form: Arc::default(),
+        };
+        version.wrapped = Arc::new(self.wrap.wrap(&key.bound(&version).aad(), material)?);
+        Ok(version)
+    }
+
+    /// The material of a version.
+    pub(super) fn unwrap(&self, key: &Key, version: &Version) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+        self.wrap.unwrap(&key.bound(version).aad(), &version.wrapped)
+    }
+
+    /// Wraps a version's material anew, bound to what is now said of it.
+    fn rebind(&self, key: &Key, before: &Version, version: &mut Version) -> Result<(), Refusal> {
+        let material = self.unwrap(key, before)?;
+        version.wrapped = Arc::new(self.wrap.wrap(&key.bound(version).aad(), &material)?);
+        Ok(())
+    }
+
+    fn set_state(&self, id: &str, wanted: u32, state: State) -> Made {
+        let _writing = self.writing.lock();
+        let key = self.get(id)?;
+        if usize::try_from(wanted).unwrap_or(usize::MAX) > key.versions.len() {
+            return Err(Refusal::invalid("version: the key has no such version"));
+        }
+        let mut versions = key.versions.clone();
+        let is_meant = |version: &Version| (wanted == 0 || version.number == wanted) && version.state != state;
+        if !versions.iter().any(is_meant) {
+            return Ok(key);
+        }
+        for (version, before) in versions.iter_mut().zip(&key.versions).filter(|(_, before)| is_meant(before)) {
+            version.state = state;
+            self.rebind(&key, before, version)?;
+        }
+        self.replace(key.with(versions))
+    }
+
+    /// Writes down that a version may seal so many messages in all.
+    pub(super) fn reserve(&self, id: &str, number: u32, raise: Raise) -> Result<(), Refusal> {
+        let _writing = self.writing.lock();
+        let key = self.get(id)?;
+        let mut versions = key.versions.clone();
+        let place = versions.iter_mut().zip(&key.versions).find(|(version, _)| version.number == number);
+        let Some((version, before)) = place else {
+            return Err(Refusal::new(Code::Internal, "key store: a version is gone"));
+        };
+        let seals = version.seals.clone();
+        // Another thread may have raised it while this one waited.
+        if seals.reserved() >= raise.least {
+            return Ok(());
+        }
+        version.reserved = raise.most;
+        self.rebind(&key, before, version)?;
+        self.replace(key.with(versions))?;
+        seals.raised(raise.most);
+        Ok(())
+    }
+
+    /// Puts a key on the disk, and then in force.
+    fn replace(&self, key: Key) -> Made {
+        let versions = key.versions.iter().map(Version::stored).collect();
+        let document = Document { id: key.id.clone(), algorithm: key.algorithm, versions };
+        self.backend.replace(&key.id, &document.encode()).map_err(|err| {
+            tracing::error!(key = %key.id, %err, "the key store cannot write");
+            Refusal::new(Code::Internal, format!("key store: not written: {err}"))
+        })?;
+        let key = Arc::new(key);
+        self.keys.write().insert(key.id.clone(), key.clone());
+        Ok(key)
+    }
+}
+
+/// A key after a change.
+type Made = Result<Arc<Key>, Refusal>;

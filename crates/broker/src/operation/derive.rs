@@ -1,0 +1,68 @@
+//! Derivation: HKDF (RFC 5869) with SHA-2, the key being the input keying material.
+
+use aws_lc_rs::hkdf::{self, KeyType, Salt};
+
+use super::encrypt::made;
+use super::{BATCH_LEN_MAX, Made, check_batch, failed, not_in};
+use crate::keys::{Algorithm, Form, Key};
+use crate::profile::policy::{DeriveAlgorithm, Profile};
+use crate::refusal::Refusal;
+
+/// What is to be derived.
+#[derive(Clone, Copy, Debug)]
+pub struct Derivation<'a> {
+    /// Public, and better not empty.
+    pub salt: &'a [u8],
+    /// What the output is for.
+    pub info: &'a [u8],
+    /// In bytes: 1 to 255 times that of the digest.
+    pub length: usize,
+}
+
+/// A length of output.
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+/// Derives a batch from a version of the key: 0 is the current one.
+///
+/// # Errors
+/// [`Code::InvalidArgument`](crate::Code::InvalidArgument): batch, lengths or key;
+/// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, or the version is disabled.
+pub fn derive(
+    profile: &Profile,
+    key: &Key,
+    key_version: u32,
+    derivations: &[Derivation<'_>],
+) -> Result<Made<Vec<u8>>, Refusal> {
+    let algorithm = profile.derive.ok_or_else(|| not_in(profile, "Derive"))?;
+    key.require(Algorithm::Derive(algorithm))?;
+    check_batch("derivations", derivations.iter().map(|one| one.salt.len().saturating_add(one.info.len())))?;
+    let (hkdf, digest_len) = match algorithm {
+        DeriveAlgorithm::HkdfSha256 => (hkdf::HKDF_SHA256, 32),
+        DeriveAlgorithm::HkdfSha384 => (hkdf::HKDF_SHA384, 48),
+        DeriveAlgorithm::HkdfSha512 => (hkdf::HKDF_SHA512, 64),
+    };
+    let length_max = 255 * digest_len;
+    if derivations.iter().any(|one| !(1..=length_max).contains(&one.length)) {
+        return Err(Refusal::invalid(format!("length: expected 1 to {length_max} bytes")));
+    }
+    if derivations.iter().map(|one| one.length).fold(0, usize::saturating_add) > BATCH_LEN_MAX {
+        return Err(Refusal::invalid(format!("length: too large (max {BATCH_LEN_MAX} bytes in all)")));
+    }
+    let version = key.version(key_version)?;
+    let Form::Secret(secret) = key.form(version)? else { return Err(failed("Derive")) };
+    let one = |derivation: &Derivation<'_>| {
+        let prk = Salt::new(hkdf, derivation.salt).extract(secret);
+        let info = [derivation.info];
+        let mut output = vec![0; derivation.length];
+        let filled = prk.expand(&info, Length(derivation.length)).and_then(|okm| okm.fill(&mut output));
+        filled.map_err(|_| failed("Derive"))?;
+        Ok(output)
+    };
+    Ok(made(version, derivations.iter().map(one).collect::<Result<_, Refusal>>()?))
+}

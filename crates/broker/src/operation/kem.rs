@@ -1,0 +1,95 @@
+//! Key encapsulation: ML-KEM-768 (FIPS 203), to a key of the store or to a public key that the request brings.
+
+use aws_lc_rs::kem::{Ciphertext, EncapsulationKey};
+use zeroize::Zeroizing;
+
+use super::encrypt::made;
+use super::{BATCH_MAX, Made, check_batch, failed, not_in};
+use crate::keys::{self, Algorithm, Form, Key};
+use crate::profile::policy::Profile;
+use crate::refusal::Refusal;
+
+/// Bytes of a ciphertext (FIPS 203 table 3).
+const CIPHERTEXT_LEN: usize = 1088;
+
+/// To whom a secret is encapsulated.
+#[derive(Clone, Copy, Debug)]
+pub enum Recipient<'a> {
+    /// A key of the store.
+    Key(&'a Key),
+    /// An encapsulation key: raw, or a SubjectPublicKeyInfo.
+    Public(&'a [u8]),
+}
+
+/// A shared secret, and what its recipient makes it from.
+pub struct Encapsulated {
+    /// For the recipient.
+    pub ciphertext: Vec<u8>,
+    /// For the caller.
+    pub shared_secret: Zeroizing<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Encapsulated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encapsulated").finish_non_exhaustive()
+    }
+}
+
+/// Encapsulates `count` fresh secrets to the recipient, under the current version of a key of the store.
+///
+/// # Errors
+/// [`Code::InvalidArgument`](crate::Code::InvalidArgument): count, key or public key;
+/// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, or the key is disabled.
+pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result<Made<Encapsulated>, Refusal> {
+    let algorithm = profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?;
+    if !(1..=BATCH_MAX).contains(&count) {
+        return Err(Refusal::invalid(format!("count: expected 1 to {BATCH_MAX}")));
+    }
+    match to {
+        Recipient::Public(bytes) => {
+            let public = keys::encapsulation_key_of(bytes)
+                .ok_or_else(|| Refusal::invalid("public_key: not an encapsulation key of ml-kem-768"))?;
+            Ok(Made { key_version: 0, outputs: encapsulated(&public, count)? })
+        }
+        Recipient::Key(key) => {
+            key.require(Algorithm::Kem(algorithm))?;
+            let version = key.current()?;
+            let Form::Kem(_, public) = key.form(version)? else { return Err(failed("Encapsulate")) };
+            Ok(made(version, encapsulated(public, count)?))
+        }
+    }
+}
+
+/// The shared secrets of ciphertexts, under a version of the key: 0 is the current one. A changed ciphertext of the right
+/// length gives another secret and no refusal: so the mechanism has it.
+///
+/// # Errors
+/// As [`encapsulate`].
+pub fn decapsulate(
+    profile: &Profile,
+    key: &Key,
+    key_version: u32,
+    ciphertexts: &[&[u8]],
+) -> Result<Made<Zeroizing<Vec<u8>>>, Refusal> {
+    key.require(Algorithm::Kem(profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?))?;
+    check_batch("ciphertexts", ciphertexts.iter().map(|ciphertext| ciphertext.len()))?;
+    if ciphertexts.iter().any(|ciphertext| ciphertext.len() != CIPHERTEXT_LEN) {
+        return Err(Refusal::invalid(format!("ciphertexts: expected {CIPHERTEXT_LEN} bytes each")));
+    }
+    let version = key.version(key_version)?;
+    let Form::Kem(secret, _) = key.form(version)? else { return Err(failed("Decapsulate")) };
+    let one = |ciphertext: &&[u8]| {
+        let shared = secret.decapsulate(Ciphertext::from(*ciphertext)).map_err(|_| failed("Decapsulate"))?;
+        Ok(Zeroizing::new(shared.as_ref().to_vec()))
+    };
+    Ok(made(version, ciphertexts.iter().map(one).collect::<Result<_, Refusal>>()?))
+}
+
+fn encapsulated(public: &EncapsulationKey, count: usize) -> Result<Vec<Encapsulated>, Refusal> {
+    let one = |_| {
+        let (ciphertext, shared) = public.encapsulate().map_err(|_| failed("Encapsulate"))?;
+        let shared_secret = Zeroizing::new(shared.as_ref().to_vec());
+        Ok(Encapsulated { ciphertext: ciphertext.as_ref().to_vec(), shared_secret })
+    };
+    (0..count).map(one).collect()
+}

@@ -1,0 +1,50 @@
+//! MACs: HMAC (RFC 2104) with SHA-2.
+
+use aws_lc_rs::hmac;
+
+use super::encrypt::made;
+use super::sign::Signed;
+use super::{Made, check_batch, failed, not_in};
+use crate::keys::{Algorithm, Form, Key, Version};
+use crate::profile::policy::Profile;
+use crate::refusal::Refusal;
+
+/// The tags of a batch under the key's current version.
+///
+/// # Errors
+/// [`Code::InvalidArgument`](crate::Code::InvalidArgument): batch or key;
+/// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, or the key is disabled.
+pub fn mac(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Made<Vec<u8>>, Refusal> {
+    check(profile, key)?;
+    check_batch("inputs", inputs.iter().map(|input| input.len()))?;
+    let version = key.current()?;
+    let form = form_of(key, version)?;
+    let tags = inputs.iter().map(|input| hmac::sign(form, input).as_ref().to_vec()).collect();
+    Ok(made(version, tags))
+}
+
+/// Whether tags are right, each under its version: 0 is the current one.
+///
+/// # Errors
+/// As [`mac`]; the batch is refused as a whole if one version is not there or is disabled.
+pub fn verify_mac(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec<bool>, Refusal> {
+    check(profile, key)?;
+    check_batch("signed", signed.iter().map(Signed::len))?;
+    let verify = |one: &Signed<'_>| {
+        let form = form_of(key, key.version(one.key_version)?)?;
+        // Compares in constant time; a part of a tag is no tag.
+        Ok(hmac::verify(form, one.input, one.signature).is_ok())
+    };
+    signed.iter().map(verify).collect()
+}
+
+fn check(profile: &Profile, key: &Key) -> Result<(), Refusal> {
+    key.require(Algorithm::Mac(profile.mac.ok_or_else(|| not_in(profile, "Mac"))?))
+}
+
+fn form_of<'a>(key: &Key, version: &'a Version) -> Result<&'a hmac::Key, Refusal> {
+    match key.form(version)? {
+        Form::Mac(form) => Ok(form),
+        _ => Err(failed("Mac")),
+    }
+}

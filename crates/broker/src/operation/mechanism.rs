@@ -1,0 +1,109 @@
+//! The ciphers themselves: sealing with a nonce, opening with a tag of the length that the profile says.
+
+use aws_lc_rs::aead::{Aad, Nonce};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::encrypt::{Cipher, NONCE_LEN, Sealed, TAG_LEN, Tag};
+use super::failed;
+use crate::keys;
+use crate::profile::policy::EncryptAlgorithm;
+use crate::refusal::{Code, Refusal};
+
+/// Every ciphertext that does not open has this one, whatever the reason: a reason would help who tries.
+pub(super) fn does_not_open() -> Refusal {
+    Refusal::invalid("does not open: wrong key, version, nonce, aad or tag, or it was changed")
+}
+
+/// A tag of this length cannot be had with this cipher.
+fn check_tag_len(algorithm: EncryptAlgorithm, tag_len: usize) -> Result<(), Refusal> {
+    // The tag of GCM-SIV is what its key stream begins with: a part of it opens nothing.
+    let is_whole = algorithm == EncryptAlgorithm::Aes256GcmSiv;
+    if !(12..=TAG_LEN).contains(&tag_len) || (is_whole && tag_len != TAG_LEN) {
+        return Err(Refusal::new(Code::FailedPrecondition, "profile: the cipher has no tags of this length"));
+    }
+    Ok(())
+}
+
+/// Seals with this nonce, which must be used once.
+pub(super) fn seal(
+    cipher: &keys::Cipher,
+    nonce: [u8; NONCE_LEN],
+    aad: &[u8],
+    plaintext: &[u8],
+    tag_len: usize,
+    key_version: u32,
+) -> Result<Sealed, Refusal> {
+    check_tag_len(cipher.algorithm, tag_len)?;
+    let mut ciphertext = plaintext.to_vec();
+    let tag = tag_of(cipher, nonce, aad, &mut ciphertext).inspect_err(|_| ciphertext.zeroize())?;
+    Ok(Sealed { key_version, nonce, ciphertext, tag: Tag::truncated(tag, tag_len) })
+}
+
+/// Seals with a nonce that nobody but the broker chose: this one, or in a FIPS build the module's own.
+pub(super) fn seal_drawn(
+    cipher: &keys::Cipher,
+    nonce: [u8; NONCE_LEN],
+    aad: &[u8],
+    plaintext: &[u8],
+    tag_len: usize,
+    key_version: u32,
+) -> Result<Sealed, Refusal> {
+    #[cfg(feature = "fips")]
+    if let Some(sealing) = &cipher.sealing {
+        check_tag_len(cipher.algorithm, tag_len)?;
+        let mut ciphertext = plaintext.to_vec();
+        let sealed = sealing.seal_in_place_separate_tag(Aad::from(aad), &mut ciphertext);
+        let (nonce, tag) = sealed.map_err(|_| failed("EncryptData")).inspect_err(|_| ciphertext.zeroize())?;
+        let tag = tag.as_ref().try_into().map_err(|_| failed("EncryptData"))?;
+        return Ok(Sealed { key_version, nonce: *nonce.as_ref(), ciphertext, tag: Tag::truncated(tag, tag_len) });
+    }
+    seal(cipher, nonce, aad, plaintext, tag_len, key_version)
+}
+
+/// Turns a text into its ciphertext in place, and returns the whole tag.
+fn tag_of(
+    cipher: &keys::Cipher,
+    nonce: [u8; NONCE_LEN],
+    aad: &[u8],
+    text: &mut [u8],
+) -> Result<[u8; TAG_LEN], Refusal> {
+    let sealed = cipher.key.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), text);
+    sealed.ok().and_then(|tag| tag.as_ref().try_into().ok()).ok_or_else(|| failed("EncryptData"))
+}
+
+/// Opens what was sealed with a tag of this length.
+pub(super) fn open(cipher: &keys::Cipher, sealed: &Cipher<'_>, tag_len: usize) -> Result<Vec<u8>, Refusal> {
+    check_tag_len(cipher.algorithm, tag_len)?;
+    let nonce: [u8; NONCE_LEN] = sealed.nonce.try_into().map_err(|_| does_not_open())?;
+    if sealed.tag.len() != tag_len {
+        return Err(does_not_open());
+    }
+    if tag_len == TAG_LEN { open_whole(cipher, nonce, sealed) } else { open_truncated(cipher, nonce, sealed) }
+}
+
+fn open_whole(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], sealed: &Cipher<'_>) -> Result<Vec<u8>, Refusal> {
+    let mut text = Vec::with_capacity(sealed.ciphertext.len() + TAG_LEN);
+    text.extend_from_slice(sealed.ciphertext);
+    text.extend_from_slice(sealed.tag);
+    let opened =
+        cipher.key.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(sealed.aad), &mut text).is_ok();
+    if !opened {
+        text.zeroize();
+        return Err(does_not_open());
+    }
+    text.truncate(sealed.ciphertext.len());
+    Ok(text)
+}
+
+/// The library opens with whole tags alone. These ciphers add a key stream that nonce and key decide, so that sealing the
+/// ciphertext gives the text, and sealing the text the tag that the ciphertext should have.
+fn open_truncated(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], sealed: &Cipher<'_>) -> Result<Vec<u8>, Refusal> {
+    let mut text = Zeroizing::new(sealed.ciphertext.to_vec());
+    tag_of(cipher, nonce, sealed.aad, &mut text)?;
+    let mut again = Zeroizing::new(text.to_vec());
+    let tag = tag_of(cipher, nonce, sealed.aad, &mut again)?;
+    let expected = Tag::truncated(tag, sealed.tag.len());
+    verify_slices_are_equal(expected.as_ref(), sealed.tag).map_err(|_| does_not_open())?;
+    Ok(std::mem::take(&mut *text))
+}

@@ -1,0 +1,81 @@
+//! What is done with keys: each a function of a profile, a key and a batch of inputs, answered in the batch's order.
+//!
+//! It may not know: callers, the audit log, the wire. What it is given was decoded and is allowed; that key, profile and
+//! inputs fit each other is checked here. spec/broker.md, operations.
+
+mod derive;
+mod encrypt;
+mod kem;
+mod mac;
+mod mechanism;
+mod raw;
+mod sign;
+
+use crate::profile::policy::Profile;
+use crate::refusal::{Code, Refusal};
+
+pub use derive::{Derivation, derive};
+pub use encrypt::{Cipher, NONCE_LEN, Plain, Sealed, TAG_LEN, Tag, decrypt, encrypt, rewrap};
+pub use kem::{Encapsulated, Recipient, decapsulate, encapsulate};
+pub use mac::{mac, verify_mac};
+pub use raw::{RawKey, Source, decrypt_one, encrypt_one};
+pub use sign::{Signed, sign, verify};
+
+/// Inputs of a batch.
+pub const BATCH_MAX: usize = 1024;
+/// Bytes of a batch's inputs together, what authenticates or describes them included; and of its outputs.
+pub const BATCH_LEN_MAX: usize = 1024 * 1024;
+/// Random bytes of one call.
+pub const RANDOM_LEN_MAX: usize = 64 * 1024;
+
+/// What a batch came to, and the version of the key that made it.
+#[derive(Debug)]
+pub struct Made<T> {
+    /// From 1 on; 0 where no key of the store took part.
+    pub key_version: u32,
+    /// In the order of the inputs.
+    pub outputs: Vec<T>,
+}
+
+/// Random bytes: `count` outputs of `length` bytes each, at most [`RANDOM_LEN_MAX`] in all.
+///
+/// # Errors
+/// [`Code::FailedPrecondition`]: not in the profile; [`Code::InvalidArgument`]: beyond the bounds; [`Code::Internal`].
+pub fn random(profile: &Profile, length: usize, count: usize) -> Result<Vec<Vec<u8>>, Refusal> {
+    if !profile.random {
+        return Err(not_in(profile, "Random"));
+    }
+    let all = length.checked_mul(count).filter(|all| (1..=RANDOM_LEN_MAX).contains(all) && count <= BATCH_MAX);
+    if all.is_none() {
+        let text = format!("length: expected 1 to {RANDOM_LEN_MAX} bytes in all, in 1 to {BATCH_MAX} outputs");
+        return Err(Refusal::invalid(text));
+    }
+    let draw = |_| {
+        let mut output = vec![0; length];
+        aws_lc_rs::rand::fill(&mut output).map_err(|_| failed("Random"))?;
+        Ok(output)
+    };
+    (0..count).map(draw).collect()
+}
+
+/// Checks the size of a batch, by the lengths of its inputs.
+fn check_batch(field: &str, lens: impl ExactSizeIterator<Item = usize>) -> Result<(), Refusal> {
+    let count = lens.len();
+    if !(1..=BATCH_MAX).contains(&count) {
+        return Err(Refusal::invalid(format!("{field}: expected 1 to {BATCH_MAX}, got {count}")));
+    }
+    if lens.fold(0_usize, usize::saturating_add) > BATCH_LEN_MAX {
+        return Err(Refusal::invalid(format!("{field}: too large (max {BATCH_LEN_MAX} bytes in all)")));
+    }
+    Ok(())
+}
+
+/// The profile has no such section.
+fn not_in(profile: &Profile, operation: &str) -> Refusal {
+    Refusal::new(Code::FailedPrecondition, format!("profile: {} has no {operation}", profile.name))
+}
+
+/// The module did not do it: a fault of ours, or of the machine.
+fn failed(operation: &str) -> Refusal {
+    Refusal::new(Code::Internal, format!("{operation}: the cryptographic module failed"))
+}

@@ -1,0 +1,88 @@
+//! Encryption as W4 has it: one message, with a key that the request brings or a key of the store, tags of 16 bytes
+//! whatever the profile says, and no word of a key's version.
+
+use super::encrypt::{Cipher, Plain, Sealed, TAG_LEN, caller_nonce, cipher_of, seal_batch, seal_random};
+use super::{check_batch, failed, mechanism, not_in};
+use crate::keys::{self, Key, State};
+use crate::profile::policy::{EncryptPolicy, Profile};
+use crate::refusal::{Code, Refusal};
+
+/// As the wire does not say which version sealed, so many are tried, the newest first.
+const VERSIONS_TRIED_MAX: usize = 8;
+
+/// Where the key is.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// In the request.
+    Raw(RawKey<'a>),
+    /// In the store.
+    Key(&'a Key),
+}
+
+/// A key's bytes, which nothing shows.
+#[derive(Clone, Copy)]
+pub struct RawKey<'a>(pub &'a [u8]);
+
+impl std::fmt::Debug for RawKey<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RawKey")
+    }
+}
+
+/// Seals one message.
+///
+/// # Errors
+/// As [`super::encrypt`]; [`Code::InvalidArgument`]: the raw key has not the cipher's length.
+pub fn encrypt_one(profile: &Profile, source: Source<'_>, plain: Plain<'_>) -> Result<Sealed, Refusal> {
+    let policy = policy_of(profile)?;
+    check_batch("plaintext", [plain.plaintext.len().saturating_add(plain.aad.len())].into_iter())?;
+    let sealed = match source {
+        Source::Key(key) => seal_batch(&policy, key, &[plain], TAG_LEN)?,
+        Source::Raw(key) => {
+            let cipher = raw_cipher(&policy, key)?;
+            match policy.is_nonce_callers {
+                true => {
+                    let nonce = caller_nonce(plain.nonce)?;
+                    return mechanism::seal(&cipher, nonce, plain.aad, plain.plaintext, TAG_LEN, 0);
+                }
+                false if !plain.nonce.is_empty() => {
+                    return Err(Refusal::invalid("nonce: the profile does not leave it to the caller"));
+                }
+                false => seal_random(&cipher, &[plain], TAG_LEN, 0)?,
+            }
+        }
+    };
+    sealed.into_iter().next().ok_or_else(|| failed("EncryptData"))
+}
+
+/// Opens one message; `cipher.key_version` is not looked at.
+///
+/// # Errors
+/// [`Code::InvalidArgument`]: it does not open, or the raw key has not the cipher's length; [`Code::FailedPrecondition`]:
+/// not in the profile, or every version of the key is disabled.
+pub fn decrypt_one(profile: &Profile, source: Source<'_>, cipher: &Cipher<'_>) -> Result<Vec<u8>, Refusal> {
+    let policy = policy_of(profile)?;
+    check_batch("ciphertext", [cipher.ciphertext.len().saturating_add(cipher.aad.len())].into_iter())?;
+    let key = match source {
+        Source::Raw(key) => return mechanism::open(&raw_cipher(&policy, key)?, cipher, TAG_LEN),
+        Source::Key(key) => key,
+    };
+    key.current()?;
+    let enabled = key.versions().iter().rev().filter(|version| version.state() == State::Enabled);
+    for version in enabled.take(VERSIONS_TRIED_MAX) {
+        match mechanism::open(cipher_of(&policy, key, version)?, cipher, TAG_LEN) {
+            Err(refusal) if refusal.code == Code::InvalidArgument => {}
+            opened => return opened,
+        }
+    }
+    Err(mechanism::does_not_open())
+}
+
+fn policy_of(profile: &Profile) -> Result<EncryptPolicy, Refusal> {
+    profile.encrypt.ok_or_else(|| not_in(profile, "EncryptData"))
+}
+
+fn raw_cipher(policy: &EncryptPolicy, key: RawKey<'_>) -> Result<keys::Cipher, Refusal> {
+    keys::Cipher::new(policy.algorithm, key.0)
+        .ok_or_else(|| Refusal::invalid("rawKey: its length is not that of the profile's cipher"))
+}

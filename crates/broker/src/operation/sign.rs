@@ -1,0 +1,163 @@
+//! Signatures, by the profile's algorithm with a key of its kind.
+
+#[cfg(not(feature = "fips"))]
+use aws_lc_rs::signature::ML_DSA_65;
+use aws_lc_rs::signature::{ED25519, KeyPair, UnparsedPublicKey};
+use sealway_awslc::{Hash, PublicKey, Scheme};
+
+use super::encrypt::made;
+use super::{Made, check_batch, failed, not_in};
+use crate::keys::{Algorithm, Form, Key};
+use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash};
+use crate::refusal::Refusal;
+
+mod fixed;
+#[cfg(test)]
+mod published;
+
+/// Something signed, or with a MAC's tag in the signature's place.
+#[derive(Clone, Copy, Debug)]
+pub struct Signed<'a> {
+    /// What was signed.
+    pub input: &'a [u8],
+    /// The signature or tag.
+    pub signature: &'a [u8],
+    /// 0 is the current one.
+    pub key_version: u32,
+}
+
+impl Signed<'_> {
+    /// Bytes that count for the batch.
+    pub(super) fn len(&self) -> usize {
+        self.input.len().saturating_add(self.signature.len())
+    }
+}
+
+/// The signatures of a batch under the key's current version.
+///
+/// # Errors
+/// [`Code::InvalidArgument`](crate::Code::InvalidArgument): batch or key;
+/// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, the key is disabled, or this build
+/// has not the algorithm.
+pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Made<Vec<u8>>, Refusal> {
+    let algorithm = check(profile, key)?;
+    check_batch("inputs", inputs.iter().map(|input| input.len()))?;
+    let version = key.current()?;
+    let form = key.form(version)?;
+    let signatures = inputs.iter().map(|input| sign_one(algorithm, form, input).ok_or_else(|| failed("SignData")));
+    Ok(made(version, signatures.collect::<Result<_, Refusal>>()?))
+}
+
+/// Whether signatures are right, each under its version: 0 is the current one.
+///
+/// # Errors
+/// As [`sign`]; the batch is refused as a whole if one version is not there or is disabled.
+pub fn verify(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec<bool>, Refusal> {
+    let algorithm = check(profile, key)?;
+    check_batch("signed", signed.iter().map(Signed::len))?;
+    let verify = |one: &Signed<'_>| {
+        let form = key.form(key.version(one.key_version)?)?;
+        let public = public(form).ok_or_else(|| failed("VerifyData"))?;
+        Ok(is_signed(algorithm, public, one.input, one.signature))
+    };
+    signed.iter().map(verify).collect()
+}
+
+fn check(profile: &Profile, key: &Key) -> Result<SignAlgorithm, Refusal> {
+    let algorithm = profile.sign.ok_or_else(|| not_in(profile, "SignData"))?;
+    match (algorithm, key.algorithm()) {
+        (SignAlgorithm::RsaPkcs1(_) | SignAlgorithm::RsaPss(_), Algorithm::Rsa(_)) => {}
+        (SignAlgorithm::RsaPkcs1(_) | SignAlgorithm::RsaPss(_), other) => {
+            return Err(Refusal::invalid(format!("key_id: a key of {other}, the profile wants rsa")));
+        }
+        (SignAlgorithm::EcdsaDer(curve, _) | SignAlgorithm::EcdsaRaw(curve, _), _) => {
+            key.require(Algorithm::Ecdsa(curve))?;
+        }
+        (SignAlgorithm::Ed25519, _) => key.require(Algorithm::Ed25519)?,
+        (SignAlgorithm::MlDsa65, _) => key.require(Algorithm::MlDsa65)?,
+    }
+    Ok(algorithm)
+}
+
+fn sign_one(algorithm: SignAlgorithm, form: &Form, input: &[u8]) -> Option<Vec<u8>> {
+    match form {
+        Form::Pair(secret, _) => {
+            let signature = secret.sign(scheme(algorithm)?, input).ok()?;
+            match algorithm {
+                SignAlgorithm::EcdsaRaw(curve, _) => fixed::from_der(&signature, field_len(curve)),
+                _ => Some(signature),
+            }
+        }
+        Form::Ed25519(pair) => pair.try_sign(input).ok().map(|signature| signature.as_ref().to_vec()),
+        #[cfg(not(feature = "fips"))]
+        Form::MlDsa65(pair) => {
+            let mut signature = vec![0; pair.algorithm().signature_len()];
+            let len = pair.sign(input, &mut signature).ok()?;
+            signature.truncate(len);
+            Some(signature)
+        }
+        _ => None,
+    }
+}
+
+/// A public key, wherever it is from.
+#[derive(Clone, Copy)]
+enum Public<'a> {
+    Pair(&'a PublicKey),
+    Ed25519(&'a [u8]),
+    #[cfg(not(feature = "fips"))]
+    MlDsa65(&'a [u8]),
+}
+
+fn public(form: &Form) -> Option<Public<'_>> {
+    match form {
+        Form::Pair(_, public) => Some(Public::Pair(public)),
+        Form::Ed25519(pair) => Some(Public::Ed25519(pair.public_key().as_ref())),
+        #[cfg(not(feature = "fips"))]
+        Form::MlDsa65(pair) => Some(Public::MlDsa65(pair.public_key().as_ref())),
+        _ => None,
+    }
+}
+
+fn is_signed(algorithm: SignAlgorithm, public: Public<'_>, input: &[u8], signature: &[u8]) -> bool {
+    match public {
+        Public::Pair(public) => {
+            let Some(scheme) = scheme(algorithm) else { return false };
+            match algorithm {
+                SignAlgorithm::EcdsaRaw(curve, _) => fixed::to_der(signature, field_len(curve))
+                    .is_some_and(|der| public.verify(scheme, input, &der).is_ok()),
+                _ => public.verify(scheme, input, signature).is_ok(),
+            }
+        }
+        Public::Ed25519(public) => UnparsedPublicKey::new(&ED25519, public).verify(input, signature).is_ok(),
+        #[cfg(not(feature = "fips"))]
+        Public::MlDsa65(public) => UnparsedPublicKey::new(&ML_DSA_65, public).verify(input, signature).is_ok(),
+    }
+}
+
+/// The scheme of an algorithm of RSA or ECDSA.
+fn scheme(algorithm: SignAlgorithm) -> Option<Scheme> {
+    match algorithm {
+        SignAlgorithm::RsaPkcs1(hash) => Some(Scheme::RsaPkcs1(digest(hash))),
+        SignAlgorithm::RsaPss(hash) => Some(Scheme::RsaPss(digest(hash))),
+        SignAlgorithm::EcdsaDer(_, hash) | SignAlgorithm::EcdsaRaw(_, hash) => Some(Scheme::Ecdsa(digest(hash))),
+        SignAlgorithm::Ed25519 | SignAlgorithm::MlDsa65 => None,
+    }
+}
+
+fn digest(hash: SignatureHash) -> Hash {
+    match hash {
+        SignatureHash::Sha256 => Hash::Sha256,
+        SignatureHash::Sha384 => Hash::Sha384,
+        SignatureHash::Sha512 => Hash::Sha512,
+    }
+}
+
+/// Bytes of a number below the order of the curve.
+fn field_len(curve: Curve) -> usize {
+    match curve {
+        Curve::P256 => 32,
+        Curve::P384 => 48,
+        Curve::P521 => 66,
+    }
+}

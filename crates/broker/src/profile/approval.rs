@@ -1,0 +1,113 @@
+//! Which operations of a profile need a service that a FIPS module has not approved. Data alone: who runs on such a module
+//! switches them off, or does not start.
+
+use super::Profile;
+use super::policy::{EncryptAlgorithm, SignAlgorithm, SizeRange};
+
+/// Least size of an approved RSA key, in bits.
+const RSA_BITS_MIN: u32 = 2048;
+/// Least size of an approved key on a curve, in bits: P-224 is below it.
+const EC_BITS_MIN: u32 = 256;
+
+/// An operation that needs a service that is not approved, and the key of the file that makes it so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unapproved {
+    /// By the name that policies have for it.
+    pub operation: &'static str,
+    /// Such as `API.EncryptData.NonceStrategy`.
+    pub key: &'static str,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// What of a profile is not approved, in the order of the file's documentation.
+///
+/// SHAKE, Ed25519 (FIPS 186-5), HKDF and ML-KEM are services of the module and approved. SHA-1 as an identifier of a key, and
+/// opening what a caller's nonce has sealed, need no approved service.
+pub fn unapproved(profile: &Profile) -> Vec<Unapproved> {
+    let mut found = Vec::new();
+    let mut add = |operation, key, why| found.push(Unapproved { operation, key, why });
+    if let Some(encrypt) = profile.encrypt {
+        let why = match encrypt.algorithm {
+            EncryptAlgorithm::Aes128Gcm | EncryptAlgorithm::Aes192Gcm | EncryptAlgorithm::Aes256Gcm => None,
+            EncryptAlgorithm::Aes256GcmSiv => Some("AES-GCM-SIV is not approved"),
+            EncryptAlgorithm::ChaCha20Poly1305 => Some("ChaCha20-Poly1305 is not approved"),
+        };
+        if let Some(why) = why {
+            for operation in ["EncryptData", "DecryptData", "Rewrap"] {
+                add(operation, "API.EncryptData.EncryptAlg", why);
+            }
+        } else if encrypt.is_nonce_callers {
+            add("EncryptData", "API.EncryptData.NonceStrategy", "sealing under a caller's nonce is not approved");
+            add("Rewrap", "API.EncryptData.NonceStrategy", "sealing under a caller's nonce is not approved");
+        }
+    }
+    if profile.sign == Some(SignAlgorithm::MlDsa65) {
+        for operation in ["SignData", "VerifyData"] {
+            add(operation, "API.SignData.SignAlg", "ML-DSA is not in a validated module yet");
+        }
+    }
+    if matches!(profile.sign, Some(SignAlgorithm::RsaPkcs1(_) | SignAlgorithm::RsaPss(_)))
+        && profile.sign_key_size.is_some_and(|size| allows_below(size, RSA_BITS_MIN))
+    {
+        add("SignData", "API.SignData.KeyConstraints", "RSA keys under 2048 bits are not approved");
+    }
+    if let Some(policy) = &profile.certificate {
+        let sides = [
+            (policy.subject, "API.SignCertificate.KeyConstraints.Subject"),
+            (policy.issuer, "API.SignCertificate.KeyConstraints.Issuer"),
+        ];
+        for (side, key) in sides {
+            if side.rsa.is_some_and(|size| allows_below(size, RSA_BITS_MIN)) {
+                add("SignCertificate", key, "RSA keys under 2048 bits are not approved");
+            }
+            if side.ecdsa.is_some_and(|size| allows_below(size, EC_BITS_MIN)) {
+                add("SignCertificate", key, "curves under 256 bits are not approved");
+            }
+        }
+    }
+    found
+}
+
+/// Whether a range, which may be empty, holds a size under a bound.
+fn allows_below(size: SizeRange, bits: u32) -> bool {
+    size.min < bits && size.min <= size.max
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Leniency, Profiles};
+
+    fn operations(api: &str) -> Vec<&'static str> {
+        let text = format!("- {{Name: A, Settings: {{CryptoLibrary: native}}, API: {{{api}}}}}");
+        let profiles = Profiles::parse(&text, Leniency::Strict).unwrap_or_else(|err| panic!("{err:?}"));
+        unapproved(profiles.get("A").unwrap()).iter().map(|found| found.operation).collect()
+    }
+
+    fn sign_certificate(constraints: &str) -> Vec<&'static str> {
+        operations(&format!(
+            "SignCertificate: {{SignAlg: rsa, HashAlg: sha-256, Validity: {{ValidNotBeforeOffset: 0, ValidNotAfterOffset: 1h}}, \
+             KeyConstraints: {{{constraints}}}}}"
+        ))
+    }
+
+    #[test]
+    fn what_needs_a_service_that_is_not_approved_is_named() {
+        let sealing = "EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: ";
+        assert_eq!(operations(&format!("{sealing} user-provided}}")), ["EncryptData", "Rewrap"]);
+        assert!(operations(&format!("{sealing} broker-generated}}")).is_empty());
+        let all = ["EncryptData", "DecryptData", "Rewrap"];
+        assert_eq!(operations("EncryptData: {EncryptAlg: chacha20-poly1305}"), all);
+        assert_eq!(operations("EncryptData: {EncryptAlg: aes-gcm-siv}"), all);
+        assert_eq!(operations("SignData: {SignAlg: ml-dsa-65}"), ["SignData", "VerifyData"]);
+        assert!(operations("SignData: {SignAlg: ed25519}, Random: true, Encapsulate: {KemAlg: ml-kem-768}").is_empty());
+        assert!(operations("HashData: {HashAlg: shake-256}, Mac: {MacAlg: hmac-sha-256}").is_empty());
+        let rsa = "SignData: {SignAlg: rsa, HashAlg: sha-256, KeyConstraints: {rsa: {MaxKeySize: 4096, MinKeySize: ";
+        assert_eq!(operations(&format!("{rsa} 1024}}}}}}")), ["SignData"]);
+        assert!(operations(&format!("{rsa} 2048}}}}}}")).is_empty());
+        assert_eq!(sign_certificate("Issuer: {rsa: {MinKeySize: 1024, MaxKeySize: 4096}}"), ["SignCertificate"]);
+        assert_eq!(sign_certificate("Subject: {ecdsa: {MinKeySize: 224, MaxKeySize: 521}}"), ["SignCertificate"]);
+        assert!(sign_certificate("Subject: {ecdsa: {MinKeySize: 256, MaxKeySize: 521}}").is_empty());
+    }
+}

@@ -1,0 +1,179 @@
+//! Reading the file: below its folder, of a bounded length, and only one that nobody else may write.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+use super::problem::{Leniency, Problem};
+use super::set::Profiles;
+
+/// Largest file of profiles or callers, in bytes.
+const FILE_LEN_MAX: u64 = 1024 * 1024;
+/// Write permission of the group and of others.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// What the file is called below its folder.
+const FILE_NAME: &str = "Profiles.yaml";
+
+/// The file of profiles in the folder that the environment names.
+///
+/// # Errors
+/// The folder's path is not absolute.
+pub fn file_in(folder: &Path) -> Result<PathBuf, Problem> {
+    if !folder.is_absolute() {
+        return Err(Problem::of_file(format!("{} is not an absolute path", folder.display())));
+    }
+    Ok(folder.join(FILE_NAME))
+}
+
+/// Reads and checks a file of profiles.
+///
+/// # Errors
+/// Everything that is wrong with it: it cannot be read, leads out of its folder by a symbolic link, is writable by its group
+/// or by others, belongs to somebody else than root or this process's user, is longer than 1 MiB, or what it says.
+pub fn load(path: &Path, leniency: Leniency) -> Result<Profiles, Vec<Problem>> {
+    Profiles::parse(&read(path)?, leniency)
+}
+
+/// The text of a file that passes the checks on who may write it.
+pub(crate) fn read(path: &Path) -> Result<String, Vec<Problem>> {
+    read_checked(path).map_err(|text| vec![Problem::of_file(format!("{}: {text}", path.display()))])
+}
+
+fn read_checked(path: &Path) -> Result<String, String> {
+    let file = open_below(path)?;
+    let cannot = |err: std::io::Error| format!("cannot be read: {err}");
+    let metadata = file.metadata().map_err(cannot)?;
+    if !metadata.is_file() {
+        return Err("is not a file".into());
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & WRITABLE_BY_OTHERS != 0 {
+        return Err(format!("is writable by its group or by others (mode {mode:04o})"));
+    }
+    let user = rustix::process::geteuid().as_raw();
+    if metadata.uid() != 0 && metadata.uid() != user {
+        return Err(format!("belongs to user {}, not to root or this process's user {user}", metadata.uid()));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > FILE_LEN_MAX {
+        return Err(format!("is longer than {FILE_LEN_MAX} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8".into())
+}
+
+/// Opens a file so that no symbolic link leads out of the folder that it is named in: links within it are how Kubernetes
+/// swaps a volume's files. Non-blocking, so that a pipe in its place does not hold the start.
+fn open_below(path: &Path) -> Result<File, String> {
+    let cannot = |err: rustix::io::Errno| format!("cannot be read: {err}");
+    let Some(name) = path.file_name() else { return Err("is not a file's path".into()) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let within = rustix::fs::openat(CWD, folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(cannot)?;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::ResolveFlags;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(&within, name, flags, Mode::empty(), resolve) {
+            Ok(file) => return Ok(File::from(file)),
+            Err(rustix::io::Errno::XDEV) => return Err("leads out of its folder by a symbolic link".into()),
+            // An old kernel, or a filter of system calls that does not know it.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {}
+            Err(err) => return Err(cannot(err)),
+        }
+    }
+    open_resolved(&within, folder, path)
+}
+
+/// The same without the kernel's help: what the path leads to is looked at first, and then opened without following links.
+fn open_resolved(within: &impl std::os::fd::AsFd, folder: &Path, path: &Path) -> Result<File, String> {
+    let cannot = |err: std::io::Error| format!("cannot be read: {err}");
+    let (folder, target) = (folder.canonicalize().map_err(cannot)?, path.canonicalize().map_err(cannot)?);
+    let Ok(below) = target.strip_prefix(&folder) else {
+        return Err("leads out of its folder by a symbolic link".into());
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(within, below, flags, Mode::empty()).map_err(|err| cannot(err.into()))?;
+    Ok(File::from(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    const ONE: &str = "- {Name: A, Settings: {CryptoLibrary: native}, API: {HashData: {HashAlg: sha-256}}}\n";
+
+    fn refusal(path: &Path) -> String {
+        let problems = load(path, Leniency::Strict).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        problems[0].to_string()
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_is_refused() {
+        let ground = tempfile::tempdir().unwrap();
+        let path = ground.path().join("Profiles.yaml");
+        std::fs::write(&path, ONE).unwrap();
+        for (mode, is_refused) in [(0o644, false), (0o600, false), (0o444, false), (0o664, true), (0o646, true)] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let loaded = load(&path, Leniency::Strict);
+            assert_eq!(loaded.is_err(), is_refused, "{mode:o}");
+        }
+        assert!(refusal(&path).contains("writable by its group or by others (mode 0646)"));
+        // Only root can give a file away.
+        if rustix::process::geteuid().is_root() {
+            std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+            std::os::unix::fs::chown(&path, Some(4242), None).unwrap();
+            assert!(refusal(&path).contains("belongs to user 4242"));
+        }
+    }
+
+    #[test]
+    fn links_within_the_folder_are_followed_and_no_link_leads_out_of_it() {
+        let ground = tempfile::tempdir().unwrap();
+        let folder = ground.path().join("profiles");
+        std::fs::create_dir_all(folder.join("..2026")).unwrap();
+        let secret = ground.path().join("outside.yaml");
+        for file in [&secret, &folder.join("..2026/Profiles.yaml")] {
+            std::fs::write(file, ONE).unwrap();
+            std::fs::set_permissions(file, Permissions::from_mode(0o644)).unwrap();
+        }
+        symlink("..2026", folder.join("..data")).unwrap();
+        let path = file_in(&folder).unwrap();
+        symlink("..data/Profiles.yaml", &path).unwrap();
+        assert!(load(&path, Leniency::Strict).is_ok());
+        let within = File::open(&folder).unwrap();
+        assert!(open_resolved(&within, &folder, &path).is_ok());
+        for target in [Path::new("../outside.yaml"), &secret] {
+            std::fs::remove_file(&path).unwrap();
+            symlink(target, &path).unwrap();
+            assert!(refusal(&path).contains("leads out of its folder"), "{target:?}");
+            assert!(open_resolved(&within, &folder, &path).unwrap_err().contains("leads out of its folder"));
+        }
+        assert!(file_in(Path::new("profiles")).is_err());
+    }
+
+    #[test]
+    fn what_is_no_file_of_text_is_refused_and_holds_nothing_up() {
+        let ground = tempfile::tempdir().unwrap();
+        let path = ground.path().join("Profiles.yaml");
+        assert!(refusal(&path).contains("No such file"));
+        std::fs::create_dir(&path).unwrap();
+        assert!(refusal(&path).contains("is not a file"));
+        std::fs::remove_dir(&path).unwrap();
+        rustix::fs::mknodat(CWD, &path, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        assert!(refusal(&path).contains("is not a file"));
+        std::fs::remove_file(&path).unwrap();
+        for (bytes, want) in [(vec![b'#'; 1024 * 1024 + 1], "longer than"), (vec![0xff, 0xfe], "is not UTF-8")] {
+            std::fs::write(&path, bytes).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+            assert!(refusal(&path).contains(want), "{want}");
+        }
+    }
+}

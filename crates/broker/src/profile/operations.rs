@@ -1,0 +1,246 @@
+//! The operations on data of a profile: hash, encrypt, sign, mac, derive, random, encapsulate.
+
+use super::constraints;
+use super::policy::{
+    Curve, DeriveAlgorithm, EncryptAlgorithm, EncryptPolicy, HashAlgorithm, KemAlgorithm, MacAlgorithm, SignAlgorithm,
+    SignatureHash, SizeRange,
+};
+use super::problem::Notes;
+use super::section::{At, Section};
+
+const HASHES: [(&str, HashAlgorithm); 9] = [
+    ("sha-256", HashAlgorithm::Sha256),
+    ("sha-384", HashAlgorithm::Sha384),
+    ("sha-512", HashAlgorithm::Sha512),
+    ("sha-512/256", HashAlgorithm::Sha512_256),
+    ("sha3-256", HashAlgorithm::Sha3_256),
+    ("sha3-384", HashAlgorithm::Sha3_384),
+    ("sha3-512", HashAlgorithm::Sha3_512),
+    ("shake-128", HashAlgorithm::Shake128),
+    ("shake-256", HashAlgorithm::Shake256),
+];
+
+pub(super) const SIGNATURE_HASHES: [(&str, SignatureHash); 3] =
+    [("sha-256", SignatureHash::Sha256), ("sha-384", SignatureHash::Sha384), ("sha-512", SignatureHash::Sha512)];
+
+/// `API.HashData`.
+pub(super) fn hash(api: &Section<'_>, notes: &mut Notes) -> Option<HashAlgorithm> {
+    let section = present(api, "HashData", &["HashAlg"], notes)?;
+    Some(section.required_name("HashAlg", &HASHES, "unsupported algorithm", notes)?.value)
+}
+
+/// A section that says something.
+pub(super) fn present<'a>(api: &Section<'a>, key: &str, known: &[&str], notes: &mut Notes) -> Option<Section<'a>> {
+    api.section(key, known, notes).filter(|section| !section.is_empty())
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Cipher {
+    AesGcm,
+    AesGcmSiv,
+    ChaCha20Poly1305,
+}
+
+/// `API.EncryptData`.
+pub(super) fn encrypt(api: &Section<'_>, notes: &mut Notes) -> Option<EncryptPolicy> {
+    let known = ["EncryptAlg", "KeySize", "NonceStrategy", "TagLength"];
+    let section = present(api, "EncryptData", &known, notes)?;
+    let ciphers = [
+        ("aes-gcm", Cipher::AesGcm),
+        ("aes-gcm-siv", Cipher::AesGcmSiv),
+        ("chacha20-poly1305", Cipher::ChaCha20Poly1305),
+    ];
+    let cipher = section.required_name("EncryptAlg", &ciphers, "unsupported algorithm", notes);
+    let strategies = [("user-provided", true), ("broker-generated", false)];
+    let strategy = section.name("NonceStrategy", &strategies, "unsupported nonce strategy", notes);
+    let size = section.number("KeySize", notes);
+    let cipher = cipher?.value;
+    let algorithm = algorithm(cipher, size, &section, notes);
+    let tag_len = tag_len(cipher, &section, notes);
+    Some(EncryptPolicy {
+        algorithm: algorithm?,
+        is_nonce_callers: strategy.is_some_and(|strategy| strategy.value),
+        tag_len: tag_len?,
+    })
+}
+
+fn algorithm(
+    cipher: Cipher,
+    size: Option<At<i64>>,
+    section: &Section<'_>,
+    notes: &mut Notes,
+) -> Option<EncryptAlgorithm> {
+    let (allowed, found) = match (cipher, size.map(|size| size.value)) {
+        (Cipher::AesGcm, Some(128)) => ("", Some(EncryptAlgorithm::Aes128Gcm)),
+        (Cipher::AesGcm, Some(192)) => ("", Some(EncryptAlgorithm::Aes192Gcm)),
+        (Cipher::AesGcm, Some(256)) => ("", Some(EncryptAlgorithm::Aes256Gcm)),
+        (Cipher::AesGcm, _) => ("128, 192, 256", None),
+        (Cipher::AesGcmSiv, None | Some(256)) => ("", Some(EncryptAlgorithm::Aes256GcmSiv)),
+        (Cipher::ChaCha20Poly1305, None | Some(256)) => ("", Some(EncryptAlgorithm::ChaCha20Poly1305)),
+        (Cipher::AesGcmSiv | Cipher::ChaCha20Poly1305, Some(_)) => ("256", None),
+    };
+    if found.is_none() {
+        match size {
+            Some(size) => {
+                let text = format!("unsupported key size: {}, available values: [{allowed}]", size.value);
+                notes.problem(size.line, section.path_of("KeySize"), text);
+            }
+            None if section.get("KeySize").is_none() => {
+                notes.problem(section.line, section.path_of("KeySize"), format!("required; one of {allowed}"));
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+/// In bytes. The ciphers of ours have one length, as their documents do.
+fn tag_len(cipher: Cipher, section: &Section<'_>, notes: &mut Notes) -> Option<usize> {
+    if section.get("TagLength").is_none() {
+        return Some(16);
+    }
+    let bits = section.number("TagLength", notes)?;
+    let allowed: &[i64] = if cipher == Cipher::AesGcm { &[96, 104, 112, 120, 128] } else { &[128] };
+    if !allowed.contains(&bits.value) {
+        let listed = allowed.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+        let text = format!("unsupported tag length: {}, available values: [{listed}]", bits.value);
+        notes.problem(bits.line, section.path_of("TagLength"), text);
+        return None;
+    }
+    usize::try_from(bits.value / 8).ok()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Family {
+    Rsa,
+    RsaPss,
+    Ecdsa,
+    Ed25519,
+    MlDsa65,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Legacy,
+    PostQuantum,
+}
+
+/// `API.SignData`, and the sizes that its keys may have.
+pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorithm, Option<SizeRange>)> {
+    let known = ["SigningMode", "SignAlg", "HashAlg", "SignatureFormat", "Curve", "KeyConstraints"];
+    let section = present(api, "SignData", &known, notes)?;
+    let families = [
+        ("rsa", Family::Rsa),
+        ("rsa-pss", Family::RsaPss),
+        ("ecdsa", Family::Ecdsa),
+        ("ed25519", Family::Ed25519),
+        ("ml-dsa-65", Family::MlDsa65),
+    ];
+    let family = section.required_name("SignAlg", &families, "unsupported algorithm", notes);
+    let modes = [("legacy", Mode::Legacy), ("post-quantum", Mode::PostQuantum)];
+    let mode = section.name("SigningMode", &modes, "unsupported signing mode", notes);
+    let sizes =
+        section.get("KeyConstraints").map(|node| constraints::sizes(node, &section.path_of("KeyConstraints"), notes));
+    let family = family?.value;
+    let wanted = if family == Family::MlDsa65 { Mode::PostQuantum } else { Mode::Legacy };
+    if let Some(mode) = mode.filter(|mode| mode.value != wanted) {
+        notes.problem(mode.line, section.path_of("SigningMode"), "does not fit SignAlg");
+    }
+    let is_der = format(family, &section, notes);
+    let size = sizes.map(|sizes| match family {
+        Family::Rsa | Family::RsaPss => sizes.rsa.unwrap_or(constraints::NONE),
+        Family::Ecdsa => sizes.ecdsa.unwrap_or(constraints::NONE),
+        Family::Ed25519 | Family::MlDsa65 => SizeRange { min: 0, max: u32::MAX },
+    });
+    if matches!(family, Family::Ed25519 | Family::MlDsa65) {
+        for key in ["HashAlg", "Curve", "KeyConstraints"] {
+            if let Some(node) = section.get(key) {
+                notes.problem(node.line, section.path_of(key), "this SignAlg has none");
+            }
+        }
+    }
+    let algorithm = match family {
+        Family::Ed25519 => SignAlgorithm::Ed25519,
+        Family::MlDsa65 => SignAlgorithm::MlDsa65,
+        Family::Rsa => SignAlgorithm::RsaPkcs1(signature_hash(&section, notes)?),
+        Family::RsaPss => SignAlgorithm::RsaPss(signature_hash(&section, notes)?),
+        Family::Ecdsa => {
+            let (hash, curve) = (signature_hash(&section, notes), curve(&section, size, notes));
+            if is_der { SignAlgorithm::EcdsaDer(curve?, hash?) } else { SignAlgorithm::EcdsaRaw(curve?, hash?) }
+        }
+    };
+    Some((algorithm, size.filter(|_| !matches!(family, Family::Ed25519 | Family::MlDsa65))))
+}
+
+pub(super) fn signature_hash(section: &Section<'_>, notes: &mut Notes) -> Option<SignatureHash> {
+    Some(section.required_name("HashAlg", &SIGNATURE_HASHES, "unsupported algorithm", notes)?.value)
+}
+
+/// `SignatureFormat`: whether it is DER, which ECDSA alone has beside the raw one.
+fn format(family: Family, section: &Section<'_>, notes: &mut Notes) -> bool {
+    let formats = [("raw", false), ("der", true)];
+    let Some(format) = section.name("SignatureFormat", &formats, "unsupported signature format", notes) else {
+        return true;
+    };
+    if format.value && family != Family::Ecdsa {
+        notes.problem(format.line, section.path_of("SignatureFormat"), "DER is for ecdsa alone");
+    }
+    format.value
+}
+
+/// `Curve`, or the one curve that `KeyConstraints` leave.
+fn curve(section: &Section<'_>, size: Option<SizeRange>, notes: &mut Notes) -> Option<Curve> {
+    let curves = [("P-256", (Curve::P256, 256)), ("P-384", (Curve::P384, 384)), ("P-521", (Curve::P521, 521))];
+    let within = |bits: u32| size.is_none_or(|size| size.min <= bits && bits <= size.max);
+    let path = section.path_of("Curve");
+    if section.get("Curve").is_some() {
+        let At { line, value: (curve, bits) } = section.name("Curve", &curves, "unsupported curve", notes)?;
+        if !within(bits) {
+            notes.problem(line, path, format!("KeyConstraints do not allow keys of {bits} bits"));
+        }
+        return Some(curve);
+    }
+    let mut left = curves.iter().filter(|(_, (_, bits))| within(*bits));
+    match (left.next(), left.next()) {
+        (Some((_, (curve, _))), None) => Some(*curve),
+        _ => {
+            let text = "required, unless KeyConstraints leave one curve; one of P-256, P-384, P-521";
+            notes.problem(section.line, path, text);
+            None
+        }
+    }
+}
+
+/// `API.Mac`.
+pub(super) fn mac(api: &Section<'_>, notes: &mut Notes) -> Option<MacAlgorithm> {
+    let section = present(api, "Mac", &["MacAlg"], notes)?;
+    let names = [
+        ("hmac-sha-256", MacAlgorithm::HmacSha256),
+        ("hmac-sha-384", MacAlgorithm::HmacSha384),
+        ("hmac-sha-512", MacAlgorithm::HmacSha512),
+    ];
+    Some(section.required_name("MacAlg", &names, "unsupported algorithm", notes)?.value)
+}
+
+/// `API.Derive`.
+pub(super) fn derive(api: &Section<'_>, notes: &mut Notes) -> Option<DeriveAlgorithm> {
+    let section = present(api, "Derive", &["DeriveAlg"], notes)?;
+    let names = [
+        ("hkdf-sha-256", DeriveAlgorithm::HkdfSha256),
+        ("hkdf-sha-384", DeriveAlgorithm::HkdfSha384),
+        ("hkdf-sha-512", DeriveAlgorithm::HkdfSha512),
+    ];
+    Some(section.required_name("DeriveAlg", &names, "unsupported algorithm", notes)?.value)
+}
+
+/// `API.Random`.
+pub(super) fn random(api: &Section<'_>, notes: &mut Notes) -> bool {
+    api.truth("Random", notes).is_some_and(|is_on| is_on.value)
+}
+
+/// `API.Encapsulate`.
+pub(super) fn kem(api: &Section<'_>, notes: &mut Notes) -> Option<KemAlgorithm> {
+    let section = present(api, "Encapsulate", &["KemAlg"], notes)?;
+    let names = [("ml-kem-768", KemAlgorithm::MlKem768)];
+    Some(section.required_name("KemAlg", &names, "unsupported algorithm", notes)?.value)
+}

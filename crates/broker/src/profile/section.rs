@@ -1,0 +1,244 @@
+//! Maps whose keys are known beforehand: each value with its type, an unknown key with the nearest known one.
+
+use super::problem::Notes;
+use super::tree::{Key, Kind, Node};
+
+/// Longest text that is shown of a value in a problem, in characters.
+const SHOWN_MAX: usize = 64;
+
+/// A map at a path of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Section<'a> {
+    pub(crate) path: String,
+    pub(crate) line: u32,
+    entries: &'a [(Key, Node)],
+}
+
+/// A value and its line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct At<T> {
+    pub(crate) line: u32,
+    pub(crate) value: T,
+}
+
+impl<'a> Section<'a> {
+    /// The map that a node is; keys that are not among `known` are noted. None for nothing, and for what is no map.
+    pub(crate) fn of(node: &'a Node, path: &str, known: &[&str], notes: &mut Notes) -> Option<Section<'a>> {
+        let entries = map(node, path, notes)?;
+        for (key, _) in entries.iter().filter(|(key, _)| !known.contains(&key.name.as_str())) {
+            let advice = match nearest(&key.name, known) {
+                Some(name) => format!("; did you mean {name}?"),
+                None => format!("; known are {}", known.join(", ")),
+            };
+            notes.sloppy(key.line, path, format!("unknown key {:?}{advice}", shown(&key.name)));
+        }
+        Some(Section { path: path.to_owned(), line: node.line, entries })
+    }
+
+    /// The path of a key of it.
+    pub(crate) fn path_of(&self, key: &str) -> String {
+        joined(&self.path, key)
+    }
+
+    /// A key's value, unless that is nothing.
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Node> {
+        let (_, node) = self.entries.iter().find(|(known, _)| known.name == key)?;
+        (node.kind != Kind::Null).then_some(node)
+    }
+
+    /// The map under a key.
+    pub(crate) fn section(&self, key: &str, known: &[&str], notes: &mut Notes) -> Option<Section<'a>> {
+        Section::of(self.get(key)?, &self.path_of(key), known, notes)
+    }
+
+    /// A scalar as a text; an empty one is nothing.
+    pub(crate) fn text(&self, key: &str, notes: &mut Notes) -> Option<At<&'a str>> {
+        let node = self.get(key)?;
+        match scalar(node) {
+            Some("") => None,
+            Some(value) => Some(At { line: node.line, value }),
+            None => {
+                notes.problem(node.line, self.path_of(key), format!("expected a text, got {}", node.kind_name()));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn number(&self, key: &str, notes: &mut Notes) -> Option<At<i64>> {
+        let node = self.get(key)?;
+        if let Kind::Number(Some(value), _) = node.kind {
+            return Some(At { line: node.line, value });
+        }
+        let what = scalar(node).map_or_else(|| node.kind_name().to_owned(), |text| format!("{:?}", shown(text)));
+        notes.problem(node.line, self.path_of(key), format!("expected a whole number, got {what}"));
+        None
+    }
+
+    pub(crate) fn truth(&self, key: &str, notes: &mut Notes) -> Option<At<bool>> {
+        let node = self.get(key)?;
+        if let Kind::Bool(value, _) = node.kind {
+            return Some(At { line: node.line, value });
+        }
+        notes.problem(node.line, self.path_of(key), format!("expected true or false, got {}", node.kind_name()));
+        None
+    }
+
+    /// A list of texts, at most `max`.
+    pub(crate) fn texts(&self, key: &str, max: usize, notes: &mut Notes) -> Vec<At<&'a str>> {
+        let Some(node) = self.get(key) else { return Vec::new() };
+        let Kind::List(items) = &node.kind else {
+            notes.problem(node.line, self.path_of(key), format!("expected a list, got {}", node.kind_name()));
+            return Vec::new();
+        };
+        if items.len() > max {
+            notes.problem(node.line, self.path_of(key), format!("more than {max} entries"));
+            return Vec::new();
+        }
+        let mut texts = Vec::new();
+        for item in items {
+            match scalar(item) {
+                Some(value) => texts.push(At { line: item.line, value }),
+                None => {
+                    notes.problem(item.line, self.path_of(key), format!("expected a text, got {}", item.kind_name()));
+                }
+            }
+        }
+        texts
+    }
+
+    /// One of some names, in any case; `unknown` begins what is said of another.
+    pub(crate) fn name<T: Copy>(
+        &self,
+        key: &str,
+        names: &[(&str, T)],
+        unknown: &str,
+        notes: &mut Notes,
+    ) -> Option<At<T>> {
+        let text = self.text(key, notes)?;
+        let value = named(text.value, names);
+        if value.is_none() {
+            notes.problem(text.line, self.path_of(key), unlisted(unknown, text.value, names));
+        }
+        Some(At { line: text.line, value: value? })
+    }
+
+    /// As [`Section::name`], but it has to be there.
+    pub(crate) fn required_name<T: Copy>(
+        &self,
+        key: &str,
+        names: &[(&str, T)],
+        unknown: &str,
+        notes: &mut Notes,
+    ) -> Option<At<T>> {
+        let is_there = self.get(key).is_some_and(|node| scalar(node) != Some(""));
+        if !is_there {
+            notes.problem(self.line, self.path_of(key), format!("required; one of {}", listed(names)));
+        }
+        self.name(key, names, unknown, notes)
+    }
+
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.iter().all(|(_, node)| match &node.kind {
+            Kind::Null => true,
+            Kind::Text(text) => text.is_empty(),
+            Kind::List(items) => items.is_empty(),
+            Kind::Map(entries) => entries.is_empty(),
+            Kind::Bool(..) | Kind::Number(..) => false,
+        })
+    }
+}
+
+/// The entries of a map; none for nothing. Another kind of node is a problem.
+pub(crate) fn map<'a>(node: &'a Node, path: &str, notes: &mut Notes) -> Option<&'a [(Key, Node)]> {
+    match &node.kind {
+        Kind::Map(entries) => Some(entries),
+        Kind::Null => None,
+        _ => {
+            notes.problem(node.line, path, format!("expected a map, got {}", node.kind_name()));
+            None
+        }
+    }
+}
+
+/// A path of keys.
+pub(crate) fn joined(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// A scalar as it is written.
+pub(crate) fn scalar(node: &Node) -> Option<&str> {
+    match &node.kind {
+        Kind::Text(text) | Kind::Bool(_, text) | Kind::Number(_, text) => Some(text),
+        Kind::Null | Kind::List(_) | Kind::Map(_) => None,
+    }
+}
+
+/// What a name stands for, in any case.
+pub(crate) fn named<T: Copy>(text: &str, names: &[(&str, T)]) -> Option<T> {
+    names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
+}
+
+/// That a name is not among some.
+pub(crate) fn unlisted<T>(unknown: &str, text: &str, names: &[(&str, T)]) -> String {
+    format!("{unknown}: {}, available values: [{}]", shown(text), listed(names))
+}
+
+fn listed<T>(names: &[(&str, T)]) -> String {
+    names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// A text of the file, at a length that fits a line of a log.
+pub(crate) fn shown(text: &str) -> String {
+    let mut short: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN_MAX).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// The known name that a wrong one was probably meant to be.
+fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let lower = name.to_lowercase();
+    let far = |known: &str| distance(&lower, &known.to_lowercase());
+    let (near, far) = known.iter().map(|known| (*known, far(known))).min_by_key(|(_, far)| *far)?;
+    // Up to a third of the letters wrong.
+    (far * 3 <= near.len()).then_some(near)
+}
+
+/// How many letters have to be changed, left out or put in.
+fn distance(one: &str, other: &str) -> usize {
+    // Longer names are not near to any.
+    let other: Vec<char> = other.chars().take(SHOWN_MAX).collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.chars().take(SHOWN_MAX).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, known) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *known);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_the_one_that_was_probably_meant() {
+        let known = ["HashAlg", "SignAlg", "KeyConstraints", "Validity"];
+        for (name, want) in [
+            ("hashalg", Some("HashAlg")),
+            ("HashAlgo", Some("HashAlg")),
+            ("KeyConstrains", Some("KeyConstraints")),
+            ("Valdity", Some("Validity")),
+            ("Colour", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name, &known), want, "{name}");
+        }
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

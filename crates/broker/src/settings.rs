@@ -1,0 +1,241 @@
+//! What a broker is told at its start: flags over the environment, whose names are those of the broker that it replaces.
+//! A value that cannot be is an error with its name, and all of them are told at once.
+
+mod environment;
+mod traces;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use sealway_runtime::telemetry::{Slog, Tracing};
+
+use crate::socket::{self, Place};
+pub use environment::Environment;
+
+/// The file's name in `CRYPTO_BROKER_PROFILES_DIR`.
+const PROFILES_FILE: &str = "Profiles.yaml";
+/// Calls of one connection at a time, unless said otherwise.
+const STREAMS_MAX: u32 = 1024;
+
+/// What was said on the command line. Nothing is the default of each.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--socket`
+    pub socket: Option<PathBuf>,
+    /// `--shared-folder`
+    pub is_folder_shared: bool,
+    /// `--profiles`
+    pub profiles: Option<PathBuf>,
+    /// `--lenient`
+    pub is_lenient: bool,
+    /// `--keys`
+    pub keys: Option<PathBuf>,
+    /// `--kek-file`
+    pub kek: Option<PathBuf>,
+    /// `--audit`
+    pub audit: Option<PathBuf>,
+    /// `--callers`
+    pub callers: Option<PathBuf>,
+    /// `--metrics`
+    pub metrics: Option<SocketAddr>,
+    /// `--dev`
+    pub is_dev: bool,
+    /// `--no-compat`
+    pub has_no_compat: bool,
+    /// `--require-fips`
+    pub fips: Option<FipsDemand>,
+}
+
+/// What to do where FIPS is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FipsDemand {
+    /// Any build will do.
+    #[default]
+    None,
+    /// Only a build with a FIPS module starts. Operations of profiles that it does not approve answer 9.
+    Required,
+    /// Nor does it start with a profile that has such an operation.
+    Strict,
+}
+
+impl std::str::FromStr for FipsDemand {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "false" => Ok(FipsDemand::None),
+            "true" => Ok(FipsDemand::Required),
+            "strict" => Ok(FipsDemand::Strict),
+            _ => Err("expected true, strict or false".into()),
+        }
+    }
+}
+
+/// Checked.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where to listen.
+    pub place: Place,
+    /// The file of profiles.
+    pub profiles: PathBuf,
+    /// Unknown keys in it are warnings, not errors.
+    pub is_lenient: bool,
+    /// The folder of the key store.
+    pub keys: Option<PathBuf>,
+    /// The file of the key that wraps the store's.
+    pub kek: Option<PathBuf>,
+    /// The file of the audit log.
+    pub audit: Option<PathBuf>,
+    /// The file of what callers may do.
+    pub callers: Option<PathBuf>,
+    /// Where metrics are told over HTTP.
+    pub metrics: Option<SocketAddr>,
+    /// The wires W0 to W2.
+    pub has_old_wires: bool,
+    /// Benchmark and FakeEndpoint.
+    pub is_dev: bool,
+    /// Calls of one connection at a time.
+    pub streams_max: u32,
+    /// Whether the module must be a FIPS one.
+    pub fips: FipsDemand,
+    /// `service` in logs, `service.name` in traces.
+    pub service: String,
+    /// The log.
+    pub log: Slog,
+    /// The traces.
+    pub tracing: Tracing,
+    /// What the benchmark signs, where it is given.
+    pub benchmark: BenchmarkFiles,
+    /// What is worth a line in the log: settings that have no effect here.
+    pub warnings: Vec<String>,
+}
+
+/// PEM texts or paths of files with them, as they were given.
+#[derive(Clone, Default)]
+pub struct BenchmarkFiles {
+    /// The CA's certificate.
+    pub ca_certificate: Option<String>,
+    /// The CA's key; a secret.
+    pub private_key: Option<String>,
+    /// The request.
+    pub csr: Option<String>,
+}
+
+impl std::fmt::Debug for BenchmarkFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BenchmarkFiles").finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// Flags over the environment.
+    ///
+    /// # Errors
+    /// All that is wrong, each with its name.
+    pub fn read(flags: Flags, environment: Environment) -> Result<Settings, Vec<String>> {
+        let mut read = environment;
+        let is_dev = read.choice("APP_ENV", &[("prod", false), ("dev", true)], false) || flags.is_dev;
+        let log = Slog {
+            level: read
+                .choice("LOG_LEVEL", &["debug", "info", "warn", "error"].map(|level| (level, level)), "info")
+                .into(),
+            is_json: read.choice("LOG_FORMAT", &[("json", true), ("text", false)], true),
+            is_on_stderr: read.choice("LOG_OUTPUT", &[("stdout", false), ("stderr", true)], false),
+        };
+        let streams_max =
+            read.parsed("GRPC_MAX_CONCURRENT_STREAMS", "a number from 1 to 4294967295").unwrap_or(STREAMS_MAX);
+        if streams_max == 0 {
+            read.problem("GRPC_MAX_CONCURRENT_STREAMS", "expected a number from 1 to 4294967295");
+        }
+        let metrics =
+            flags.metrics.or_else(|| read.parsed("METRICS_ADDR", "an address and port, such as 127.0.0.1:9464"));
+        let asked = read.parsed("REQUIRE_FIPS", "true, strict or false");
+        let fips = flags.fips.or(asked).unwrap_or_default();
+        let has_compat = read.choice("COMPAT", &[("true", true), ("false", false)], true) && !flags.has_no_compat;
+        let benchmark = BenchmarkFiles {
+            ca_certificate: read.text("BENCHMARKING_SIGNCERTIFICATE_CA_CERT"),
+            private_key: read.text("BENCHMARKING_SIGNCERTIFICATE_PRIVATE_KEY"),
+            csr: read.text("BENCHMARKING_SIGNCERTIFICATE_CSR"),
+        };
+        let service = read.exact("OTEL_SERVICE_NAME").unwrap_or_else(|| "crypto-broker-server".into());
+        let tracing = traces::read(&mut read);
+        let profiles = flags.profiles.or_else(|| profiles(&mut read));
+        let file = |flag: Option<PathBuf>, name: &str| flag.or_else(|| read.text(name).map(PathBuf::from));
+        let (keys, kek) = (file(flags.keys, "KEYS"), file(flags.kek, "KEK_FILE"));
+        let (audit, callers) = (file(flags.audit, "AUDIT"), file(flags.callers, "CALLERS"));
+        let path = file(flags.socket, "SOCKET").unwrap_or_else(|| socket::DEFAULT_PATH.into());
+        let is_folder_shared =
+            read.choice("SHARED_FOLDER", &[("true", true), ("false", false)], false) || flags.is_folder_shared;
+        without_effect(&mut read);
+        let link = (has_compat && path == Path::new(socket::DEFAULT_PATH)).then(|| PathBuf::from(socket::W0_PATH));
+        let (problems, warnings) = read.end();
+        let (true, Some(profiles)) = (problems.is_empty(), profiles) else { return Err(problems) };
+        Ok(Settings {
+            place: Place { path, link, is_folder_shared },
+            profiles,
+            is_lenient: flags.is_lenient,
+            keys,
+            kek,
+            audit,
+            callers,
+            metrics,
+            has_old_wires: has_compat,
+            is_dev,
+            streams_max,
+            fips,
+            service,
+            log,
+            tracing,
+            benchmark,
+            warnings,
+        })
+    }
+}
+
+/// The file in the folder that the environment names, which must lie in it however it is linked.
+fn profiles(read: &mut Environment) -> Option<PathBuf> {
+    const NAME: &str = "PROFILES_DIR";
+    let Some(folder) = read.text(NAME).map(PathBuf::from) else {
+        read.problem(NAME, "required: the folder of Profiles.yaml, or --profiles FILE");
+        return None;
+    };
+    if !folder.is_absolute() {
+        read.problem(NAME, "expected an absolute path");
+        return None;
+    }
+    let file = folder.join(PROFILES_FILE);
+    let within = folder.canonicalize().and_then(|folder| Ok(file.canonicalize()?.starts_with(folder)));
+    match within {
+        Ok(true) => Some(file),
+        Ok(false) => {
+            read.problem(NAME, "Profiles.yaml leads out of the folder");
+            None
+        }
+        Err(err) => {
+            read.problem(NAME, &format!("{}: {err}", file.display()));
+            None
+        }
+    }
+}
+
+/// Names that are known, and do nothing here.
+fn without_effect(read: &mut Environment) {
+    if read.text("PPROF_ADDR").is_some() {
+        read.warn("PPROF_ADDR", "there is no profiler in this broker");
+    }
+    if read.text("KMS_DIR").is_some() {
+        read.warn("KMS_DIR", "keys come from the store that --keys names");
+    }
+    let known = [("none", 0), ("console", 1), ("otlp", 2), ("otlpgrpc", 2), ("otlphttp", 2)];
+    if read.choice("OTEL_METRICS_EXPORTER", &known, 0) != 0 {
+        read.warn("OTEL_METRICS_EXPORTER", "metrics are told at --metrics ADDRESS, in Prometheus' format");
+    }
+    let known = [("none", 0), ("console", 0), ("otlp", 2), ("auto", 2), ("otlpgrpc", 2), ("otlphttp", 2)];
+    if read.choice("OTEL_LOGS_EXPORTER", &known, 0) != 0 {
+        read.warn("OTEL_LOGS_EXPORTER", "logs go to this process's output; a collector reads them there");
+    }
+    let _interval = read.exact("OTEL_METRICS_INTERVAL");
+}
+
+#[cfg(test)]
+mod tests;

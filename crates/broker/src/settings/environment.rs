@@ -1,0 +1,106 @@
+//! The variables, and what is wrong with them.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+const PREFIX: &str = "CRYPTO_BROKER_";
+
+/// Names that were, or may come to be, spelt otherwise than with the prefix.
+const OTHER_SPELLINGS: &[(&str, &str)] = &[
+    ("GRPC_MAX_CONCURRENT_STREAMS", "GRPC_MAX_CONCURRENT_STREAMS"),
+    ("PPROF_ADDR", "PPROF_ADDR"),
+    ("APP_ENV", "APP_ENV"),
+    ("LOG_LEVEL", "OTEL_LOGS_LEVEL"),
+    ("LOG_FORMAT", "OTEL_LOGS_FORMAT"),
+    ("LOG_OUTPUT", "OTEL_LOGS_OUTPUT"),
+];
+
+/// The variables of a process, and what reading them brought to light.
+#[derive(Debug, Default)]
+pub struct Environment {
+    variables: BTreeMap<String, String>,
+    problems: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Environment {
+    /// These variables. One that is empty is as good as none.
+    pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Environment {
+        let variables = variables.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        Environment { variables, ..Environment::default() }
+    }
+
+    /// This process's. Those that are not UTF-8 are none of ours.
+    pub fn of_process() -> Environment {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Environment::new(std::env::vars_os().filter_map(text))
+    }
+
+    /// A variable by its whole name.
+    pub(super) fn exact(&self, name: &str) -> Option<String> {
+        self.variables.get(name).cloned()
+    }
+
+    /// The whole name under which one is set, and its value; the spelling with the prefix wins.
+    fn find(&self, name: &str) -> Option<(String, String)> {
+        if name.starts_with("OTEL_") {
+            return Some((name.to_owned(), self.exact(name)?));
+        }
+        let prefixed = format!("{PREFIX}{name}");
+        if let Some(value) = self.exact(&prefixed) {
+            return Some((prefixed, value));
+        }
+        let (_, other) = OTHER_SPELLINGS.iter().find(|(known, _)| *known == name)?;
+        Some(((*other).to_owned(), self.exact(other)?))
+    }
+
+    /// A variable by its name without the prefix.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        Some(self.find(name)?.1)
+    }
+
+    /// One of a few words, in any case.
+    pub(super) fn choice<T: Copy>(&mut self, name: &str, words: &[(&str, T)], default: T) -> T {
+        let Some((whole, value)) = self.find(name) else { return default };
+        if let Some((_, choice)) = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(&value)) {
+            return *choice;
+        }
+        let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        self.problems.push(format!("{whole}: expected one of {}", words.join(", ")));
+        default
+    }
+
+    /// One that is read as a type.
+    pub(super) fn parsed<T: FromStr>(&mut self, name: &str, expected: &str) -> Option<T> {
+        let (whole, value) = self.find(name)?;
+        let parsed = value.parse().ok();
+        if parsed.is_none() {
+            self.problems.push(format!("{whole}: expected {expected}"));
+        }
+        parsed
+    }
+
+    /// Something is wrong.
+    pub(super) fn problem(&mut self, name: &str, text: &str) {
+        let whole = self.whole(name);
+        self.problems.push(format!("{whole}: {text}"));
+    }
+
+    /// Something has no effect.
+    pub(super) fn warn(&mut self, name: &str, text: &str) {
+        let whole = self.whole(name);
+        self.warnings.push(format!("{whole}: {text}"));
+    }
+
+    fn whole(&self, name: &str) -> String {
+        let prefixed = || if name.starts_with("OTEL_") { name.to_owned() } else { format!("{PREFIX}{name}") };
+        self.find(name).map_or_else(prefixed, |(whole, _)| whole)
+    }
+
+    /// Problems, and warnings.
+    pub(super) fn end(self) -> (Vec<String>, Vec<String>) {
+        (self.problems, self.warnings)
+    }
+}

@@ -1,0 +1,143 @@
+use super::*;
+use sealway_runtime::telemetry::{Sampling, Traces};
+
+fn read(variables: &[(&str, &str)]) -> Result<Settings, Vec<String>> {
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Settings::read(Flags { profiles: Some("p.yaml".into()), ..Flags::default() }, Environment::new(variables))
+}
+
+#[test]
+fn without_anything_said_it_is_the_broker_that_clients_expect() {
+    let settings = read(&[]).unwrap();
+    assert_eq!(settings.place.path, Path::new("/tmp/open-crypto-broker/crypto-broker-server.sock"));
+    assert_eq!(settings.place.link.as_deref(), Some(Path::new("/tmp/cryptobroker.sock")));
+    assert_eq!((settings.streams_max, settings.is_dev, settings.has_old_wires), (1024, false, true));
+    assert_eq!(settings.service, "crypto-broker-server");
+    assert_eq!(settings.log, Slog { level: "info".into(), is_json: true, is_on_stderr: false });
+    assert_eq!(settings.tracing.to, []);
+    assert!(settings.warnings.is_empty());
+}
+
+#[test]
+fn every_name_of_the_environment_is_read() {
+    let settings = read(&[
+        ("CRYPTO_BROKER_LOG_LEVEL", "warn"),
+        ("CRYPTO_BROKER_LOG_FORMAT", "text"),
+        ("CRYPTO_BROKER_LOG_OUTPUT", "stderr"),
+        ("CRYPTO_BROKER_APP_ENV", "dev"),
+        ("CRYPTO_BROKER_GRPC_MAX_CONCURRENT_STREAMS", "7"),
+        ("CRYPTO_BROKER_PPROF_ADDR", "127.0.0.1:6060"),
+        ("CRYPTO_BROKER_KMS_DIR", "/kms"),
+        ("CRYPTO_BROKER_BENCHMARKING_SIGNCERTIFICATE_CA_CERT", "/a"),
+        ("CRYPTO_BROKER_BENCHMARKING_SIGNCERTIFICATE_PRIVATE_KEY", "/b"),
+        ("CRYPTO_BROKER_BENCHMARKING_SIGNCERTIFICATE_CSR", "/c"),
+        ("CRYPTO_BROKER_REQUIRE_FIPS", "strict"),
+        ("OTEL_SERVICE_NAME", "mine"),
+        ("OTEL_SERVICE_VERSION", "1.2"),
+        ("OTEL_TRACES_EXPORTER", "console, otlpgrpc,otlphttp,none,zipkin"),
+        ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
+        ("OTEL_TRACES_SAMPLER_ARG", "0.25"),
+        ("OTEL_LOGS_EXPORTER", "otlpgrpc"),
+        ("OTEL_METRICS_EXPORTER", "console"),
+        ("OTEL_METRICS_INTERVAL", "30s"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+        ("OTEL_EXPORTER_OTLP_HEADERS_AUTHORIZATION", "Api-Token t"),
+    ])
+    .unwrap();
+    assert_eq!(settings.log, Slog { level: "warn".into(), is_json: false, is_on_stderr: true });
+    assert_eq!((settings.streams_max, settings.is_dev, settings.fips), (7, true, FipsDemand::Strict));
+    assert_eq!((settings.service.as_str(), settings.tracing.version.as_deref()), ("mine", Some("1.2")));
+    let to = [
+        Traces::Console,
+        Traces::Grpc("http://collector:4317".into()),
+        Traces::Http("http://collector:4317/v1/traces".into()),
+    ];
+    assert_eq!(settings.tracing.to, to);
+    assert_eq!(settings.tracing.sampling, Sampling::ParentOrShare(0.25));
+    assert_eq!(settings.benchmark.csr.as_deref(), Some("/c"));
+    let warned = |name: &str| settings.warnings.iter().any(|warning| warning.starts_with(name));
+    for name in ["CRYPTO_BROKER_PPROF_ADDR", "CRYPTO_BROKER_KMS_DIR", "OTEL_METRICS_EXPORTER", "OTEL_TRACES_EXPORTER"] {
+        assert!(warned(name), "{name}: {:?}", settings.warnings);
+    }
+    assert!(!format!("{settings:?}").contains("Api-Token"));
+}
+
+#[test]
+fn names_without_the_prefix_are_read_and_lose_to_those_with_it() {
+    let settings = read(&[
+        ("APP_ENV", "dev"),
+        ("GRPC_MAX_CONCURRENT_STREAMS", "5"),
+        ("OTEL_LOGS_LEVEL", "debug"),
+        ("OTEL_LOGS_FORMAT", "text"),
+        ("OTEL_LOGS_OUTPUT", "stderr"),
+        ("CRYPTO_BROKER_LOG_LEVEL", "ERROR"),
+    ])
+    .unwrap();
+    assert_eq!((settings.is_dev, settings.streams_max, settings.log.level.as_str()), (true, 5, "error"));
+    assert!(settings.log.is_on_stderr && !settings.log.is_json);
+}
+
+#[test]
+fn what_cannot_be_is_an_error_with_its_name_and_all_are_told() {
+    for (name, value) in [
+        ("CRYPTO_BROKER_LOG_LEVEL", "loud"),
+        ("OTEL_LOGS_FORMAT", "xml"),
+        ("CRYPTO_BROKER_LOG_OUTPUT", "file"),
+        ("APP_ENV", "test"),
+        ("CRYPTO_BROKER_GRPC_MAX_CONCURRENT_STREAMS", "0"),
+        ("GRPC_MAX_CONCURRENT_STREAMS", "-1"),
+        ("CRYPTO_BROKER_REQUIRE_FIPS", "yes"),
+        ("OTEL_TRACES_SAMPLER", "sometimes"),
+        ("OTEL_TRACES_SAMPLER_ARG", "2"),
+        ("OTEL_METRICS_EXPORTER", "file"),
+    ] {
+        let problems = read(&[(name, value)]).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].starts_with(&format!("{name}: ")), "{problems:?}");
+    }
+    let wrong = [("OTEL_TRACES_EXPORTER", "otlphttp"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://h"), ("APP_ENV", "x")];
+    assert_eq!(read(&wrong).unwrap_err().len(), 2);
+}
+
+#[test]
+fn flags_win_over_the_environment() {
+    let variables =
+        [("CRYPTO_BROKER_SOCKET", "/e.sock"), ("CRYPTO_BROKER_AUDIT", "/e"), ("CRYPTO_BROKER_KEYS", "/keys")];
+    let flags = Flags {
+        socket: Some("/f.sock".into()),
+        audit: Some("/f".into()),
+        profiles: Some("p.yaml".into()),
+        is_dev: true,
+        ..Flags::default()
+    };
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let settings = Settings::read(flags, Environment::new(variables)).unwrap();
+    assert_eq!(settings.place.path, Path::new("/f.sock"));
+    assert_eq!(
+        (settings.audit.as_deref(), settings.keys.as_deref()),
+        (Some(Path::new("/f")), Some(Path::new("/keys")))
+    );
+    assert!(settings.place.link.is_none() && settings.is_dev);
+}
+
+#[test]
+fn the_folder_of_profiles_is_absolute_and_holds_the_file() {
+    let ground = tempfile::tempdir().unwrap();
+    let (folder, outside) = (ground.path().join("profiles"), ground.path().join("outside.yaml"));
+    std::fs::create_dir(&folder).unwrap();
+    let read = |value: &str| {
+        let variables = [("CRYPTO_BROKER_PROFILES_DIR".to_owned(), value.to_owned())];
+        Settings::read(Flags::default(), Environment::new(variables)).map_err(|problems| problems.join("\n"))
+    };
+    assert!(read("").unwrap_err().starts_with("CRYPTO_BROKER_PROFILES_DIR: required"));
+    assert!(read("profiles").unwrap_err().contains("absolute"));
+    assert!(read(folder.to_str().unwrap()).unwrap_err().contains("Profiles.yaml"));
+    std::fs::write(&outside, "[]").unwrap();
+    std::os::unix::fs::symlink(&outside, folder.join("Profiles.yaml")).unwrap();
+    assert!(read(folder.to_str().unwrap()).unwrap_err().contains("leads out of the folder"));
+    // As a volume of Kubernetes has it.
+    std::fs::remove_file(folder.join("Profiles.yaml")).unwrap();
+    std::fs::create_dir(folder.join("..data")).unwrap();
+    std::fs::write(folder.join("..data/Profiles.yaml"), "[]").unwrap();
+    std::os::unix::fs::symlink("..data/Profiles.yaml", folder.join("Profiles.yaml")).unwrap();
+    assert_eq!(read(folder.to_str().unwrap()).unwrap().profiles, folder.join("Profiles.yaml"));
+}

@@ -1,0 +1,84 @@
+//! What the tests stand on: a store in memory, profiles of one operation, a key-encryption key.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use sealway_broker::keys::{Algorithm, Backend, Kek, Key, Store};
+use sealway_broker::profile::Profile;
+use sealway_broker::profile::policy::{EncryptAlgorithm, EncryptPolicy};
+
+/// Of a 32-byte key, the same in every process.
+pub(crate) const KEK: &str = "first 4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b";
+
+pub(crate) fn kek() -> Kek {
+    Kek::parse("test", KEK).unwrap()
+}
+
+/// Files in memory; on demand they fail.
+#[derive(Clone, Default)]
+pub(crate) struct Memory(pub(crate) Arc<Mutex<Files>>);
+
+#[derive(Default)]
+pub(crate) struct Files {
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+    pub(crate) writes: usize,
+    pub(crate) is_full: bool,
+}
+
+impl Backend for Memory {
+    fn load(&self) -> io::Result<Vec<(String, Vec<u8>)>> {
+        Ok(self.0.lock().unwrap().files.clone().into_iter().collect())
+    }
+
+    fn replace(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut files = self.0.lock().unwrap();
+        if files.is_full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        files.writes += 1;
+        files.files.insert(id.into(), bytes.into());
+        Ok(())
+    }
+}
+
+pub(crate) fn store() -> Store {
+    Store::over(Memory::default(), kek()).unwrap()
+}
+
+pub(crate) fn algorithm(name: &str) -> Algorithm {
+    Algorithm::parse(name).unwrap()
+}
+
+/// A new key called by its algorithm.
+pub(crate) fn made(store: &Store, name: &str) -> Arc<Key> {
+    store.generate(name, algorithm(name), 1).unwrap()
+}
+
+/// A profile that has nothing.
+pub(crate) fn empty() -> Profile {
+    Profile {
+        name: "Test".into(),
+        deprecation: None,
+        hash: None,
+        certificate: None,
+        encrypt: None,
+        sign: None,
+        mac: None,
+        derive: None,
+        random: false,
+        kem: None,
+    }
+}
+
+pub(crate) fn encrypting(algorithm: EncryptAlgorithm, is_nonce_callers: bool, tag_len: usize) -> Profile {
+    Profile { encrypt: Some(EncryptPolicy { algorithm, is_nonce_callers, tag_len }), ..empty() }
+}
+
+pub(crate) const CIPHERS: [(&str, EncryptAlgorithm); 5] = [
+    ("aes-128-gcm", EncryptAlgorithm::Aes128Gcm),
+    ("aes-192-gcm", EncryptAlgorithm::Aes192Gcm),
+    ("aes-256-gcm", EncryptAlgorithm::Aes256Gcm),
+    ("aes-256-gcm-siv", EncryptAlgorithm::Aes256GcmSiv),
+    ("chacha20-poly1305", EncryptAlgorithm::ChaCha20Poly1305),
+];

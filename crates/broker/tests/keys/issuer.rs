@@ -1,0 +1,88 @@
+//! Keys of the store as issuers of certificates, checked by OpenSSL.
+
+use std::path::Path;
+use std::process::Command;
+
+use sealway_broker::certificate::{Bound, Flavour, Issuer, Request, issue};
+use sealway_broker::keys::Issuing;
+use sealway_broker::profile::policy::{
+    CertificatePolicy, IssuerChecks, KeyConstraints, KeyKind, KeyUsage, Offset, SignatureHash, SizeRange, SkiHash,
+};
+use sealway_runtime::clock::{Clock, SystemClock};
+
+use crate::ground::{algorithm, store};
+
+fn openssl(folder: &Path, line: &str) -> String {
+    let mut command = Command::new("openssl");
+    command.current_dir(folder).args(line.split(' '));
+    let output = command.output().expect("openssl runs: scripts/setup-tests.sh installs it");
+    assert!(output.status.success(), "openssl {line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn policy(kind: KeyKind, hash: SignatureHash) -> CertificatePolicy {
+    let any =
+        KeyConstraints { rsa: Some(SizeRange { min: 2048, max: 8192 }), ecdsa: Some(SizeRange { min: 256, max: 521 }) };
+    let hour = 3_600_000_000_000;
+    CertificatePolicy {
+        key_kind: kind,
+        hash,
+        ski: SkiHash::Sha256,
+        not_before: Offset { ns: -hour },
+        not_after: Offset { ns: 24 * hour },
+        subject: any,
+        issuer: any,
+        key_usage: KeyUsage(1),
+        purposes: Vec::new(),
+        is_ca: false,
+        path_length: None,
+        copies_san: false,
+        copies_extensions: Vec::new(),
+        checks: IssuerChecks::default(),
+    }
+}
+
+#[test]
+fn a_ca_key_of_the_store_issues_and_after_a_rotation_with_the_version_of_its_certificate() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    openssl(folder, "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out subject.key");
+    openssl(folder, "req -new -key subject.key -subj /CN=subject -out subject.csr");
+    let store = store();
+    for (name, options, kind, hash) in [
+        ("rsa-2048", "RSA -pkeyopt rsa_keygen_bits:2048", KeyKind::Rsa, SignatureHash::Sha384),
+        ("ecdsa-p384", "EC -pkeyopt ec_paramgen_curve:P-384", KeyKind::Ecdsa, SignatureHash::Sha512),
+        ("ecdsa-p256", "EC -pkeyopt ec_paramgen_curve:P-256", KeyKind::Ecdsa, SignatureHash::Sha384),
+        ("ecdsa-p521", "EC -pkeyopt ec_paramgen_curve:P-521", KeyKind::Ecdsa, SignatureHash::Sha256),
+    ] {
+        openssl(folder, &format!("genpkey -algorithm {options} -out ca.key"));
+        openssl(folder, "req -x509 -new -key ca.key -subj /CN=ca -days 30 -out ca.pem");
+        let material = std::fs::read(folder.join("ca.key")).unwrap();
+        store.import(name, algorithm(name), &material, 1).unwrap();
+        let ca = std::fs::read(folder.join("ca.pem")).unwrap();
+        for rotations in 0..2 {
+            let issuing = Issuing::new(store.get(name).unwrap(), &ca).unwrap();
+            assert_eq!(issuing.version(), 1, "{name} after {rotations} rotations");
+            let request = Request {
+                csr: &std::fs::read(folder.join("subject.csr")).unwrap(),
+                ca_certificate: &ca,
+                issuer: Issuer::Key(&issuing),
+                not_before: Bound::Profile,
+                not_after: Bound::Profile,
+                subject: None,
+                crl_points: &[],
+                now_ms: SystemClock.now_ms(),
+                wire: Flavour::Ours,
+            };
+            let issued = issue(&policy(kind, hash), &request).unwrap();
+            std::fs::write(folder.join("leaf.pem"), issued.pem()).unwrap();
+            assert!(openssl(folder, "verify -CAfile ca.pem leaf.pem").contains("OK"));
+            store.rotate(name, &[], 2).unwrap();
+        }
+        store.disable(name, 1).unwrap();
+        let issuing = Issuing::new(store.get(name).unwrap(), &ca).unwrap();
+        assert_ne!(issuing.version(), 1, "a disabled version issues nothing");
+    }
+    let key = store.generate("ed25519", algorithm("ed25519"), 1).unwrap();
+    assert!(Issuing::new(key, b"").err().unwrap().text.contains("ed25519"));
+}

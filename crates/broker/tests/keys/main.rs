@@ -1,0 +1,10 @@
+//! The key store and what is done with its keys, from outside the crate.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+mod ground;
+mod interrupted;
+mod issuer;
+mod operations;
+mod post_quantum;
+mod published;
+mod store;

@@ -1,0 +1,297 @@
+//! The store: what it keeps, refuses, lists, and finds changed.
+
+use std::fs;
+
+use sealway_broker::keys::{Kek, LIST_MAX, State, Store, VERSIONS_MAX};
+use sealway_broker::operation::{Plain, encrypt, mac, verify_mac};
+use sealway_broker::profile::Profile;
+use sealway_broker::profile::policy::{EncryptAlgorithm, MacAlgorithm};
+use sealway_broker::refusal::Code;
+
+use crate::ground::{Memory, algorithm, empty, encrypting, kek, made, store};
+
+fn maccing() -> Profile {
+    Profile { mac: Some(MacAlgorithm::HmacSha256), ..empty() }
+}
+
+#[test]
+fn keys_versions_and_states_are_there_after_a_restart() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("keys");
+    let store = Store::open(&folder, kek()).unwrap();
+    store.generate("a", algorithm("hmac-sha-256"), 10).unwrap();
+    store.import("b.imported", algorithm("hmac-sha-256"), &[7; 32], 20).unwrap();
+    store.rotate("a", &[], 30).unwrap();
+    store.rotate("a", &[9; 40], 40).unwrap();
+    store.disable("a", 3).unwrap();
+    let before = mac(&maccing(), &store.get("a").unwrap(), &[b"text"]).unwrap();
+    assert_eq!(before.key_version, 2, "the last enabled version is current");
+    drop(store);
+
+    let store = Store::open(&folder, kek()).unwrap();
+    let key = store.get("a").unwrap();
+    let versions: Vec<_> = key.versions().iter().map(|v| (v.number(), v.state(), v.created_ms())).collect();
+    assert_eq!(versions, [(1, State::Enabled, 10), (2, State::Enabled, 30), (3, State::Disabled, 40)]);
+    assert!(key.is_imported() && store.get("b.imported").unwrap().is_imported());
+    assert_eq!(mac(&maccing(), &key, &[b"text"]).unwrap().outputs, before.outputs);
+    assert_eq!((store.count(), store.enable("a", 3).unwrap().current().unwrap().number()), (2, 3));
+}
+
+#[test]
+fn a_disabled_version_does_nothing_and_all_disabled_leave_no_current_one() {
+    let store = store();
+    made(&store, "hmac-sha-256");
+    let key = store.rotate("hmac-sha-256", &[], 2).unwrap();
+    let tags = mac(&maccing(), &key, &[b"text"]).unwrap().outputs;
+    let signed =
+        |version| sealway_broker::operation::Signed { input: b"text", signature: &tags[0], key_version: version };
+    let key = store.disable("hmac-sha-256", 2).unwrap();
+    assert_eq!(mac(&maccing(), &key, &[b"text"]).unwrap().key_version, 1);
+    assert_eq!(verify_mac(&maccing(), &key, &[signed(2)]).unwrap_err().code, Code::FailedPrecondition);
+    assert_eq!(verify_mac(&maccing(), &key, &[signed(3)]).unwrap_err().code, Code::InvalidArgument);
+    let key = store.disable("hmac-sha-256", 0).unwrap();
+    assert_eq!(mac(&maccing(), &key, &[b"text"]).unwrap_err().code, Code::FailedPrecondition);
+    let key = store.enable("hmac-sha-256", 0).unwrap();
+    assert_eq!(verify_mac(&maccing(), &key, &[signed(2), signed(1), signed(0)]).unwrap(), [true, false, true]);
+    assert_eq!(store.disable("hmac-sha-256", 3).unwrap_err().code, Code::InvalidArgument);
+}
+
+#[test]
+fn names_are_bounded_unique_and_not_found_otherwise() {
+    let store = store();
+    let mac = algorithm("hmac-sha-256");
+    for id in ["", "a/b", "..\0", "é", "a b", &"x".repeat(65)] {
+        assert_eq!(store.generate(id, mac, 1).unwrap_err().code, Code::InvalidArgument, "{id}");
+        assert_eq!(store.get(id).unwrap_err().code, Code::InvalidArgument, "{id}");
+    }
+    for id in ["..", ".", "-", "lock", "a.key", &"x".repeat(64)] {
+        store.generate(id, mac, 1).unwrap();
+        assert_eq!(store.generate(id, mac, 1).unwrap_err().code, Code::AlreadyExists);
+        assert_eq!(store.import(id, mac, &[1; 32], 1).unwrap_err().code, Code::AlreadyExists);
+    }
+    for refusal in [store.get("none").unwrap_err(), store.rotate("none", &[], 1).unwrap_err()] {
+        assert_eq!(refusal.code, Code::NotFound);
+    }
+    assert_eq!(store.disable("none", 0).unwrap_err().code, Code::NotFound);
+}
+
+#[test]
+fn pages_of_the_list_have_every_key_once_and_in_order() {
+    let store = store();
+    let ids: Vec<String> = (0..LIST_MAX + 44).map(|n| format!("k{n:04}")).collect();
+    for id in ids.iter().rev() {
+        store.generate(id, algorithm("hmac-sha-256"), 1).unwrap();
+    }
+    for limit in [0, 1, 7, 150, LIST_MAX, LIST_MAX + 1] {
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = store.list(&after, limit);
+            assert!(page.keys.len() <= if limit == 0 { LIST_MAX } else { limit.min(LIST_MAX) });
+            seen.extend(page.keys.iter().map(|key| key.id().to_owned()));
+            after = seen.last().unwrap().clone();
+            if !page.has_more {
+                break;
+            }
+        }
+        assert_eq!(seen, ids, "pages of {limit}");
+    }
+    assert!(store.list("k9999", 0).keys.is_empty() && store.list("zz", 5).keys.is_empty());
+}
+
+#[test]
+fn a_key_has_a_thousand_versions_and_no_more() {
+    let store = store();
+    made(&store, "hmac-sha-256");
+    for _ in 1..VERSIONS_MAX {
+        store.rotate("hmac-sha-256", &[], 1).unwrap();
+    }
+    assert_eq!(store.rotate("hmac-sha-256", &[], 1).unwrap_err().code, Code::FailedPrecondition);
+    assert_eq!(store.get("hmac-sha-256").unwrap().versions().len(), VERSIONS_MAX);
+}
+
+#[test]
+fn every_changed_byte_of_a_file_is_found_at_the_start() {
+    let memory = Memory::default();
+    let store = Store::over(memory.clone(), kek()).unwrap();
+    made(&store, "aes-256-gcm");
+    store.rotate("aes-256-gcm", &[], 2).unwrap();
+    store.disable("aes-256-gcm", 1).unwrap();
+    drop(store);
+    let file = memory.0.lock().unwrap().files["aes-256-gcm"].clone();
+    let opens = |bytes: Vec<u8>| {
+        let changed = Memory::default();
+        changed.0.lock().unwrap().files.insert("aes-256-gcm".into(), bytes);
+        Store::over(changed, kek())
+    };
+    assert!(opens(file.clone()).is_ok());
+    for index in 0..file.len() {
+        for bit in [0, 2, 5] {
+            let mut changed = file.clone();
+            changed[index] ^= 1 << bit;
+            // White space is the one thing that may become another thing of its kind.
+            if opens(changed.clone()).is_ok() {
+                assert!(file[index].is_ascii_whitespace() && changed[index].is_ascii_whitespace(), "byte {index}");
+            }
+        }
+    }
+    // What a file says of a version, and a version's place.
+    let text = String::from_utf8(file).unwrap();
+    for (from, to) in [("\"disabled\": true", "\"disabled\": false"), ("\"created_ms\": 2", "\"created_ms\": 3")] {
+        let err = opens(text.replacen(from, to, 1).into_bytes()).err().unwrap().0;
+        assert!(err.contains("aes-256-gcm") && err.contains("does not unwrap"), "{err}");
+    }
+    let moved = Memory::default();
+    moved.0.lock().unwrap().files.insert("another".into(), text.into_bytes());
+    assert!(Store::over(moved, kek()).err().unwrap().0.contains("of another key"));
+}
+
+#[test]
+fn no_file_and_no_debug_text_holds_the_material() {
+    let memory = Memory::default();
+    let store = Store::over(memory.clone(), kek()).unwrap();
+    let key = store.import("k", algorithm("hmac-sha-256"), b"0123456789abcdef0123456789abcdef", 1).unwrap();
+    mac(&maccing(), &key, &[b"x"]).unwrap();
+    let file = memory.0.lock().unwrap().files["k"].clone();
+    for needle in [b"0123456789abcdef".as_slice(), b"MDEyMzQ1Njc4OWFi", b"30313233"] {
+        assert!(!file.windows(needle.len()).any(|part| part == needle));
+    }
+    let shown = format!("{key:?}");
+    assert!(shown.contains("number: 1") && !shown.contains("0123"), "{shown}");
+}
+
+#[test]
+fn a_new_key_encryption_key_takes_over_and_the_old_one_can_go() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("keys");
+    let (old, new) = (format!("old {}", "11".repeat(32)), format!("new {}", "22".repeat(32)));
+    let parse = |text: &str| Kek::parse("test", text).unwrap();
+    let store = Store::open(&folder, parse(&old)).unwrap();
+    made(&store, "hmac-sha-256");
+    store.rotate("hmac-sha-256", &[], 2).unwrap();
+    made(&store, "ed25519");
+    drop(store);
+    let err = Store::open(&folder, parse(&new)).err().unwrap().0;
+    assert!(err.contains("\"old\""), "{err}");
+    let store = Store::open(&folder, parse(&format!("{new}\n{old}"))).unwrap();
+    let tag = mac(&maccing(), &store.get("hmac-sha-256").unwrap(), &[b"x"]).unwrap().outputs;
+    assert_eq!((store.rewrap().unwrap(), store.rewrap().unwrap()), (2, 0));
+    drop(store);
+    let store = Store::open(&folder, parse(&new)).unwrap();
+    assert_eq!(mac(&maccing(), &store.get("hmac-sha-256").unwrap(), &[b"x"]).unwrap().outputs, tag);
+}
+
+#[test]
+fn a_full_disk_refuses_says_so_and_changes_nothing() {
+    let memory = Memory::default();
+    let store = Store::over(memory.clone(), kek()).unwrap();
+    let key = made(&store, "aes-256-gcm");
+    memory.0.lock().unwrap().is_full = true;
+    let profile = encrypting(EncryptAlgorithm::Aes256Gcm, false, 16);
+    let plain = Plain { plaintext: b"x", aad: b"", nonce: b"" };
+    for refusal in [
+        store.generate("new", algorithm("hmac-sha-256"), 1).unwrap_err(),
+        store.rotate("aes-256-gcm", &[], 1).unwrap_err(),
+        store.disable("aes-256-gcm", 1).unwrap_err(),
+        // Its count cannot be written ahead.
+        encrypt(&profile, &key, &[plain]).unwrap_err(),
+    ] {
+        assert_eq!(refusal.code, Code::Internal);
+        assert!(refusal.text.contains("not written"), "{refusal}");
+    }
+    assert_eq!(store.get("new").unwrap_err().code, Code::NotFound);
+    assert_eq!(store.get("aes-256-gcm").unwrap().versions().len(), 1);
+    memory.0.lock().unwrap().is_full = false;
+    encrypt(&profile, &key, &[plain]).unwrap();
+}
+
+#[test]
+fn what_was_sealed_is_written_ahead_seldom_and_down_at_the_end() {
+    let memory = Memory::default();
+    let reserved = |memory: &Memory| {
+        let file = String::from_utf8(memory.0.lock().unwrap().files["aes-256-gcm"].clone()).unwrap();
+        let after = file.split("\"reserved\": ").nth(1).unwrap();
+        after.split(',').next().unwrap().parse::<u64>().unwrap()
+    };
+    let store = Store::over(memory.clone(), kek()).unwrap();
+    let key = made(&store, "aes-256-gcm");
+    let profile = encrypting(EncryptAlgorithm::Aes256Gcm, false, 16);
+    for _ in 0..100 {
+        encrypt(&profile, &key, &[Plain { plaintext: b"x", aad: b"", nonce: b"" }; 10]).unwrap();
+    }
+    assert_eq!(memory.0.lock().unwrap().writes, 2, "its making, and one reserve");
+    assert!(reserved(&memory) > 200_000);
+    // As after a crash: whatever was reserved counts as used.
+    let crashed = Memory::default();
+    crashed.0.lock().unwrap().files = memory.0.lock().unwrap().files.clone();
+    let again = Store::over(crashed.clone(), kek()).unwrap();
+    encrypt(&profile, &again.get("aes-256-gcm").unwrap(), &[Plain { plaintext: b"x", aad: b"", nonce: b"" }]).unwrap();
+    assert!(reserved(&crashed) > 2 * 200_000);
+    drop(store);
+    assert_eq!(reserved(&memory), 1000);
+    assert!(
+        encrypt(&profile, &key, &[Plain { plaintext: b"x", aad: b"", nonce: b"" }]).is_err(),
+        "its store is closed"
+    );
+}
+
+#[test]
+fn many_threads_that_change_one_key_lose_no_change() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("keys");
+    let store = Store::open(&folder, kek()).unwrap();
+    made(&store, "aes-256-gcm");
+    let profile = encrypting(EncryptAlgorithm::Aes256Gcm, false, 16);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    store.rotate("aes-256-gcm", &[], 1).unwrap();
+                    let key = store.get("aes-256-gcm").unwrap();
+                    encrypt(&profile, &key, &[Plain { plaintext: b"x", aad: b"", nonce: b"" }]).unwrap();
+                }
+            });
+        }
+    });
+    drop(store);
+    assert_eq!(Store::open(&folder, kek()).unwrap().get("aes-256-gcm").unwrap().versions().len(), 41);
+    let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn public_keys_are_what_openssl_reads() {
+    let store = store();
+    for (name, shown) in [
+        ("ecdsa-p256", "prime256v1"),
+        ("ecdsa-p384", "secp384r1"),
+        ("ecdsa-p521", "secp521r1"),
+        ("rsa-2048", "Public-Key: (2048 bit)"),
+        ("ed25519", "ED25519 Public-Key"),
+    ] {
+        let key = made(&store, name);
+        let (version, der) = key.public_key(0).unwrap();
+        assert_eq!(version, 1);
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("key.der");
+        fs::write(&file, der).unwrap();
+        let mut openssl = std::process::Command::new("openssl");
+        openssl.args(["pkey", "-pubin", "-inform", "DER", "-noout", "-text", "-in"]).arg(&file);
+        let output = openssl.output().expect("openssl runs: scripts/setup-tests.sh installs it");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains(shown), "{name}: {text}");
+    }
+    for name in ["ml-dsa-65", "ml-kem-768"] {
+        let der = made(&store, name).public_key(1).unwrap().1;
+        let (_, parsed) =
+            <x509_parser::x509::SubjectPublicKeyInfo<'_> as x509_parser::prelude::FromDer<'_, _>>::from_der(&der)
+                .unwrap();
+        let oid = if name == "ml-dsa-65" { "2.16.840.1.101.3.4.3.18" } else { "2.16.840.1.101.3.4.4.2" };
+        assert_eq!(parsed.algorithm.algorithm.to_id_string(), oid);
+    }
+    let key = made(&store, "aes-128-gcm");
+    assert_eq!(key.public_key(0).unwrap_err().code, Code::InvalidArgument);
+    let key = store.disable("ed25519", 1).unwrap();
+    assert_eq!(key.public_key(1).unwrap().0, 1, "what was signed can still be verified elsewhere");
+    assert_eq!(key.public_key(0).unwrap_err().code, Code::FailedPrecondition);
+    assert_eq!(key.public_key(2).unwrap_err().code, Code::InvalidArgument);
+}
