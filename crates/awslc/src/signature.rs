@@ -140,12 +140,6 @@ pub(crate) unsafe fn verify(
     unsafe { scheme.pad(inner) }?;
     // SAFETY: the library reads `signature.len()` bytes of `signature` and `message.len()` bytes of `message`.
     yes(unsafe {
-        sys::EVP_DigestVerify(
-            context.pointer(),
-            signature.as_ptr(),
-            signature.len(),
-            message.as_ptr(),
-            message.len(),
-        )
+        sys::EVP_DigestVerify(context.pointer(), signature.as_ptr(), signature.len(), message.as_ptr(), message.len())
     })
 }

@@ -4,6 +4,7 @@
 //! It may not know: sessions, the gateway, or who uses what it makes.
 #![warn(missing_docs)]
 
+pub mod audit;
 pub mod callers;
 pub mod certificate;
 pub mod hash;

@@ -46,6 +46,7 @@ impl Node {
     pub(crate) fn parse(text: &str) -> Result<Node, Unreadable> {
         let mut options = serde_saphyr::Options::default();
         options.with_snippet = false;
+        options.alias_limits.max_total_replayed_events = 100_000;
         if let Some(budget) = options.budget.as_mut() {
             // Far below the library's own: a thousand full profiles have some 60,000 nodes.
             budget.max_depth = 16;

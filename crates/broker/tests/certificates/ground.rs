@@ -1,0 +1,143 @@
+//! What the tests stand on: the six profiles of the published set that issue, the requests and the CAs.
+
+use std::path::PathBuf;
+
+use sealway_broker::certificate::{Bound, Flavour, Issued, Issuer, Request, issue};
+use sealway_broker::profile::policy::{
+    CertificatePolicy, IssuerChecks, KeyConstraints, KeyKind, KeyUsage, Offset, Purpose, SignatureHash, SizeRange,
+    SkiHash,
+};
+use sealway_broker::{Code, Refusal};
+
+/// 2026-11-21 16:53:27 UTC, and half a second.
+pub(crate) const NOW_MS: u64 = 1_795_280_007_500;
+pub(crate) const NOW: i64 = 1_795_280_007;
+
+pub(crate) const CAS: [&str; 4] = ["rsa4096", "p256", "p384", "p521"];
+
+pub(crate) fn data(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(path)
+}
+
+pub(crate) fn read(path: &str) -> Vec<u8> {
+    std::fs::read(data(path)).unwrap_or_else(|err| panic!("{path}: {err}"))
+}
+
+pub(crate) fn hours(hours: i64) -> Offset {
+    Offset { ns: hours * 3_600_000_000_000 }
+}
+
+fn sizes(rsa: Option<(u32, u32)>, ecdsa: Option<(u32, u32)>) -> KeyConstraints {
+    let range = |sizes: Option<(u32, u32)>| sizes.map(|(min, max)| SizeRange { min, max });
+    KeyConstraints { rsa: range(rsa), ecdsa: range(ecdsa) }
+}
+
+/// The profile of the published set that has this name.
+pub(crate) fn policy(name: &str) -> CertificatePolicy {
+    use KeyKind::{Ecdsa, Rsa};
+    use SignatureHash::{Sha256, Sha384, Sha512};
+    let (key_kind, hash, end, subject, issuer) = match name {
+        "Default" => (Ecdsa, Sha512, 8760, sizes(Some((2048, 4096)), Some((256, 521))), sizes(None, Some((384, 521)))),
+        "KSA-MODERATE-2020" => {
+            (Rsa, Sha384, 26_280, sizes(Some((3072, 8192)), Some((256, 384))), sizes(Some((3072, 8192)), None))
+        }
+        "KSA-ADVANCED-2020" => (Ecdsa, Sha512, 43_800, sizes(None, Some((521, 521))), sizes(None, Some((521, 521)))),
+        "FIPS-140-3-128bit" => {
+            (Rsa, Sha256, 8760, sizes(Some((3072, 8192)), Some((256, 384))), sizes(Some((3072, 8192)), None))
+        }
+        "FIPS-140-3-192bit" => {
+            (Ecdsa, Sha384, 8760, sizes(Some((8192, 15380)), Some((384, 521))), sizes(None, Some((384, 521))))
+        }
+        "FIPS-140-3-256bit" => {
+            (Ecdsa, Sha512, 4380, sizes(Some((15380, 15380)), Some((521, 521))), sizes(None, Some((521, 521))))
+        }
+        _ => panic!("{name}: no such profile"),
+    };
+    // digitalSignature, and keyEncipherment where the profile has it.
+    let key_usage = KeyUsage(if name.ends_with("256bit") { 0b1 } else { 0b101 });
+    CertificatePolicy {
+        key_kind,
+        hash,
+        ski: SkiHash::Sha1,
+        not_before: hours(-1),
+        not_after: hours(end),
+        subject,
+        issuer,
+        key_usage,
+        purposes: vec![Purpose::ClientAuth],
+        is_ca: false,
+        path_length: None,
+        copies_san: false,
+        copies_extensions: Vec::new(),
+        checks: IssuerChecks::default(),
+    }
+}
+
+/// A request as it comes over the wire; tests change what they are about.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    pub(crate) csr: Vec<u8>,
+    pub(crate) ca_certificate: Vec<u8>,
+    pub(crate) ca_key: Vec<u8>,
+    pub(crate) not_before: Bound,
+    pub(crate) not_after: Bound,
+    pub(crate) subject: Option<&'static str>,
+    pub(crate) crl_points: Vec<String>,
+    pub(crate) wire: Flavour,
+    pub(crate) now_ms: u64,
+}
+
+impl Asked {
+    pub(crate) fn new(csr: &str, ca: &str) -> Asked {
+        Asked {
+            csr: read(&format!("csr/{csr}.pem")),
+            ca_certificate: read(&format!("ca/{ca}.pem")),
+            ca_key: read(&format!("ca/{ca}-key.pem")),
+            not_before: Bound::Profile,
+            not_after: Bound::Profile,
+            subject: None,
+            crl_points: Vec::new(),
+            wire: Flavour::Open,
+            now_ms: NOW_MS,
+        }
+    }
+
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request {
+            csr: &self.csr,
+            ca_certificate: &self.ca_certificate,
+            issuer: Issuer::Pem(&self.ca_key),
+            not_before: self.not_before,
+            not_after: self.not_after,
+            subject: self.subject,
+            crl_points: &self.crl_points,
+            now_ms: self.now_ms,
+            wire: self.wire,
+        }
+    }
+
+    pub(crate) fn issue(&self, policy: &CertificatePolicy) -> Result<Issued, Refusal> {
+        issue(policy, &self.request())
+    }
+
+    /// The text of the refusal, whose code must be 3.
+    pub(crate) fn refused(&self, policy: &CertificatePolicy) -> String {
+        let refusal = self.issue(policy).expect_err("refused");
+        assert_eq!(refusal.code, Code::InvalidArgument, "{refusal}");
+        refusal.text
+    }
+}
+
+/// The value of an extension, and whether it is critical.
+pub(crate) fn extension(der: &[u8], oid: &str) -> Option<(bool, Vec<u8>)> {
+    let (rest, certificate) = x509_parser::parse_x509_certificate(der).expect("a certificate");
+    assert!(rest.is_empty());
+    let found = certificate.extensions().iter().find(|extension| extension.oid.to_id_string() == oid)?;
+    Some((found.critical, found.value.to_vec()))
+}
+
+/// The extensions' object identifiers, in order.
+pub(crate) fn order(der: &[u8]) -> Vec<String> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(der).expect("a certificate");
+    certificate.extensions().iter().map(|extension| extension.oid.to_id_string()).collect()
+}

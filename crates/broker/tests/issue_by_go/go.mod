@@ -1,0 +1,3 @@
+module issue
+
+go 1.21
