@@ -91,19 +91,6 @@ fn allows(require: RequireFips, module: &Module) -> Result<(), String> {
     ))
 }
 
-/// Reads `true`, `false` or `strict` as the environment has it; case does not count.
-///
-/// # Errors
-/// A sentence.
-pub fn parse_require(text: &str) -> Result<RequireFips, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "" | "false" => Ok(RequireFips::No),
-        "true" => Ok(RequireFips::Yes),
-        "strict" => Ok(RequireFips::Strict),
-        _ => Err(format!("expected true, false or strict, not {text:?}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,16 +118,6 @@ mod tests {
             assert_eq!(allows(require, &module), Ok(()));
         }
         assert_eq!(allows(RequireFips::No, &plain), Ok(()));
-    }
-
-    #[test]
-    fn what_is_no_answer_to_require_fips_is_an_error() {
-        for (text, want) in [("true", RequireFips::Yes), ("Strict", RequireFips::Strict), ("FALSE", RequireFips::No)] {
-            assert_eq!(parse_require(text), Ok(want));
-        }
-        for text in ["yes", "1", "on", "tru"] {
-            assert!(parse_require(text).is_err(), "{text}");
-        }
     }
 
     #[test]

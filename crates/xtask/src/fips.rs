@@ -73,7 +73,7 @@ fn deny() -> anyhow::Result<()> {
     let config = shell::root().join("fips/deny.toml");
     let config = config.to_str().context("the path of this repository is not UTF-8")?;
     let arguments =
-        ["--manifest-path", MANIFEST, "--locked", "check", "--config", config, "bans", "licenses", "sources"];
+        ["--manifest-path", MANIFEST, "--locked", "--config", config, "check", "bans", "licenses", "sources"];
     shell::run(shell::command(deny).args(arguments))
 }
 
