@@ -12,6 +12,7 @@ pub mod init;
 mod input;
 pub mod kek;
 mod party;
+pub mod profiles;
 pub mod route;
 pub mod sealed;
 pub mod wire;
@@ -22,11 +23,13 @@ pub type Target = fn(&[u8]);
 /// Every target by name: that of its file in `src/bin` and of its folder in `corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("answer-open", answer::answer_open),
+    ("callers", profiles::callers),
     ("certificate", certificate::certificate),
     ("config", config::config),
     ("http1", http1::http1),
     ("init-json", init::init_json),
     ("kek-file", kek::kek_file),
+    ("profiles", profiles::profiles),
     ("routes", route::routes),
     ("wire-parse", wire::wire_parse),
     ("wire1-open", sealed::wire1_open),
