@@ -5,6 +5,8 @@
 //! panics when a property of the code under it does not hold; README.md says which those are.
 
 pub mod answer;
+pub mod broker_files;
+pub mod broker_keys;
 pub mod certificate;
 pub mod config;
 pub mod http1;
@@ -12,7 +14,6 @@ pub mod init;
 mod input;
 pub mod kek;
 mod party;
-pub mod profiles;
 pub mod route;
 pub mod sealed;
 pub mod wire;
@@ -23,13 +24,15 @@ pub type Target = fn(&[u8]);
 /// Every target by name: that of its file in `src/bin` and of its folder in `corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("answer-open", answer::answer_open),
-    ("callers", profiles::callers),
+    ("broker-callers", broker_files::callers),
+    ("broker-key-file", broker_keys::key_file),
+    ("broker-key-import", broker_keys::key_import),
+    ("broker-profiles", broker_files::profiles),
     ("certificate", certificate::certificate),
     ("config", config::config),
     ("http1", http1::http1),
     ("init-json", init::init_json),
     ("kek-file", kek::kek_file),
-    ("profiles", profiles::profiles),
     ("routes", route::routes),
     ("wire-parse", wire::wire_parse),
     ("wire1-open", sealed::wire1_open),

@@ -9,6 +9,8 @@ pub mod callers;
 pub mod certificate;
 pub mod hash;
 pub mod keys;
+pub mod known_answers;
+pub mod module;
 pub mod operation;
 pub mod profile;
 pub mod refusal;

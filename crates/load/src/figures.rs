@@ -90,6 +90,9 @@ pub(crate) fn arrival(plan: &Plan) -> String {
 /// Where a plan's requests go, without the query and without a name and password before the host, which may be secret.
 pub(crate) fn target(plan: &Plan) -> String {
     let url = &plan.target.url;
+    if let Some(broker) = &plan.target.broker {
+        return clean(&format!("broker://{}", broker.socket.display()));
+    }
     let host = url.host().unwrap_or_default();
     let port = url.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
     let path = plan.request.path.split(['?', '#']).next().unwrap_or_default();
@@ -103,10 +106,23 @@ pub(crate) fn protocol(plan: &Plan) -> String {
         Protocol::Http2 => "HTTP/2",
         Protocol::Http3 => "HTTP/3",
         Protocol::WebSocket => "WebSocket",
+        Protocol::Broker => return format!("broker{}", broker(plan)),
     };
     let tls = if plan.target.tls.is_some() && plan.target.protocol != Protocol::Http3 { " over TLS" } else { "" };
     let sealed = if plan.target.sealed.is_some() { ", sealed" } else { "" };
     format!("{name}{tls}{sealed}")
+}
+
+fn broker(plan: &Plan) -> String {
+    let Some(broker) = &plan.target.broker else { return String::new() };
+    let mut text = format!(" ({}", broker.wire.name());
+    if broker.operation.has_length() {
+        text.push_str(&format!(", {} bytes", broker.input_len));
+    }
+    if broker.operation.has_batch() {
+        text.push_str(&format!(", {} a call", broker.batch));
+    }
+    text + ")"
 }
 
 /// One line without control characters: what a server says may hold some that would move a terminal's cursor.

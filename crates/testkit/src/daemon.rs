@@ -129,6 +129,14 @@ impl Daemon {
         kill_process(pid, signal).with_context(|| format!("{} is gone", self.name))
     }
 
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Dev only: what the tests of several crates share.
 
+pub mod broker;
 pub mod certificates;
 pub mod daemon;
 pub mod fleet;

@@ -164,4 +164,22 @@ impl Finished {
         self.summary = self.ledger.summary(self.started.elapsed());
         flood
     }
+
+    /// Sends what was captured again, until so many were refused by a decision: just after a fault a gateway may still say 503
+    /// to them for want of a store.
+    ///
+    /// # Panics
+    /// When so many are not refused in time.
+    pub fn replay_until_refused(&mut self, targets: &[SocketAddr], refused_min: u64, time: Duration) {
+        let (started, mut refused) = (Instant::now(), 0);
+        loop {
+            let flood = self.replay_everything(targets);
+            refused += flood.refused;
+            if refused >= refused_min {
+                return;
+            }
+            assert!(started.elapsed() < time, "{refused} replays are refused in {time:?}, of {refused_min}: {flood:?}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
 }

@@ -4,6 +4,8 @@
 use super::policy::{EncryptAlgorithm, SignAlgorithm, SizeRange};
 use super::{Problem, Profile, Profiles, RequireFips};
 
+/// Bytes of a tag that is not cut.
+const WHOLE_TAG_LEN: usize = 16;
 /// Least size of an approved RSA key, in bits.
 const RSA_BITS_MIN: u32 = 2048;
 /// Least size of an approved key on a curve, in bits: P-224 is below it.
@@ -40,6 +42,16 @@ pub fn unapproved(profile: &Profile) -> Vec<Unapproved> {
         } else if encrypt.is_nonce_callers {
             add("EncryptData", "API.EncryptData.NonceStrategy", "sealing under a caller's nonce is not approved");
             add("Rewrap", "API.EncryptData.NonceStrategy", "sealing under a caller's nonce is not approved");
+        } else if encrypt.algorithm == EncryptAlgorithm::Aes192Gcm {
+            for operation in ["EncryptData", "Rewrap"] {
+                add(operation, "API.EncryptData.KeySize", "the module draws no nonces for AES-192-GCM");
+            }
+        }
+        if why.is_none() && encrypt.tag_len < WHOLE_TAG_LEN {
+            // The library opens whole tags alone: a short one is looked at by sealing again under the nonce that was given.
+            for operation in ["DecryptData", "Rewrap"] {
+                add(operation, "API.EncryptData.TagLength", "opening with a tag under 128 bits is not approved");
+            }
         }
     }
     if profile.sign == Some(SignAlgorithm::MlDsa65) {
@@ -127,6 +139,9 @@ mod tests {
         let sealing = "EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: ";
         assert_eq!(operations(&format!("{sealing} user-provided}}")), ["EncryptData", "Rewrap"]);
         assert!(operations(&format!("{sealing} broker-generated}}")).is_empty());
+        assert_eq!(operations(&format!("{sealing} broker-generated, TagLength: 96}}")), ["DecryptData", "Rewrap"]);
+        let small = sealing.replace("256", "192");
+        assert_eq!(operations(&format!("{small} broker-generated}}")), ["EncryptData", "Rewrap"]);
         let all = ["EncryptData", "DecryptData", "Rewrap"];
         assert_eq!(operations("EncryptData: {EncryptAlg: chacha20-poly1305}"), all);
         assert_eq!(operations("EncryptData: {EncryptAlg: aes-gcm-siv}"), all);

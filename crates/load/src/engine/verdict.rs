@@ -10,6 +10,8 @@ use crate::record::{Class, Phase, Second, Totals};
 const BUSY: f64 = 0.9;
 /// Timers of which one in a hundred is later than this hold the load itself back.
 const LAG_LIMIT: Duration = Duration::from_millis(50);
+/// So do those of which one in a hundred is later than this and than half of the answers.
+const LAG_LIMIT_SHORT: Duration = Duration::from_millis(5);
 /// Later than this is worth a word.
 const LAG_WORD: Duration = Duration::from_millis(2);
 /// An offered rate of which so much started was met.
@@ -69,7 +71,11 @@ impl Facts<'_> {
             ));
         }
         let lag = self.generator.lag_p99;
-        (lag >= LAG_LIMIT).then(|| format!("1 % of its timers were more than {} late", shown(lag)))
+        let service = Duration::from_nanos(self.totals.sum.times(Phase::Service).quantile_ns(0.5));
+        let is_late = lag >= LAG_LIMIT || (lag >= LAG_LIMIT_SHORT && service > Duration::ZERO && lag >= service);
+        is_late.then(|| {
+            format!("1 % of its timers were more than {} late, where an answer takes {}", shown(lag), shown(service))
+        })
     }
 
     /// Whether workers spend more time in thought than in waiting for answers.
@@ -237,7 +243,7 @@ mod tests {
         let path = "/".to_owned();
         Plan {
             label: String::new(),
-            target: Target { url, addresses: vec![], protocol: Protocol::Http1, tls: None, sealed: None },
+            target: Target { url, addresses: vec![], protocol: Protocol::Http1, tls: None, sealed: None, broker: None },
             request: Request { method: http::Method::GET, path, headers: vec![], body: None, counter_start: 0 },
             arrival: Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 },
             stop: Stop { duration: None, requests: None },
@@ -283,10 +289,13 @@ mod tests {
             let lag_p99 = Duration::from_millis(lag_ms);
             limit(&plan, &totals, &Generator { cpu_busiest, lag_p99, ..Generator::default() }, wanted, 0)
         };
+        // The answers take 5 ms.
         assert_eq!(at(0.8, 0.85, 3), Limit::Target);
-        for (limit, word) in
-            [(at(0.95, 0.95, 0), "95 %"), (at(0.3, 0.97, 0), "other programs"), (at(0.1, 0.1, 60), "late")]
-        {
+        for (limit, word) in [
+            (at(0.95, 0.95, 0), "95 %"),
+            (at(0.3, 0.97, 0), "other programs"),
+            (at(0.1, 0.1, 6), "an answer takes 5.0"),
+        ] {
             assert!(matches!(&limit, Limit::Generator(reason) if reason.contains(word)), "{limit:?}");
         }
     }

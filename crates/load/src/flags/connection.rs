@@ -27,7 +27,7 @@ pub struct ConnectionFlags {
     /// Also say so to the server, by `Connection: close`; HTTP/1.1 alone
     #[arg(long, env = "SEALWAY_LOAD_CONNECTION_CLOSE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
     pub connection_close: bool,
-    /// Requests at a time over one connection; HTTP/2 and 3 alone [default: 1]
+    /// Requests at a time over one connection; HTTP/2, 3 and brokers alone [default: 1]
     #[arg(long, value_name = "REQUESTS", env = "SEALWAY_LOAD_STREAMS", hide_env = true, allow_hyphen_values = true)]
     pub streams: Option<String>,
     /// A local address to come from; several are taken in turn, each has about 28,000 ports; repeatable
@@ -81,7 +81,7 @@ impl ConnectionFlags {
         if streams > 1 && self.no_reuse {
             problems.add(format!("--streams {streams} with --no-reuse"), "a connection for one request has one stream");
         }
-        if self.connection_close && protocol != Protocol::Http1 {
+        if self.connection_close && protocol != Protocol::Http1 && protocol != Protocol::Broker {
             problems.add("--connection-close", "only HTTP/1.1 has that header; give --no-reuse");
         }
         let sources = self.source.iter().filter_map(|value| {

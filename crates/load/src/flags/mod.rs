@@ -5,6 +5,7 @@
 //! same rules. What a run then does with a [`Job`] it may not know.
 
 mod arrival;
+mod broker;
 mod connection;
 mod output;
 mod request;
@@ -21,6 +22,7 @@ use sealway_runtime::config::{ConfigError, Problems};
 use serde::{Deserialize, Serialize};
 
 pub use self::arrival::ArrivalFlags;
+pub use self::broker::BrokerFlags;
 pub use self::connection::ConnectionFlags;
 pub use self::output::{Output, OutputFlags};
 pub use self::request::RequestFlags;
@@ -41,7 +43,7 @@ pub struct LoadArgs {
     /// Another thing to do than one run.
     #[command(subcommand)]
     pub action: Option<Action>,
-    /// Where requests go: http://, https://, ws:// or wss://; the path may be a template
+    /// Where requests go: http://, https://, ws:// or wss://; the path may be a template. Or a broker: broker://SOCKET
     #[arg(value_name = "URL", env = "SEALWAY_LOAD_URL", hide_env = true)]
     pub url: Option<String>,
     /// Where the plan comes from, if not from flags alone.
@@ -151,6 +153,10 @@ pub struct Flags {
     #[command(flatten)]
     #[serde(flatten)]
     pub sealed: SealedFlags,
+    /// A broker.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub broker: BrokerFlags,
     /// When the run has failed.
     #[command(flatten)]
     #[serde(flatten)]

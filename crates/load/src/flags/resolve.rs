@@ -1,11 +1,12 @@
 //! From flags to a plan, and everything that is wrong with them at once.
 
+use http::Uri;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::config::{ConfigError, Problems};
 use sealway_runtime::tls::Secret;
 
-use super::{Flags, Output, target};
-use crate::plan::{Assertion, Plan, Target};
+use super::{Flags, Output, broker, target};
+use crate::plan::{Assertion, Broker, Connections, Plan, Protocol, Request, Sealed, Target, Tls};
 use crate::request;
 use crate::thresholds::{Figure, Threshold};
 
@@ -47,21 +48,14 @@ pub struct Extra {
 pub fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<Job, ConfigError> {
     let mut problems = Problems::default();
     let name = extra.url_name.as_deref().unwrap_or("URL");
-    let parsed = match url {
-        Some(url) => target::parse(&mut problems, name, url),
-        None => {
-            problems.add(name, "say where requests go, as in sealway load https://localhost:8443/");
-            None
+    let aim = match url {
+        Some(url) if broker::is_meant(url) => at_broker(&mut problems, name, url, flags),
+        _ => {
+            flags.broker.refuse(&mut problems);
+            at_server(&mut problems, name, url, flags, extra.password)
         }
     };
     let arrival = flags.arrival.resolve(&mut problems);
-    let mut request = flags.request.resolve(&mut problems, parsed.as_ref());
-    let protocol = flags.connection.protocol(&mut problems, parsed.as_ref());
-    let connections = flags.connection.connections(&mut problems, protocol);
-    let is_tls = parsed.as_ref().is_none_or(target::is_tls);
-    let tls = flags.tls.resolve(&mut problems, is_tls, extra.password);
-    let method_given = flags.request.method.is_some();
-    let sealed = flags.sealed.resolve(&mut problems, protocol, connections.reuse, &mut request, method_given);
     let assertions = flags.verdict.assertions(&mut problems);
     let thresholds = flags.verdict.thresholds(&mut problems);
     let verdict = Verdict {
@@ -70,19 +64,19 @@ pub fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<Job, Co
         thresholds,
     };
     let output = flags.output.resolve(&mut problems);
-    let addresses = flags.connection.addresses(&mut problems, parsed.as_ref());
+    let addresses = flags.connection.addresses(&mut problems, aim.url.as_ref());
     let timeouts = flags.connection.timeouts(&mut problems);
     problems.into_result()?;
-    let url = parsed.ok_or_else(|| ConfigError("URL: there is none".into()))?;
+    let url = aim.url.ok_or_else(|| ConfigError("URL: there is none".into()))?;
     let label = flags.output.label.clone().unwrap_or_else(|| label(&url));
     let plan = Plan {
         label,
-        target: Target { url, addresses, protocol, tls, sealed },
-        request,
+        target: Target { url, addresses, protocol: aim.protocol, tls: aim.tls, sealed: aim.sealed, broker: aim.broker },
+        request: aim.request,
         arrival: arrival.arrival,
         stop: arrival.stop,
         warm_up: arrival.warm_up,
-        connections,
+        connections: aim.connections,
         timeouts,
         assertions,
         think: arrival.think,
@@ -94,6 +88,47 @@ pub fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<Job, Co
     Ok(Job { plan, verdict, output })
 }
 
+/// What is aimed at, and with what; nothing of it counts where something is wrong.
+struct Aim {
+    url: Option<Uri>,
+    request: Request,
+    protocol: Protocol,
+    connections: Connections,
+    tls: Option<Tls>,
+    sealed: Option<Sealed>,
+    broker: Option<Broker>,
+}
+
+fn at_server(problems: &mut Problems, name: &str, url: Option<&str>, flags: &Flags, password: Option<Secret>) -> Aim {
+    if url.is_none() {
+        problems.add(name, "say where requests go, as in sealway load https://localhost:8443/");
+    }
+    let url = url.and_then(|url| target::parse(problems, name, url));
+    let mut request = flags.request.resolve(problems, url.as_ref());
+    let protocol = flags.connection.protocol(problems, url.as_ref());
+    let connections = flags.connection.connections(problems, protocol);
+    let is_tls = url.as_ref().is_none_or(target::is_tls);
+    let tls = flags.tls.resolve(problems, is_tls, password);
+    let method_given = flags.request.method.is_some();
+    let sealed = flags.sealed.resolve(problems, protocol, connections.reuse, &mut request, method_given);
+    Aim { url, request, protocol, connections, tls, sealed, broker: None }
+}
+
+fn at_broker(problems: &mut Problems, name: &str, url: &str, flags: &Flags) -> Aim {
+    broker::refuse_others(problems, flags);
+    let (broker, url) = flags.broker.resolve(problems, name, url).unzip();
+    let request = Request {
+        method: broker.as_ref().map(|broker: &Broker| broker::method(broker.operation)).unwrap_or_default(),
+        path: url.as_ref().map_or("/", Uri::path).to_owned(),
+        headers: Vec::new(),
+        body: None,
+        counter_start: 0,
+    };
+    let protocol = Protocol::Broker;
+    let connections = flags.connection.connections(problems, protocol);
+    Aim { url, request, protocol, connections, tls: None, sealed: None, broker }
+}
+
 /// A failed request fails the run, unless it is said otherwise or a threshold says how many may.
 fn fail_on_errors(problems: &mut Problems, flags: &Flags, thresholds: &[Threshold]) -> bool {
     let is_bounded = thresholds.iter().any(|threshold| threshold.figure == Figure::Errors);
@@ -102,7 +137,9 @@ fn fail_on_errors(problems: &mut Problems, flags: &Flags, thresholds: &[Threshol
 
 /// Host, port and path: no query, which may hold what is nobody's business.
 fn label(url: &http::Uri) -> String {
-    let authority = url.authority().map_or("", http::uri::Authority::as_str);
+    // The host of a broker's URL stands there because one must.
+    let is_broker = url.scheme_str() == Some("broker");
+    let authority = url.authority().filter(|_| !is_broker).map_or("", http::uri::Authority::as_str);
     let label: String = format!("{authority}{}", url.path()).chars().take(200).collect();
     label
 }

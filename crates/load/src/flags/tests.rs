@@ -101,12 +101,64 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
         (&[plain, "--sealed", "2", "--method", "GET"], "--method GET: wires 1 and 2 seal POST alone"),
         (&[plain, "--json-lines", "--out", "-"], "--json-lines with --out -: "),
         (&[plain, "--resolve", "other:127.0.0.1"], "--resolve other:127.0.0.1: the URL's host is localhost"),
+        (&[plain, "--profile", "p"], "--profile: is of a broker alone"),
+        (&["broker://x"], "URL broker://x: expected broker:// and the absolute path of a socket"),
+        (&["broker:///s", "--broker-operation", "hush"], "--broker-operation hush: expected one of hash, sign, "),
+        (&["broker:///s", "--broker-wire", "v2"], "--broker-wire v2: expected one of v1, open"),
+        (&["broker:///s", "--batch", "2"], "--batch: has no meaning with --broker-operation health"),
+        (
+            &["broker:///s", "--broker-operation", "hash", "--batch", "0"],
+            "--batch 0: expected a whole number, 1 to 1,024",
+        ),
+        (
+            &["broker:///s", "--broker-operation", "hash", "--input-bytes", "1048577"],
+            "--input-bytes 1048577: expected a whole number, 0 to 1,048,576",
+        ),
+        (
+            &["broker:///s", "--broker-operation", "hash", "--input-bytes", "65536", "--batch", "33"],
+            "--batch 33 of --input-bytes 65536: expected at most 2,097,152 bytes in a call",
+        ),
+        (
+            &["broker:///s", "--broker-operation", "random", "--input-bytes", "0"],
+            "--input-bytes 0: expected a whole number, 1 to ",
+        ),
+        (&["broker:///s", "--broker-operation", "mac"], "--broker-key : expected the id of a key"),
+        (&["broker:///s", "--broker-operation", "hash", "--profile", ""], "--profile : expected a name, 1 to 64 bytes"),
+        (
+            &["broker:///s", "--broker-operation", "mac", "--broker-key", "k", "--broker-wire", "open"],
+            "--broker-operation mac with --broker-wire open: the wire open has hash, sign, encrypt, decrypt, health alone",
+        ),
+        (
+            &["broker:///s", "--broker-operation", "hash", "--batch", "2", "--broker-wire", "open"],
+            "--batch 2 with --broker-wire open: a call has one input",
+        ),
+        (&["broker:///s", "--body", "x"], "--body: is of HTTP alone"),
+        (&["broker:///s", "--insecure"], "--insecure: is of HTTP alone"),
+        (&["broker:///s", "--assert-status", "200"], "--assert-status: is of HTTP alone"),
+        (&["broker:///s", "--http-version", "2"], "--http-version: is of HTTP alone"),
         (&[], "URL: "),
     ];
     for (words, wanted) in cases {
         let err = job(words).unwrap_err();
         assert!(err.starts_with(wanted) && err.lines().count() == 1, "{words:?}: {err}");
     }
+}
+
+#[test]
+fn a_broker_is_a_target_and_a_certificate_needs_its_files() {
+    let words = ["broker:///run/b.sock", "--broker-operation", "hash", "--batch", "64", "--streams", "16"];
+    let plan = job(&words).unwrap().plan;
+    let broker = plan.target.broker.unwrap();
+    assert_eq!((plan.target.protocol, plan.connections.streams), (Protocol::Broker, 16));
+    assert_eq!((broker.socket.to_str().unwrap(), broker.profile.as_str()), ("/run/b.sock", "Default"));
+    assert_eq!((broker.input_len, broker.batch), (64, 64));
+    assert_eq!((plan.request.method.as_str(), plan.label.as_str()), ("hash", "/run/b.sock"));
+    let err = job(&["broker:///s", "--broker-operation", "sign", "--issuer", "nowhere.pem"]).unwrap_err();
+    let lines: Vec<_> = err.lines().collect();
+    assert!(lines.len() == 3 && lines[0].starts_with("--csr: expected a file"), "{err}");
+    assert!(lines[1].starts_with("--issuer: ") && lines[2].starts_with("--broker-key : "), "{err}");
+    let open = ["broker:///s", "--broker-operation", "sign", "--broker-wire", "open"];
+    assert!(job(&open).unwrap_err().contains("--issuer-key: expected a file in PEM"));
 }
 
 #[test]

@@ -3,12 +3,16 @@
 //! A [`Plan`] is checked: whoever makes one (flags, a preset, a matrix file, a JMeter plan) has said no to what makes no
 //! sense, so that the engine need not.
 
+mod broker;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Uri};
 use sealway_runtime::tls::ClientFiles;
+
+pub use self::broker::{Broker, BrokerCertificate, BrokerOperation, BrokerWire};
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -54,6 +58,8 @@ pub struct Target {
     pub tls: Option<Tls>,
     /// Sealed sessions on top.
     pub sealed: Option<Sealed>,
+    /// A broker, where the protocol is [`Protocol::Broker`]. Of the rest the URL alone counts then, and stands for the socket.
+    pub broker: Option<Broker>,
 }
 
 /// What is spoken on a connection.
@@ -67,6 +73,8 @@ pub enum Protocol {
     Http3,
     /// WebSocket: a request is a message, its answer the next message.
     WebSocket,
+    /// A broker's, over a Unix socket.
+    Broker,
 }
 
 /// TLS on the way to the target.

@@ -74,7 +74,7 @@ fn requests(plan: &Plan) -> u64 {
     }
 }
 
-/// The verdict as text; and whether every bar that was judged was met, and the mean was judged.
+/// The verdict as text; and whether the proxy is accepted: no bar was missed, and none that is judged was left open.
 pub fn render(bars: &[Bar]) -> (String, bool) {
     let mut text = String::from("\n  verdict\n");
     for bar in bars {
@@ -85,14 +85,16 @@ pub fn render(bars: &[Bar]) -> (String, bool) {
         };
         text.push_str(&format!("    {word:<8}{}\n", bar.text));
     }
-    let accepted = bars.iter().all(|bar| bar.met != Some(false));
+    let is_missed = bars.iter().any(|bar| bar.met == Some(false));
     let is_unjudged = bars.iter().any(|bar| bar.met.is_none() && bar.text.contains("not judged"));
-    text.push_str(match (accepted, is_unjudged) {
-        (false, _) => "  Not accepted.\n",
-        (true, true) => "  Accepted, but for what could not be judged.\n",
-        (true, false) => "  Accepted.\n",
+    text.push_str(match (is_missed, is_unjudged) {
+        (true, _) => "  Not accepted.\n",
+        (false, true) => {
+            "  Not accepted: no bar was missed, and one could not be judged. Give the client more of a machine.\n"
+        }
+        (false, false) => "  Accepted.\n",
     });
-    (text, accepted)
+    (text, !is_missed && !is_unjudged)
 }
 
 /// What a process used while it was watched.
@@ -196,7 +198,7 @@ mod tests {
         assert!(!judged(5200, 0.5, 1).0);
         let (accepted, bars) = judged(7000, 0.9, 0);
         let mean = bars.iter().find(|bar| bar.text.contains("on average")).unwrap();
-        assert!(accepted && mean.met.is_none() && mean.text.contains("client-limited"), "{mean:?}");
+        assert!(!accepted && mean.met.is_none() && mean.text.contains("client-limited"), "{mean:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::units::finite;
 use crate::plan::{
-    Agree, Arrival, Assertion, Plan, Protocol, Resumption, Sealed, Spacing, Steps, Text, Tls, TlsVersion,
+    Agree, Arrival, Assertion, Broker, Plan, Protocol, Resumption, Sealed, Spacing, Steps, Text, Tls, TlsVersion,
 };
 
 /// What stands for a secret.
@@ -25,7 +25,7 @@ pub struct Asked {
     pub url: String,
     /// Addresses that were connected to instead of the name's.
     pub addresses: Vec<String>,
-    /// `http/1.1`, `http/2`, `http/3` or `websocket`.
+    /// `http/1.1`, `http/2`, `http/3`, `websocket` or `broker`.
     pub protocol: String,
     /// The method.
     pub method: String,
@@ -63,6 +63,9 @@ pub struct Asked {
     pub tls: Option<AskedTls>,
     /// Sealed sessions; null for none.
     pub sealed: Option<AskedSealed>,
+    /// A broker's operation; null for another target.
+    #[serde(default)]
+    pub broker: Option<AskedBroker>,
     /// What an answer had to be, each in words.
     pub assertions: Vec<String>,
     /// Threads that offered the load.
@@ -145,11 +148,33 @@ pub struct AskedSealed {
     pub token: bool,
 }
 
+/// What was asked of a broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedBroker {
+    /// The socket's path.
+    pub socket: String,
+    /// `v1` or `open`.
+    pub wire: String,
+    /// Such as `hash`.
+    pub operation: String,
+    /// The profile; null for what needs none.
+    pub profile: Option<String>,
+    /// The key's id; null for what needs none.
+    pub key: Option<String>,
+    /// Bytes of each input, or of each output; null where neither is chosen.
+    pub input_bytes: Option<u32>,
+    /// Inputs in a call.
+    pub batch: u32,
+}
+
 impl From<&Plan> for Asked {
     fn from(plan: &Plan) -> Self {
         let (target, request, connections) = (&plan.target, &plan.request, &plan.connections);
         Asked {
-            url: url(&target.url),
+            url: target
+                .broker
+                .as_ref()
+                .map_or_else(|| url(&target.url), |at| format!("broker://{}", at.socket.display())),
             addresses: target.addresses.iter().map(ToString::to_string).collect(),
             protocol: protocol(target.protocol).to_owned(),
             method: request.method.to_string(),
@@ -173,6 +198,7 @@ impl From<&Plan> for Asked {
             request_timeout_s: seconds(plan.timeouts.request),
             tls: target.tls.as_ref().map(AskedTls::from),
             sealed: target.sealed.as_ref().map(AskedSealed::from),
+            broker: target.broker.as_ref().map(AskedBroker::from),
             assertions: plan.assertions.iter().map(assertion).collect(),
             threads: plan.threads,
             seed: plan.seed,
@@ -264,6 +290,39 @@ impl From<&Sealed> for AskedSealed {
     }
 }
 
+impl From<&Broker> for AskedBroker {
+    fn from(broker: &Broker) -> Self {
+        let named = |name: &String| Some(name.clone()).filter(|name| !name.is_empty());
+        AskedBroker {
+            socket: broker.socket.display().to_string(),
+            wire: broker.wire.name().to_owned(),
+            operation: broker.operation.name().to_owned(),
+            profile: named(&broker.profile),
+            key: named(&broker.key),
+            input_bytes: broker.operation.has_length().then_some(broker.input_len),
+            batch: broker.batch,
+        }
+    }
+}
+
+impl AskedBroker {
+    /// In words: `hash on wire v1, profile Default, 64 bytes, 1 a call`.
+    pub fn words(&self) -> String {
+        let mut text = format!("{} on wire {}", self.operation, self.wire);
+        let parts = [
+            self.profile.as_ref().map(|profile| format!("profile {profile}")),
+            self.key.as_ref().map(|key| format!("key {key}")),
+            self.input_bytes.map(|bytes| format!("{bytes} bytes")),
+            Some(format!("{} a call", self.batch)),
+        ];
+        for part in parts.into_iter().flatten() {
+            text.push_str(", ");
+            text.push_str(&part);
+        }
+        text
+    }
+}
+
 fn seconds(time: Duration) -> f64 {
     time.as_secs_f64()
 }
@@ -283,6 +342,7 @@ fn protocol(protocol: Protocol) -> &'static str {
         Protocol::Http2 => "http/2",
         Protocol::Http3 => "http/3",
         Protocol::WebSocket => "websocket",
+        Protocol::Broker => "broker",
     }
 }
 

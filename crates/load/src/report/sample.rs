@@ -76,6 +76,7 @@ pub(crate) fn plan() -> Plan {
                 min_version: TlsVersion::V13,
             }),
             sealed: None,
+            broker: None,
         },
         request: Request {
             method: Method::POST,

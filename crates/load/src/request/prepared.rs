@@ -228,6 +228,7 @@ mod tests {
                 protocol: plan::Protocol::Http1,
                 tls: None,
                 sealed: None,
+                broker: None,
             },
             request: plan::Request {
                 method: Method::POST,

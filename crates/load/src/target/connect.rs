@@ -8,6 +8,7 @@ use std::time::Instant;
 use http::Uri;
 use http::uri::{Authority, Scheme};
 
+use super::broker::{BrokerLines, Work};
 use super::dial::{Addresses, Dial};
 use super::h1::{Http1, ReadBuffer};
 use super::h2::Http2Lines;
@@ -31,6 +32,7 @@ pub struct Ground {
     addresses: Addresses,
     material: Option<Material>,
     seals: Option<Seals>,
+    work: Option<Arc<Work>>,
 }
 
 impl Ground {
@@ -44,6 +46,7 @@ impl Ground {
             program: Program::new(plan).map_err(|err| unfit(err.to_string()))?,
             material: Material::of(plan).map_err(unfit)?,
             seals: plan.target.sealed.as_ref().map(Seals::new).transpose().map_err(unfit)?,
+            work: plan.target.broker.as_ref().map(|asked| Work::new(asked, plan.seed)).transpose().map_err(unfit)?,
             addresses: Addresses::of(plan).map_err(unfit)?,
         })
     }
@@ -68,6 +71,7 @@ pub(crate) struct Lines {
     protocol: Protocol,
     url: Uri,
     http2: Rc<Http2Lines>,
+    broker: Option<Rc<BrokerLines>>,
     #[cfg(feature = "http3")]
     http3: Option<Rc<Http3Lines>>,
     buffer: ReadBuffer,
@@ -119,6 +123,10 @@ impl Lines {
     pub(crate) async fn open(&self, sample: &mut Sample) -> Result<Connection, Fault> {
         match self.protocol {
             Protocol::Http2 => Ok(Connection::Http2(Box::new(self.http2.open(sample).await?))),
+            Protocol::Broker => match &self.broker {
+                Some(broker) => Ok(Connection::Broker(Box::new(broker.open(sample).await?))),
+                None => Err(Fault::new(Class::Internal, "no broker is named")),
+            },
             Protocol::WebSocket => {
                 let request = {
                     let mut upgrade = self.upgrade.borrow_mut();
@@ -180,7 +188,12 @@ impl Connector {
             let why = if cfg!(feature = "http3") { "needs https" } else { "is not built in" };
             return Err(StartError::Target(format!("HTTP/3 {why}")));
         }
+        let timeouts = plan.timeouts;
+        let broker = ground.work.as_ref().map(|work| {
+            BrokerLines::new(work.clone(), streams, opener.open.clone(), timeouts.connect, timeouts.request)
+        });
         let lines = Lines {
+            broker,
             #[cfg(feature = "http3")]
             http3,
             http2: Http2Lines::new(opener.clone(), scheme, streams),

@@ -36,6 +36,9 @@ impl Addresses {
         if !plan.target.addresses.is_empty() {
             return Ok(Addresses { all: plan.target.addresses.clone().into(), may_narrow: false });
         }
+        if plan.target.broker.is_some() {
+            return Ok(Addresses { all: Vec::new().into(), may_narrow: false });
+        }
         let (host, port) = host_and_port(&plan.target.url);
         let found = (host, port).to_socket_addrs().map_err(|err| format!("the host {host} has no address: {err}"))?;
         let mut all: Vec<_> = Vec::new();

@@ -1,5 +1,6 @@
 //! How one request is made: a [`Connector`] opens connections, a [`Connection`] exchanges one request at a time.
 
+mod broker;
 mod classify;
 mod connect;
 mod dial;
@@ -17,6 +18,7 @@ mod ws;
 
 use std::time::{Duration, Instant};
 
+pub use self::broker::Broker;
 pub use self::connect::{Connector, Ground};
 pub use self::h1::Http1;
 pub use self::h2::Http2;
@@ -41,6 +43,8 @@ pub enum Connection {
     WebSocket(Box<WebSocket>),
     /// Sealed sessions, over one of the others.
     Sealed(Box<Sealed>),
+    /// A broker's.
+    Broker(Box<Broker>),
 }
 
 impl Connection {
@@ -53,6 +57,7 @@ impl Connection {
             Connection::Http3(connection) => connection.is_open(),
             Connection::WebSocket(connection) => connection.keeps(),
             Connection::Sealed(connection) => connection.keeps(),
+            Connection::Broker(connection) => connection.is_open(),
         }
     }
 
@@ -69,6 +74,7 @@ impl Connection {
             Connection::Http3(connection) => Ok(connection.is_open()),
             Connection::WebSocket(connection) => Ok(connection.is_open().await),
             Connection::Sealed(connection) => Box::pin(connection.is_open()).await,
+            Connection::Broker(connection) => Ok(connection.is_open()),
         }
     }
 
@@ -87,6 +93,7 @@ impl Connection {
             Connection::Http3(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::WebSocket(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::Sealed(connection) => Box::pin(connection.exchange(prepared, sample)).await,
+            Connection::Broker(connection) => Box::pin(connection.exchange(sample)).await,
         }
     }
 
@@ -95,7 +102,7 @@ impl Connection {
         match self {
             Connection::Http1(connection) => connection.finish(wait).await,
             // It says goodbye by itself when its last share is gone.
-            Connection::Http2(_) => {}
+            Connection::Http2(_) | Connection::Broker(_) => {}
             #[cfg(feature = "http3")]
             Connection::Http3(_) => {}
             Connection::WebSocket(connection) => connection.finish().await,

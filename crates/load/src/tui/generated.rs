@@ -60,6 +60,7 @@ pub(crate) fn plan(label: &str, offered: Offered, seconds: u64) -> Plan {
             protocol: Protocol::Http2,
             tls: Some(tls),
             sealed: None,
+            broker: None,
         },
         request: Request {
             method: http::Method::GET,

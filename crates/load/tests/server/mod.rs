@@ -65,6 +65,7 @@ pub(crate) fn plan(address: SocketAddr) -> Plan {
             protocol: Protocol::Http1,
             tls: None,
             sealed: None,
+            broker: None,
         },
         request: Request {
             method: http::Method::GET,

@@ -195,6 +195,9 @@ pub(super) fn asked(report: &Report) -> String {
     if let Some(sealed) = &asked.sealed {
         pairs.push(pair("sealed", format!("wire {}, {}", sealed.wire, sealed.agree)));
     }
+    if let Some(broker) = &asked.broker {
+        pairs.push(pair("broker", broker.words()));
+    }
     pairs.extend(asked.assertions.iter().map(|assertion| pair("assertion", assertion.clone())));
     pairs.push(pair("threads, seed", format!("{}, {}", asked.threads, asked.seed)));
     let at = format!(

@@ -1,4 +1,4 @@
-//! `profiles` and `callers`: the text of the broker's two files.
+//! `broker-profiles` and `broker-callers`: the text of the broker's two files.
 
 use std::collections::HashSet;
 

@@ -1,0 +1,199 @@
+//! A circuit breaker: after several failures in a row calls fail at once for a while, instead of each waiting for its own.
+//!
+//! It knows no clock: whoever asks says what time it is.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// When it opens, and how it closes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerOptions {
+    /// Failures in a row that open it, 1 or more. 10 unless said.
+    pub failures: u32,
+    /// How long it stays open before it lets a probe through. 250 ms unless said.
+    pub open_for: Duration,
+    /// Probes at a time while it is half open, 1 or more; the first that succeeds closes it. 1 unless said.
+    pub probes: u32,
+}
+
+impl Default for BreakerOptions {
+    fn default() -> Self {
+        BreakerOptions { failures: 10, open_for: Duration::from_millis(250), probes: 1 }
+    }
+}
+
+/// What a breaker lets through, as it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Everything.
+    Closed,
+    /// Nothing.
+    Open,
+    /// Probes.
+    HalfOpen,
+}
+
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    options: BreakerOptions,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed { failures: u32 },
+    Open { until: Instant },
+    HalfOpen { probes: u32 },
+}
+
+/// Leave for one attempt. Dropped without a verdict, as a call that is cancelled does, it counts as neither success nor
+/// failure, and gives its place as a probe back.
+#[derive(Debug)]
+pub(crate) struct Pass<'a> {
+    breaker: &'a Breaker,
+    is_probe: bool,
+    is_told: bool,
+}
+
+impl Breaker {
+    pub(crate) fn new(options: BreakerOptions) -> Self {
+        let options = BreakerOptions { failures: options.failures.max(1), probes: options.probes.max(1), ..options };
+        Breaker { options, state: Mutex::new(State::Closed { failures: 0 }) }
+    }
+
+    /// Leave for an attempt now, or how long the next probe is away.
+    pub(crate) fn pass(&self, now: Instant) -> Result<Pass<'_>, Duration> {
+        let mut state = self.lock();
+        let is_probe = match &mut *state {
+            State::Closed { .. } => false,
+            State::Open { until } if now < *until => return Err(*until - now),
+            State::Open { .. } => {
+                *state = State::HalfOpen { probes: 1 };
+                true
+            }
+            State::HalfOpen { probes } if *probes < self.options.probes => {
+                *probes += 1;
+                true
+            }
+            State::HalfOpen { .. } => return Err(Duration::ZERO),
+        };
+        Ok(Pass { breaker: self, is_probe, is_told: false })
+    }
+
+    pub(crate) fn state(&self, now: Instant) -> BreakerState {
+        match *self.lock() {
+            State::Closed { .. } => BreakerState::Closed,
+            State::Open { until } if now < until => BreakerState::Open,
+            State::Open { .. } | State::HalfOpen { .. } => BreakerState::HalfOpen,
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, is_probe: bool, verdict: Option<bool>, now: Instant) {
+        let open = State::Open { until: now + self.options.open_for };
+        let mut state = self.lock();
+        *state = match (*state, verdict) {
+            // A success of before it opened says nothing of now: a probe alone closes it.
+            (State::Open { until }, _) => State::Open { until },
+            (State::Closed { .. }, Some(true)) => State::Closed { failures: 0 },
+            (State::Closed { failures }, Some(false)) if failures + 1 >= self.options.failures => open,
+            (State::Closed { failures }, Some(false)) => State::Closed { failures: failures + 1 },
+            (State::HalfOpen { .. }, Some(true)) if is_probe => State::Closed { failures: 0 },
+            (State::HalfOpen { .. }, Some(false)) if is_probe => open,
+            (State::HalfOpen { probes }, None) if is_probe => State::HalfOpen { probes: probes.saturating_sub(1) },
+            (unchanged, _) => unchanged,
+        };
+    }
+}
+
+impl Pass<'_> {
+    /// The broker answered, whatever it said.
+    pub(crate) fn succeeded(mut self, now: Instant) {
+        self.is_told = true;
+        self.breaker.tell(self.is_probe, Some(true), now);
+    }
+
+    /// It could not be reached, or said that it is not there for now.
+    pub(crate) fn failed(mut self, now: Instant) {
+        self.is_told = true;
+        self.breaker.tell(self.is_probe, Some(false), now);
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.breaker.tell(self.is_probe, None, Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHILE: Duration = Duration::from_millis(250);
+
+    fn breaker(failures: u32, probes: u32) -> Breaker {
+        Breaker::new(BreakerOptions { failures, open_for: WHILE, probes })
+    }
+
+    fn fail(breaker: &Breaker, now: Instant) {
+        breaker.pass(now).unwrap().failed(now);
+    }
+
+    #[test]
+    fn failures_in_a_row_open_it_and_a_success_between_them_does_not_let_them() {
+        let (breaker, now) = (breaker(3, 1), Instant::now());
+        fail(&breaker, now);
+        fail(&breaker, now);
+        breaker.pass(now).unwrap().succeeded(now);
+        fail(&breaker, now);
+        fail(&breaker, now);
+        assert_eq!(breaker.state(now), BreakerState::Closed);
+        fail(&breaker, now);
+        assert_eq!(breaker.state(now), BreakerState::Open);
+        assert_eq!(breaker.pass(now + WHILE / 2).unwrap_err(), WHILE / 2);
+    }
+
+    #[test]
+    fn a_probe_that_succeeds_closes_it_and_one_that_fails_opens_it_again() {
+        let (breaker, start) = (breaker(1, 1), Instant::now());
+        fail(&breaker, start);
+        let later = start + WHILE;
+        let probe = breaker.pass(later).unwrap();
+        assert_eq!(breaker.pass(later).unwrap_err(), Duration::ZERO, "one probe at a time");
+        probe.failed(later);
+        assert_eq!(breaker.pass(later).unwrap_err(), WHILE);
+        let later = later + WHILE;
+        breaker.pass(later).unwrap().succeeded(later);
+        assert_eq!(breaker.state(later), BreakerState::Closed);
+    }
+
+    #[test]
+    fn a_probe_that_was_cancelled_gives_its_place_back() {
+        let (breaker, start) = (breaker(1, 2), Instant::now());
+        fail(&breaker, start);
+        let later = start + WHILE;
+        let probes = (breaker.pass(later).unwrap(), breaker.pass(later).unwrap());
+        assert!(breaker.pass(later).is_err());
+        drop(probes.0);
+        assert!(breaker.pass(later).is_ok());
+    }
+
+    #[test]
+    fn what_was_under_way_when_it_opened_does_not_close_it() {
+        let (breaker, now) = (breaker(1, 1), Instant::now());
+        let early = breaker.pass(now).unwrap();
+        fail(&breaker, now);
+        early.succeeded(now);
+        assert_eq!(breaker.state(now), BreakerState::Open);
+        let early = breaker.pass(now + WHILE).unwrap();
+        assert_eq!(breaker.state(now + WHILE), BreakerState::HalfOpen);
+        early.succeeded(now + WHILE);
+        assert_eq!(breaker.state(now + WHILE), BreakerState::Closed);
+    }
+}

@@ -1,0 +1,198 @@
+//! One connection to one socket: made when a call first needs it, and anew once it has ended.
+//!
+//! HTTP/2 is hyper's and not behind tonic's channel, because it alone says of a call that failed whether it was sent.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use http::{Request, Response, Uri};
+use http_body_util::BodyExt;
+use http_body_util::combinators::MapErr;
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::UnixStream;
+use tonic::body::Body;
+use tonic::codegen::Service;
+
+use super::traffic::{Counted, Traffic};
+
+/// What the broker may send ahead on one stream, and on all of them, in bytes.
+const STREAM_WINDOW: u32 = 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
+/// All headers of an answer, in bytes.
+const HEADERS_LEN_MAX: u32 = 16 * 1024;
+
+/// Why there is no answer: the connection, not the broker's word.
+#[derive(Clone, Debug)]
+pub(crate) struct Broken {
+    pub(crate) text: String,
+    /// Whether not a byte of the call left.
+    pub(crate) is_unsent: bool,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// A connection; its clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Connection(Arc<Shared>);
+
+struct Shared {
+    socket: PathBuf,
+    /// The user that the broker must run as, where that was said.
+    uid: Option<u32>,
+    line: Mutex<Option<SendRequest<Body>>>,
+    /// Whoever finds it closed opens the next one while the others wait, each until its own deadline.
+    opening: tokio::sync::Mutex<()>,
+    traffic: Arc<Traffic>,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: PathBuf, uid: Option<u32>) -> Self {
+        Connection(Arc::new(Shared {
+            socket,
+            uid,
+            line: Mutex::new(None),
+            opening: tokio::sync::Mutex::new(()),
+            traffic: Arc::default(),
+        }))
+    }
+
+    /// Bytes sent, and received.
+    pub(crate) fn traffic(&self) -> (u64, u64) {
+        self.0.traffic.read()
+    }
+
+    /// Whether a call that is made now finds a connection.
+    pub(crate) fn is_open(&self) -> bool {
+        self.standing().is_some()
+    }
+
+    fn standing(&self) -> Option<Line> {
+        let line = self.0.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = line.as_ref().filter(|sender| !sender.is_closed())?.clone();
+        Some(Line { sender, shared: self.0.clone() })
+    }
+
+    /// What calls are sent over, opened if need be.
+    ///
+    /// # Errors
+    /// Why there is none; nothing was sent then.
+    pub(crate) async fn line(&self) -> Result<Line, Broken> {
+        if let Some(line) = self.standing() {
+            return Ok(line);
+        }
+        let _opening = self.0.opening.lock().await;
+        if let Some(line) = self.standing() {
+            return Ok(line);
+        }
+        let sender = self.0.open().await.map_err(|text| Broken { text, is_unsent: true })?;
+        *self.0.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
+        Ok(Line { sender, shared: self.0.clone() })
+    }
+}
+
+/// A connection that stood a moment ago.
+#[derive(Clone)]
+pub(crate) struct Line {
+    sender: SendRequest<Body>,
+    shared: Arc<Shared>,
+}
+
+impl Line {
+    async fn send(mut self, request: Request<Body>) -> Result<Answer, Broken> {
+        if let Err(err) = self.sender.ready().await {
+            return Err(Broken { text: self.shared.told(&err), is_unsent: true });
+        }
+        match self.sender.try_send_request(request).await {
+            Ok(answer) => Ok(answer.map(|body| body.map_err(broke_off as fn(hyper::Error) -> Broken))),
+            Err(mut err) => {
+                let is_unsent = err.take_message().is_some();
+                Err(Broken { text: self.shared.told(err.error()), is_unsent })
+            }
+        }
+    }
+}
+
+/// The host of calls: a socket has none.
+pub(crate) fn origin() -> Uri {
+    Uri::from_static("http://broker")
+}
+
+impl Shared {
+    async fn open(&self) -> Result<SendRequest<Body>, String> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|err| format!("no connection to {}: {err}", self.socket.display()))?;
+        if let Some(expected) = self.uid {
+            // Somebody else may have put a socket where the broker's is expected, to be sent secrets.
+            let found = stream.peer_cred().map_err(|err| format!("cannot tell who listens: {err}"))?.uid();
+            if found != expected {
+                return Err(format!("{} is user {found}'s, not user {expected}'s", self.socket.display()));
+            }
+        }
+        let (sender, connection) = Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(HEADERS_LEN_MAX)
+            .handshake(TokioIo::new(Counted::new(stream, self.traffic.clone())))
+            .await
+            .map_err(|err| self.told(&err))?;
+        // What it ends with is told to the calls that it carried.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(sender)
+    }
+
+    fn told(&self, err: &hyper::Error) -> String {
+        format!("the connection to {} ended: {}", self.socket.display(), chain(err))
+    }
+}
+
+/// An answer, whose body fails as a [`Broken`].
+pub(crate) type Answer = Response<MapErr<Incoming, fn(hyper::Error) -> Broken>>;
+
+fn broke_off(err: hyper::Error) -> Broken {
+    Broken { text: format!("the answer broke off: {}", chain(&err)), is_unsent: false }
+}
+
+/// An error and what lies under it, in one line of up to 300 characters.
+fn chain(err: &dyn std::error::Error) -> String {
+    let mut text = err.to_string();
+    let mut cause = err.source();
+    while let Some(err) = cause {
+        text.push_str(": ");
+        text.push_str(&err.to_string());
+        cause = err.source();
+    }
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
+}
+
+impl Service<Request<Body>> for Line {
+    type Response = Answer;
+    type Error = Broken;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, Broken>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.clone().send(request))
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("socket", &self.0.socket).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,55 @@
+//! The end of a call: everything that it does, waiting for its turn and every attempt, ends by then.
+
+use std::time::{Duration, Instant};
+
+/// The longest deadline there may be: one hour. gRPC's header has eight digits.
+pub const DEADLINE_MAX: Duration = Duration::from_secs(3600);
+
+/// A moment by which a call has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    at: Instant,
+    length: Duration,
+}
+
+impl Deadline {
+    /// So long from now, at most [`DEADLINE_MAX`].
+    pub(crate) fn after(length: Duration) -> Self {
+        let length = length.min(DEADLINE_MAX);
+        Deadline { at: Instant::now() + length, length }
+    }
+
+    /// What is left of it; nothing once it has passed.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        self.at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    }
+
+    /// How long it was at the start.
+    pub(crate) fn length(&self) -> Duration {
+        self.length
+    }
+
+    /// What comes of a future by then; `None` where nothing did.
+    pub(crate) async fn bound<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout_at(self.at.into(), future).await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_deadline_ends_what_takes_longer_and_lets_be_what_does_not() {
+        let deadline = Deadline::after(Duration::from_millis(30));
+        assert_eq!(deadline.bound(async { 1 }).await, Some(1));
+        assert!(deadline.left().is_some_and(|left| left <= deadline.length()));
+        assert_eq!(deadline.bound(std::future::pending::<()>()).await, None);
+        assert_eq!(deadline.left(), None);
+    }
+
+    #[test]
+    fn no_deadline_is_longer_than_an_hour() {
+        assert_eq!(Deadline::after(Duration::MAX).length(), DEADLINE_MAX);
+    }
+}

@@ -1,0 +1,111 @@
+//! One call of each operation.
+
+use sealway_client::broker::{
+    CertificateRequest, Client, Derivation, Error, Health, Recipient, Refusal, Sealed, Secret, Signed, open,
+};
+
+use super::work::{Made, Work};
+use crate::plan::{BrokerOperation, BrokerWire};
+
+impl Work {
+    /// Asks once; whether the answer is right, where that can be told.
+    pub(super) async fn call(&self, client: &Client, made: &Made) -> Result<bool, Error> {
+        if self.asked.wire == BrokerWire::Open && self.asked.operation != BrokerOperation::Health {
+            return Box::pin(self.call_open(client, made)).await;
+        }
+        let (profile, key) = (self.asked.profile.as_str(), self.asked.key.as_str());
+        match self.asked.operation {
+            BrokerOperation::Hash => client.hash(profile, &self.inputs).await.map(|_| true),
+            BrokerOperation::Sign => {
+                let request = CertificateRequest {
+                    profile,
+                    csr: self.csr.as_bytes(),
+                    ca_key: key,
+                    ca_certificate: self.issuer.as_bytes(),
+                    ..CertificateRequest::default()
+                };
+                client.sign_certificate(&request).await.map(|certificate| !certificate.der.is_empty())
+            }
+            BrokerOperation::Encrypt => {
+                let plains: Vec<_> = self.plains().collect();
+                client.encrypt(profile, key, &plains).await.map(|_| true)
+            }
+            BrokerOperation::Decrypt => {
+                let opened = client.decrypt(profile, key, &sealed(made)).await?.outputs;
+                let is_same = |(opened, input): (&Result<Secret, Refusal>, &Vec<u8>)| {
+                    opened.as_ref().is_ok_and(|plain| is(plain, input))
+                };
+                Ok(opened.iter().zip(&self.inputs).all(is_same))
+            }
+            BrokerOperation::Rewrap => {
+                let rewrapped = client.rewrap(profile, key, &sealed(made)).await?.outputs;
+                Ok(rewrapped.iter().all(Result::is_ok))
+            }
+            BrokerOperation::SignData => client.sign(profile, key, &self.inputs).await.map(|_| true),
+            BrokerOperation::Verify => Ok(all(client.verify(profile, key, &self.signed(made)).await?.outputs)),
+            BrokerOperation::Mac => client.mac(profile, key, &self.inputs).await.map(|_| true),
+            BrokerOperation::VerifyMac => Ok(all(client.verify_mac(profile, key, &self.signed(made)).await?.outputs)),
+            BrokerOperation::Derive => {
+                let one = |input| Derivation { salt: b"", info: input, length: self.asked.input_len };
+                let derivations: Vec<_> = self.inputs.iter().map(|input| one(short(input))).collect();
+                client.derive(profile, key, 0, &derivations).await.map(|_| true)
+            }
+            BrokerOperation::Random => {
+                client.random(profile, self.asked.input_len, self.asked.batch).await.map(|_| true)
+            }
+            BrokerOperation::Encapsulate => {
+                client.encapsulate(profile, Recipient::Key(key), self.asked.batch).await.map(|_| true)
+            }
+            BrokerOperation::Decapsulate => {
+                client.decapsulate(profile, key, made.key_version, &made.artefacts).await.map(|_| true)
+            }
+            BrokerOperation::Information => client.information().await.map(|_| true),
+            BrokerOperation::Health => client.health().await.map(|health| health == Health::Serving),
+        }
+    }
+
+    async fn call_open(&self, client: &Client, made: &Made) -> Result<bool, Error> {
+        let (profile, key) = (self.asked.profile.as_str(), self.asked.key.as_str());
+        let input = self.inputs.first().map_or(&[][..], Vec::as_slice);
+        let client = open::Open(client);
+        match (self.asked.operation, &made.open_cipher) {
+            (BrokerOperation::Sign, _) => {
+                let request = open::CertificateRequest {
+                    profile,
+                    csr: &self.csr,
+                    ca_key: std::str::from_utf8(&self.issuer_key).unwrap_or_default(),
+                    ca_certificate: &self.issuer,
+                };
+                client.sign_certificate(&request).await.map(|certificate| !certificate.is_empty())
+            }
+            (BrokerOperation::Encrypt, _) => client.encrypt_data(profile, key, &[7; 12], input).await.map(|_| true),
+            (BrokerOperation::Decrypt, Some(cipher)) => {
+                client.decrypt_data(profile, key, cipher).await.map(|plain| is(&plain, input))
+            }
+            _ => client.hash_data(profile, input).await.map(|digest| !digest.is_empty()),
+        }
+    }
+
+    fn signed<'a>(&'a self, made: &'a Made) -> Vec<Signed<'a>> {
+        let one =
+            |(input, signature): (&'a Vec<u8>, &'a Vec<u8>)| Signed { input, signature, key_version: made.key_version };
+        self.inputs.iter().zip(&made.artefacts).map(one).collect()
+    }
+}
+
+fn sealed(made: &Made) -> Vec<Sealed<'_>> {
+    made.ciphers.iter().map(|cipher| Sealed { cipher, aad: b"" }).collect()
+}
+
+fn all(valid: Vec<bool>) -> bool {
+    valid.into_iter().all(|valid| valid)
+}
+
+fn is(plain: &[u8], input: &[u8]) -> bool {
+    plain == input
+}
+
+/// What a derived key is for need not be as long as the key.
+fn short(input: &[u8]) -> &[u8] {
+    &input[..input.len().min(32)]
+}

@@ -1,0 +1,157 @@
+//! A broker over its Unix socket: a connection is a client of its own, for one worker or for as many as there are streams.
+//!
+//! The client's retries and breaker are off: what is measured is the broker, and a failed call is a failed request.
+
+mod call;
+mod work;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sealway_client::broker::{Client, Code, Error, Options, RetryOptions, Sent};
+
+pub(crate) use self::work::Work;
+use super::Sample;
+use super::pool::{Live, Pool, Seat};
+use crate::record::{Class, Entered, Fault, Gauge};
+
+/// The connections of one shard.
+pub(crate) struct BrokerLines {
+    work: Arc<Work>,
+    pool: Pool<Line>,
+    open: Gauge,
+    connect_timeout: Duration,
+    request_timeout: Duration,
+}
+
+#[derive(Clone)]
+struct Line {
+    client: Client,
+    told: Rc<std::cell::Cell<(u64, u64)>>,
+    _open: Rc<Entered>,
+}
+
+impl Live for Line {
+    fn is_closed(&self) -> bool {
+        !self.client.is_connected()
+    }
+}
+
+/// A connection, or a share of one.
+pub struct Broker {
+    lines: Rc<BrokerLines>,
+    line: Line,
+    _seat: Seat<Line>,
+}
+
+impl BrokerLines {
+    /// Connections for this work, each for so many workers at a time.
+    pub(crate) fn new(
+        work: Arc<Work>,
+        streams: usize,
+        open: Gauge,
+        connect_timeout: Duration,
+        request_timeout: Duration,
+    ) -> Rc<Self> {
+        Rc::new(BrokerLines { work, pool: Pool::new(streams), open, connect_timeout, request_timeout })
+    }
+
+    /// Takes a place on a connection that has one, or opens another.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(crate) async fn open(self: &Rc<Self>, sample: &mut Sample) -> Result<Broker, Fault> {
+        let (seat, line) = self.pool.seat(self.connect(sample)).await?;
+        Ok(Broker { lines: self.clone(), line, _seat: seat })
+    }
+
+    async fn connect(&self, sample: &mut Sample) -> Result<Line, Fault> {
+        sample.connections_tried += 1;
+        let before = Instant::now();
+        let client = Client::new(Options {
+            retry: RetryOptions::NEVER,
+            breaker: None,
+            deadline: self.request_timeout,
+            ..Options::new(&self.work.asked.socket)
+        });
+        client.within(self.connect_timeout).connect().await.map_err(|err| unconnected(&err))?;
+        sample.connect = Some(before.elapsed());
+        sample.connections_opened += 1;
+        Ok(Line { client, told: Rc::default(), _open: Rc::new(self.open.enter()) })
+    }
+}
+
+impl Broker {
+    /// Whether another call can be made over it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.line.client.is_connected()
+    }
+
+    /// Makes a call, and looks at its answer as far as the operation has something to look at.
+    ///
+    /// # Errors
+    /// What went wrong on the way, or with the answer.
+    pub(crate) async fn exchange(&mut self, sample: &mut Sample) -> Result<(), Fault> {
+        let work = &self.lines.work;
+        let before = Instant::now();
+        let made = work.ready(&self.line.client).await;
+        sample.aside +=
+            made.as_ref().is_ok_and(|(_, was_made)| *was_made).then(|| before.elapsed()).unwrap_or_default();
+        let (made, _) = made.map_err(|err| told(&err, sample))?;
+        let called = work.call(&self.line.client, made).await;
+        self.line.tell(sample);
+        match called {
+            Ok(true) => {
+                (sample.ended, sample.status) = (Some(Instant::now()), 200);
+                Ok(())
+            }
+            Ok(false) => {
+                (sample.ended, sample.status) = (Some(Instant::now()), 200);
+                let words = format!("{}: what the broker made is wrong by its own word", work.asked.operation.name());
+                Err(Fault::new(Class::Assertion, words))
+            }
+            Err(err) => Err(told(&err, sample)),
+        }
+    }
+}
+
+impl Line {
+    /// Adds the bytes that were not told yet; of a connection with several streams each byte is told once.
+    fn tell(&self, sample: &mut Sample) {
+        let (sent, received) = self.client.traffic();
+        let (sent_before, received_before) = self.told.replace((sent, received));
+        sample.bytes_sent += sent - sent_before;
+        sample.bytes_received += received - received_before;
+    }
+}
+
+fn unconnected(err: &Error) -> Fault {
+    match err.code {
+        Code::DeadlineExceeded => Fault::new(Class::ConnectTimeout, &err.text),
+        _ if err.text.contains("refused") => Fault::new(Class::Refused, &err.text),
+        _ => Fault::new(Class::Connect, &err.text),
+    }
+}
+
+/// What an error is counted as. Where the broker answered, its code is the status: below 17, and so none of HTTP's.
+fn told(err: &Error, sample: &mut Sample) -> Fault {
+    let class = match (err.sent, err.code) {
+        (Sent::Answered, Code::Internal) if err.text.contains("answers to") => Class::Malformed,
+        (Sent::Answered, code) => {
+            sample.status = u16::try_from(i32::from(code)).unwrap_or_default();
+            Class::Status
+        }
+        (_, Code::DeadlineExceeded) => Class::Timeout,
+        (Sent::Perhaps, _) => Class::Closed,
+        (Sent::No, Code::Unavailable) => Class::Closed,
+        (Sent::No, _) => Class::Internal,
+    };
+    Fault::new(class, format!("{}: {:?}: {}", err.operation, err.code, err.text))
+}
+
+impl std::fmt::Debug for Broker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broker").field("client", &self.line.client).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+//! What a run asks of a broker: read and drawn once, and what has to be made before it can be asked for.
+
+use std::sync::Arc;
+
+use sealway_client::broker::{Cipher, Client, Error, Plain, Recipient, open};
+use sealway_runtime::config::read_bounded;
+use tokio::sync::OnceCell;
+
+use crate::plan::{self, BrokerOperation, BrokerWire};
+use crate::request::Random;
+
+/// The largest file, in bytes.
+const FILE_LEN_MAX: u64 = 64 * 1024;
+
+/// One for all shards.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) asked: plan::Broker,
+    pub(super) inputs: Vec<Vec<u8>>,
+    pub(super) csr: String,
+    pub(super) issuer: String,
+    pub(super) issuer_key: sealway_client::broker::Secret,
+    /// Made by the first connection's broker, before its first request counts.
+    made: OnceCell<Made>,
+}
+
+/// What was made before.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    pub(super) ciphers: Vec<Cipher>,
+    pub(super) open_cipher: Option<open::Cipher>,
+    /// Signatures, tags, or what was encapsulated, with the key's version.
+    pub(super) artefacts: Vec<Vec<u8>>,
+    pub(super) key_version: u32,
+}
+
+impl Work {
+    /// As a plan asks for it; reads its files.
+    ///
+    /// # Errors
+    /// In one line.
+    pub(crate) fn new(asked: &plan::Broker, seed: u64) -> Result<Arc<Self>, String> {
+        let read = |file: &std::path::Path| read_bounded(file, FILE_LEN_MAX).map_err(|err| err.to_string());
+        let (mut csr, mut issuer, mut issuer_key) = (String::new(), String::new(), Vec::new());
+        if let Some(files) = &asked.certificate {
+            (csr, issuer) = (read(&files.csr)?, read(&files.issuer)?);
+            if let Some(key) = &files.issuer_key {
+                issuer_key = read(key)?.into_bytes();
+            }
+        }
+        let mut random = Random::new(seed);
+        let mut input = || (0..asked.input_len).map(|_| random.number().to_le_bytes()[0]).collect();
+        let inputs = (0..asked.batch).map(|_| input()).collect();
+        Ok(Arc::new(Work {
+            asked: asked.clone(),
+            inputs,
+            csr,
+            issuer,
+            issuer_key: issuer_key.into(),
+            made: OnceCell::new(),
+        }))
+    }
+
+    /// What was made before, and whether it was just now.
+    pub(crate) async fn ready(&self, client: &Client) -> Result<(&Made, bool), Error> {
+        if let Some(made) = self.made.get() {
+            return Ok((made, false));
+        }
+        let made = self.made.get_or_try_init(|| self.make(client)).await?;
+        Ok((made, true))
+    }
+
+    async fn make(&self, client: &Client) -> Result<Made, Error> {
+        let (profile, key) = (&self.asked.profile, &self.asked.key);
+        let mut made = Made::default();
+        match (self.asked.operation, self.asked.wire) {
+            (BrokerOperation::Decrypt, BrokerWire::Open) => {
+                let input = self.inputs.first().map_or(&[][..], Vec::as_slice);
+                made.open_cipher = Some(open::Open(client).encrypt_data(profile, key, &[7; 12], input).await?);
+            }
+            (BrokerOperation::Decrypt | BrokerOperation::Rewrap, BrokerWire::V1) => {
+                let plains: Vec<_> = self.plains().collect();
+                made.ciphers = client.encrypt(profile, key, &plains).await?.outputs;
+            }
+            (BrokerOperation::Verify, _) => {
+                let signed = client.sign(profile, key, &self.inputs).await?;
+                (made.artefacts, made.key_version) = (signed.outputs, signed.descriptor.key_version);
+            }
+            (BrokerOperation::VerifyMac, _) => {
+                let tagged = client.mac(profile, key, &self.inputs).await?;
+                (made.artefacts, made.key_version) = (tagged.outputs, tagged.descriptor.key_version);
+            }
+            (BrokerOperation::Decapsulate, _) => {
+                let sent = client.encapsulate(profile, Recipient::Key(key), self.asked.batch).await?;
+                made.key_version = sent.descriptor.key_version;
+                made.artefacts = sent.outputs.into_iter().map(|one| one.ciphertext).collect();
+            }
+            _ => {}
+        }
+        Ok(made)
+    }
+
+    pub(super) fn plains(&self) -> impl Iterator<Item = Plain<'_>> {
+        self.inputs.iter().map(|input| Plain { plaintext: input, ..Plain::default() })
+    }
+}

@@ -1,0 +1,158 @@
+//! A real `sealway broker serve` in a process of its own, on a socket of its own, with a key store under a key of its own; it
+//! can be killed and started again on the same files.
+
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use rustix::process::Signal;
+
+use crate::daemon::Daemon;
+
+/// How long a start may take.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// Profiles with one algorithm each, which are enough for keys of every kind.
+pub const PROFILES: &str = "
+- {Name: Default, Settings: {CryptoLibrary: native}, API: {HashData: {HashAlg: sha3-512}, Random: true}}
+- {Name: Sha256, Settings: {CryptoLibrary: native}, API: {HashData: {HashAlg: sha-256}}}
+- Name: Seal
+  Settings: {CryptoLibrary: native}
+  API: {EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: broker-generated, TagLength: 128}}
+- {Name: Mac, Settings: {CryptoLibrary: native}, API: {Mac: {MacAlg: hmac-sha-256}}}
+- {Name: Derive, Settings: {CryptoLibrary: native}, API: {Derive: {DeriveAlg: hkdf-sha-256}}}
+- {Name: Kem, Settings: {CryptoLibrary: native}, API: {Encapsulate: {KemAlg: ml-kem-768}}}
+- Name: P256
+  Settings: {CryptoLibrary: native}
+  API:
+    SignData: {SignAlg: ecdsa, HashAlg: sha-256, Curve: P-256}
+    SignCertificate:
+      SignAlg: ecdsa
+      HashAlg: sha-256
+      SKIHashAlg: sha-256
+      Validity: {ValidNotBeforeOffset: -1h, ValidNotAfterOffset: 8760h}
+      KeyConstraints:
+        Subject: {ecdsa: {MinKeySize: 256, MaxKeySize: 521}, rsa: {MinKeySize: 2048, MaxKeySize: 4096}}
+        Issuer: {ecdsa: {MinKeySize: 256, MaxKeySize: 521}, rsa: {MinKeySize: 2048, MaxKeySize: 4096}}
+      KeyUsage: [digitalSignature]
+      ExtendedKeyUsage: [clientAuth]
+- Name: P384
+  Settings: {CryptoLibrary: native}
+  API:
+    SignData: {SignAlg: ecdsa, HashAlg: sha-384, Curve: P-384}
+    SignCertificate:
+      SignAlg: ecdsa
+      HashAlg: sha-384
+      SKIHashAlg: sha-256
+      Validity: {ValidNotBeforeOffset: -1h, ValidNotAfterOffset: 8760h}
+      KeyConstraints:
+        Subject: {ecdsa: {MinKeySize: 256, MaxKeySize: 521}, rsa: {MinKeySize: 2048, MaxKeySize: 4096}}
+        Issuer: {ecdsa: {MinKeySize: 256, MaxKeySize: 521}, rsa: {MinKeySize: 2048, MaxKeySize: 4096}}
+      KeyUsage: [digitalSignature]
+      ExtendedKeyUsage: [clientAuth]
+- Name: RSA
+  Settings: {CryptoLibrary: native}
+  API:
+    SignData: {SignAlg: rsa, HashAlg: sha-256}
+    SignCertificate:
+      SignAlg: rsa
+      HashAlg: sha-256
+      SKIHashAlg: sha-256
+      Validity: {ValidNotBeforeOffset: -1h, ValidNotAfterOffset: 8760h}
+      KeyConstraints:
+        Subject: {ecdsa: {MinKeySize: 256, MaxKeySize: 521}, rsa: {MinKeySize: 2048, MaxKeySize: 4096}}
+        Issuer: {ecdsa: {MinKeySize: 256, MaxKeySize: 521}, rsa: {MinKeySize: 2048, MaxKeySize: 4096}}
+      KeyUsage: [digitalSignature]
+      ExtendedKeyUsage: [clientAuth]
+";
+
+/// The process, and the files that it stands on.
+#[derive(Debug)]
+pub struct Broker {
+    binary: PathBuf,
+    folder: PathBuf,
+    daemon: Daemon,
+}
+
+impl Broker {
+    /// Starts it on files in `folder`, which are made where they are not there yet, and waits until it listens.
+    ///
+    /// # Errors
+    /// When it does not, with the end of its output.
+    pub fn start(binary: impl AsRef<Path>, folder: &Path) -> anyhow::Result<Self> {
+        // The socket's folder is its owner's alone, or the broker does not start.
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+        write_new(&folder.join("Profiles.yaml"), PROFILES)?;
+        write_new(&folder.join("store.kek"), &format!("test {}\n", "5a".repeat(32)))?;
+        let binary = binary.as_ref().to_owned();
+        let daemon = launch(&binary, folder)?;
+        Ok(Broker { binary, folder: folder.to_owned(), daemon })
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("broker.sock")
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.daemon.id()
+    }
+
+    /// Ends it at once, as a crash would: its socket's file stays.
+    ///
+    /// # Errors
+    /// When it is gone already.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.daemon.signal(Signal::KILL)?;
+        self.daemon.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again on the same files, and waits until it listens.
+    ///
+    /// # Errors
+    /// When it does not, with the end of its output.
+    pub fn start_again(&mut self) -> anyhow::Result<()> {
+        self.daemon = launch(&self.binary, &self.folder)?;
+        Ok(())
+    }
+
+    /// The end of its output.
+    pub fn tail(&self) -> String {
+        self.daemon.tail()
+    }
+}
+
+fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
+    use std::io::Write;
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => Ok(file.write_all(text.as_bytes())?),
+        Err(err) if err.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(err) => Err(err.into()),
+    }
+}
+
+fn launch(binary: &Path, folder: &Path) -> anyhow::Result<Daemon> {
+    let socket = folder.join("broker.sock");
+    let mut command = Command::new(binary);
+    command.args(["broker", "serve", "--socket"]).arg(&socket);
+    command.arg("--profiles").arg(folder.join("Profiles.yaml"));
+    command.arg("--keys").arg(folder.join("keys")).arg("--kek-file").arg(folder.join("store.kek"));
+    command.env("OTEL_TRACES_EXPORTER", "none").env("CRYPTO_BROKER_LOG_LEVEL", "warn");
+    let mut daemon = Daemon::start(command, &folder.join("broker.log"))?;
+    let begin = Instant::now();
+    while UnixStream::connect(&socket).is_err() {
+        if let Some(status) = daemon.ended()? {
+            bail!("the broker ended with {status}:\n{}", daemon.tail());
+        }
+        if begin.elapsed() > WAIT {
+            bail!("the broker does not listen:\n{}", daemon.tail());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(daemon)
+}

@@ -1,0 +1,175 @@
+//! `sealway load` against a real broker: every operation of both wires, what fails, and what the report says.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+mod load_ground;
+
+use std::path::Path;
+use std::process::Command;
+
+use load_ground::{fault, plan, run, run_well, workers};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, KeyUsagePurpose};
+use sealway_client::broker::{Client, Options};
+use sealway_load::plan::{Broker as Asked, BrokerCertificate, BrokerOperation, BrokerWire, Plan, Protocol};
+use sealway_load::record::Class;
+use sealway_testkit::broker::Broker;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
+
+/// A broker with a key for every operation.
+struct Ground {
+    folder: tempfile::TempDir,
+    broker: Broker,
+}
+
+impl Ground {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let broker = Broker::start(BINARY, folder.path()).unwrap();
+        let client = Client::new(Options::new(broker.socket()));
+        for (key, algorithm) in [
+            ("seal", "aes-256-gcm"),
+            ("mac", "hmac-sha-256"),
+            ("derive", "hkdf-sha-256"),
+            ("kem", "ml-kem-768"),
+            ("p256", "ecdsa-p256"),
+        ] {
+            client.generate_key(key, algorithm).await.unwrap();
+        }
+        let files = authority(folder.path());
+        client.import_key("ca", "ecdsa-p256", &files).await.unwrap();
+        Ground { folder, broker }
+    }
+
+    fn certificate(&self, wire: BrokerWire) -> BrokerCertificate {
+        let path = |name: &str| self.folder.path().join(name);
+        let issuer_key = (wire == BrokerWire::Open).then(|| path("ca.key"));
+        BrokerCertificate { csr: path("leaf.csr"), issuer: path("ca.pem"), issuer_key }
+    }
+
+    /// Three workers make so many calls.
+    fn asked(&self, wire: BrokerWire, operation: BrokerOperation, batch: u32, requests: u64) -> Plan {
+        use BrokerOperation as Is;
+        let (profile, key) = match operation {
+            Is::Hash => ("Sha256", ""),
+            Is::Sign => ("P256", if wire == BrokerWire::V1 { "ca" } else { "" }),
+            Is::Encrypt | Is::Decrypt | Is::Rewrap => ("Seal", "seal"),
+            Is::SignData | Is::Verify => ("P256", "p256"),
+            Is::Mac | Is::VerifyMac => ("Mac", "mac"),
+            Is::Derive => ("Derive", "derive"),
+            Is::Random => ("Default", ""),
+            Is::Encapsulate | Is::Decapsulate => ("Kem", "kem"),
+            Is::Information | Is::Health => ("", ""),
+        };
+        let mut plan = plan("http://localhost/", None, requests);
+        workers(&mut plan, 3);
+        plan.target.protocol = Protocol::Broker;
+        plan.target.broker = Some(Asked {
+            socket: self.broker.socket(),
+            wire,
+            operation,
+            profile: profile.into(),
+            key: key.into(),
+            input_len: 32,
+            batch,
+            certificate: (operation == Is::Sign).then(|| self.certificate(wire)),
+        });
+        plan
+    }
+}
+
+/// Writes an authority's certificate and key and somebody's request; the key's PKCS#8.
+fn authority(folder: &Path) -> Vec<u8> {
+    let key = KeyPair::generate().unwrap();
+    let mut ca = CertificateParams::default();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
+    write("ca.pem", ca.self_signed(&key).unwrap().pem());
+    write("ca.key", key.serialize_pem());
+    let leaf = KeyPair::generate().unwrap();
+    let request = CertificateParams::new(vec!["leaf.example".into()]).unwrap().serialize_request(&leaf).unwrap();
+    write("leaf.csr", request.pem().unwrap());
+    key.serialize_der()
+}
+
+#[tokio::test]
+async fn every_operation_of_both_wires_is_driven_and_counted() {
+    let ground = Ground::new().await;
+    tokio::task::spawn_blocking(move || {
+        let requests = 30;
+        for (wire, batches) in [(BrokerWire::V1, &[1, 5][..]), (BrokerWire::Open, &[1])] {
+            for (name, operation) in BrokerOperation::ALL {
+                let is_there = wire == BrokerWire::V1 || operation.is_open();
+                let cannot = wire == BrokerWire::Open
+                    && matches!(operation, BrokerOperation::Encrypt | BrokerOperation::Decrypt);
+                // The profile of the test makes the nonces itself, which that wire has no place for.
+                if !is_there || cannot {
+                    continue;
+                }
+                for batch in batches.iter().filter(|batch| **batch == 1 || operation.has_batch()) {
+                    println!("{name} on {} by {batch}", wire.name());
+                    let sum = run_well(ground.asked(wire, operation, *batch, requests)).totals.sum;
+                    assert_eq!((sum.counts.succeeded, sum.counts.connections_opened), (requests, 3), "{name}");
+                    assert_eq!(sum.statuses(), [(200, requests)], "{name}");
+                    assert!(sum.counts.bytes_sent > 0 && sum.counts.bytes_received > 0, "{name}");
+                }
+            }
+        }
+        // Several workers on one connection.
+        let mut plan = ground.asked(BrokerWire::V1, BrokerOperation::Hash, 1, requests);
+        plan.connections.streams = 3;
+        assert_eq!(run_well(plan).totals.sum.counts.connections_opened, 1);
+        failures(ground);
+    })
+    .await
+    .unwrap();
+}
+
+/// What is refused has the broker's code as its status, and a broker that is gone is no connection.
+fn failures(mut ground: Ground) {
+    let mut plan = ground.asked(BrokerWire::V1, BrokerOperation::Hash, 1, 6);
+    plan.target.broker.as_mut().unwrap().profile = "nobody".into();
+    let outcome = run(plan);
+    let (class, words) = fault(&outcome);
+    assert!(class == Class::Status && words.contains("InvalidArgument") && words.contains("nobody"), "{words}");
+    assert_eq!(outcome.totals.sum.statuses(), [(3, 6)]);
+    let plan = ground.asked(BrokerWire::V1, BrokerOperation::Hash, 1, 2);
+    ground.broker.kill().unwrap();
+    let (class, words) = fault(&run(plan));
+    assert!(matches!(class, Class::Refused | Class::Connect) && words.contains("broker.sock"), "{class:?}: {words}");
+}
+
+#[tokio::test]
+async fn the_command_line_drives_a_broker_and_the_report_says_what_was_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start(BINARY, folder.path()).unwrap();
+    let report = folder.path().join("report.json");
+    let url = format!("broker://{}", broker.socket().display());
+    let mut command = Command::new(BINARY);
+    command.args([
+        "load",
+        &url,
+        "--broker-operation",
+        "hash",
+        "--profile",
+        "Sha256",
+        "--input-bytes",
+        "64",
+        "--batch",
+        "8",
+    ]);
+    command.args(["--streams", "4", "--concurrency", "4", "--requests", "200", "--no-tui", "--out"]).arg(&report);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains(&format!("hash {url}, broker (v1, 64 bytes, 8 a call)")), "{text}");
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    let asked = &report["asked"];
+    assert_eq!((asked["protocol"].as_str(), asked["method"].as_str()), (Some("broker"), Some("hash")));
+    let wanted = serde_json::json!({
+        "socket": broker.socket(), "wire": "v1", "operation": "hash", "profile": "Sha256", "key": null,
+        "input_bytes": 64, "batch": 8,
+    });
+    assert_eq!(asked["broker"], wanted);
+    assert!(broker.id() > 0);
+}
