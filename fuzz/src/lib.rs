@@ -5,6 +5,7 @@
 //! panics when a property of the code under it does not hold; README.md says which those are.
 
 pub mod answer;
+pub mod broker_keys;
 pub mod certificate;
 pub mod config;
 pub mod http1;
@@ -22,6 +23,8 @@ pub type Target = fn(&[u8]);
 /// Every target by name: that of its file in `src/bin` and of its folder in `corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("answer-open", answer::answer_open),
+    ("broker-key-file", broker_keys::key_file),
+    ("broker-key-import", broker_keys::key_import),
     ("certificate", certificate::certificate),
     ("config", config::config),
     ("http1", http1::http1),

@@ -186,7 +186,7 @@ fn the_rules_are_looked_at_in_their_order() {
     (asked.csr, asked.ca_key, asked.ca_certificate) = (Vec::new(), Vec::new(), Vec::new());
     asked.not_after = Bound::At(u64::MAX);
     asked.subject = Some("x");
-    let mut told = |asked: &Asked, policy: &_, part: &str| {
+    let told = |asked: &Asked, policy: &_, part: &str| {
         let text = asked.refused(policy);
         assert!(text.contains(part), "{text}, not {part}");
     };
