@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod audit;
+pub mod benchmark;
 pub mod callers;
 pub mod certificate;
 pub mod hash;
@@ -18,6 +19,7 @@ pub mod server;
 pub mod service;
 pub mod settings;
 pub mod socket;
+pub mod telemetry;
 pub mod wire;
 
 pub use refusal::{Code, Refusal};

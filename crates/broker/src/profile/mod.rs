@@ -5,7 +5,7 @@
 pub mod approval;
 mod certificate;
 mod constraints;
-mod duration;
+pub(crate) mod duration;
 mod live;
 pub(crate) mod load;
 mod operations;
