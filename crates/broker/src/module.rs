@@ -1,12 +1,11 @@
 //! The cryptographic library below: which it is, and that it is the one that this build promises, looked at before anything
 //! is served.
 //!
-//! It may not know sockets or wires. Nothing here turns a mode on or off: a build has the module or it has not.
+//! It may not know profiles or sockets. Nothing here turns a mode on or off: a build has the module or it has not.
 
 use std::fmt;
 
-use crate::profile::approval::unapproved;
-use crate::profile::{Profiles, RequireFips};
+use crate::profile::RequireFips;
 
 /// The exit code of a process whose module is not the one that it was built for (`EX_SOFTWARE` of sysexits).
 pub const EXIT_CODE: u8 = 70;
@@ -73,40 +72,23 @@ fn is_expected(mode: Result<(), String>, is_fips: bool, version: &str, expected:
     Ok(())
 }
 
-/// Whether a process may serve these profiles: what its start and each file ask of the library below. Returns what is worth a
-/// warning: operations that are off, each with its profile and the key at fault.
+/// Refuses a process whose library is no validated module where the settings ask for one.
 ///
 /// # Errors
 /// A sentence for standard error; the process must end with [`EXIT_CODE`].
-pub fn admit(demand: RequireFips, profiles: &Profiles) -> Result<Vec<String>, String> {
-    judge(demand, profiles, &module())
+pub fn require(require: RequireFips) -> Result<(), String> {
+    allows(require, &module())
 }
 
-fn judge(demand: RequireFips, profiles: &Profiles, module: &Module) -> Result<Vec<String>, String> {
-    let file = profiles.require_fips();
-    let is_required = demand != RequireFips::No || file != RequireFips::No;
-    if is_required && !module.is_fips {
-        return Err(format!(
-            "RequireFips is set, and the cryptographic library of this program is {}, which is no validated module. The \
-             program that has one is built by `cargo build --release --manifest-path fips/Cargo.toml`",
-            module.version
-        ));
+fn allows(require: RequireFips, module: &Module) -> Result<(), String> {
+    if require == RequireFips::No || module.is_fips {
+        return Ok(());
     }
-    if !module.is_fips {
-        return Ok(Vec::new());
-    }
-    let mut off = Vec::new();
-    for profile in profiles.iter() {
-        let found = unapproved(profile);
-        off.extend(found.iter().map(|found| {
-            format!("profile {}: {} is off: {}: {}", profile.name, found.operation, found.key, found.why)
-        }));
-    }
-    let is_strict = demand == RequireFips::Strict || file == RequireFips::Strict;
-    match off.first() {
-        Some(first) if is_strict => Err(format!("RequireFips is strict, and the module has not approved all: {first}")),
-        _ => Ok(off),
-    }
+    Err(format!(
+        "RequireFips is set, and the cryptographic library of this program is {}, which is no validated module. The program \
+         that has one is built by `cargo build --release --manifest-path fips/Cargo.toml`",
+        module.version
+    ))
 }
 
 #[cfg(test)]
@@ -127,44 +109,15 @@ mod tests {
         }
     }
 
-    fn profiles(settings: &str, nonce: &str) -> Profiles {
-        let text = format!(
-            "Settings: {{CryptoLibrary: native{settings}}}\nProfiles:\n- Name: Wrapping\n  API:\n    EncryptData: {{EncryptAlg: \
-             aes-gcm, KeySize: 256, NonceStrategy: {nonce}}}\n"
-        );
-        Profiles::parse(&text, crate::profile::Leniency::Strict).unwrap_or_else(|err| panic!("{err:?}"))
-    }
-
     #[test]
     fn where_fips_is_required_a_plain_library_is_refused_by_name() {
         let plain = Module { name: "AWS-LC", version: "AWS-LC 1.0.0".into(), certificate: None, is_fips: false };
         let module = Module { is_fips: true, ..plain.clone() };
-        let fine = |settings| profiles(settings, "broker-generated");
-        for (demand, settings) in [
-            (RequireFips::Yes, ""),
-            (RequireFips::Strict, ""),
-            (RequireFips::No, ", RequireFips: true"),
-            (RequireFips::No, ", RequireFips: strict"),
-        ] {
-            assert!(judge(demand, &fine(settings), &plain).unwrap_err().contains("AWS-LC 1.0.0"), "{settings}");
-            assert_eq!(judge(demand, &fine(settings), &module), Ok(Vec::new()), "{settings}");
+        for require in [RequireFips::Yes, RequireFips::Strict] {
+            assert!(allows(require, &plain).unwrap_err().contains("AWS-LC 1.0.0"));
+            assert_eq!(allows(require, &module), Ok(()));
         }
-        assert_eq!(judge(RequireFips::No, &fine(""), &plain), Ok(Vec::new()));
-    }
-
-    #[test]
-    fn what_is_not_approved_is_off_with_a_warning_and_stops_a_strict_start() {
-        let plain = Module { name: "AWS-LC", version: "1".into(), certificate: None, is_fips: false };
-        let module = Module { is_fips: true, ..plain.clone() };
-        for demand in [RequireFips::No, RequireFips::Yes] {
-            let warnings = judge(demand, &profiles("", "user-provided"), &module).unwrap();
-            assert_eq!(warnings.len(), 2, "{warnings:?}");
-            assert!(warnings[0].contains("Wrapping") && warnings[0].contains("NonceStrategy"), "{warnings:?}");
-        }
-        assert!(judge(RequireFips::Strict, &profiles("", "user-provided"), &module).unwrap_err().contains("Wrapping"));
-        let strict = profiles(", RequireFips: strict", "user-provided");
-        assert!(judge(RequireFips::No, &strict, &module).is_err(), "the file alone says so");
-        assert_eq!(judge(RequireFips::No, &profiles("", "user-provided"), &plain), Ok(Vec::new()));
+        assert_eq!(allows(RequireFips::No, &plain), Ok(()));
     }
 
     #[test]
