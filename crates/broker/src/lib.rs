@@ -11,6 +11,7 @@ pub mod certificate;
 pub mod hash;
 pub mod keys;
 pub mod known_answers;
+pub mod metrics;
 pub mod module;
 pub mod operation;
 pub mod profile;
