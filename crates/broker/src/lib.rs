@@ -11,7 +11,6 @@ pub mod certificate;
 pub mod hash;
 pub mod keys;
 pub mod known_answers;
-pub mod metrics;
 pub mod module;
 pub mod operation;
 pub mod profile;
