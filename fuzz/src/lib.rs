@@ -7,6 +7,8 @@
 pub mod answer;
 pub mod broker_files;
 pub mod broker_keys;
+pub mod broker_csr;
+pub mod broker_key;
 pub mod certificate;
 pub mod config;
 pub mod http1;
@@ -28,6 +30,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("broker-key-file", broker_keys::key_file),
     ("broker-key-import", broker_keys::key_import),
     ("broker-profiles", broker_files::profiles),
+    ("broker-csr", broker_csr::broker_csr),
+    ("broker-key", broker_key::broker_key),
     ("certificate", certificate::certificate),
     ("config", config::config),
     ("http1", http1::http1),
