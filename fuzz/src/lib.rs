@@ -5,10 +5,10 @@
 //! panics when a property of the code under it does not hold; README.md says which those are.
 
 pub mod answer;
-pub mod broker_files;
-pub mod broker_keys;
 pub mod broker_csr;
+pub mod broker_files;
 pub mod broker_key;
+pub mod broker_keys;
 pub mod certificate;
 pub mod config;
 pub mod http1;
