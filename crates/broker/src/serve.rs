@@ -14,7 +14,7 @@ use crate::benchmark::Inputs;
 use crate::callers::Callers;
 use crate::keys::{Kek, Store};
 use crate::module::{self, module};
-use crate::profile::approval::unapproved;
+use crate::profile::approval::{self, unapproved};
 use crate::profile::{Leniency, Live, Profiles, RequireFips, Watched, lines};
 use crate::server::Server;
 use crate::service::Service;
@@ -104,6 +104,8 @@ fn service(settings: &Settings) -> Result<Service, Failure> {
     if is_fips {
         check_approved(&profiles.current(), require)?;
     }
+    let demanded = settings.fips;
+    let profiles = profiles.held_to(move |profiles| approval::check(profiles, demanded, is_fips));
     let callers = settings
         .callers
         .as_deref()
