@@ -110,10 +110,10 @@ fn service(settings: &Settings) -> Result<Service, Failure> {
         .callers
         .as_deref()
         .map(|path| Watched::<Callers>::load(path, leniency).map(Arc::new).map_err(|problems| wrong(path, &problems)));
-    let audit = settings
-        .audit
-        .as_deref()
-        .map(|path| Audit::open(path).map_err(|err| Failure::other(format!("--audit: {}: {err}", path.display()))));
+    let audit = settings.audit.as_deref().map(|path| {
+        Audit::open_with(path, settings.durability, Arc::new(SystemClock))
+            .map_err(|err| Failure::other(format!("--audit: {}: {err}", path.display())))
+    });
     Ok(Service {
         profiles: Arc::new(profiles),
         callers: callers.transpose()?,
