@@ -1,11 +1,13 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test e2e-faults load-long scan-tls check bench bench-gateway bench-load accept-gateway fuzz vectors fmt tidy clean help
+.PHONY: run test test-fips e2e-faults load-long scan-tls check bench bench-gateway bench-load bench-broker accept-gateway fuzz vectors fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
 	cargo run --release --locked -p sealway-cli -- demo
 test: ## everything that CI tests, installing what the tests need
 	cargo xtask test
+test-fips: ## the broker over a validated module: what is below it, that it starts on nothing else; make test does it too
+	cargo xtask test-fips
 e2e-faults: ## the fault tests in their long form, a quarter of an hour
 	cargo xtask e2e-faults
 load-long: ## the load generator's searches held to the truth in their long form, ten minutes
@@ -22,6 +24,8 @@ bench-gateway: ## the gateway beside nginx, HAProxy and Envoy; ARGS="--rows mtls
 	cargo xtask bench-gateway $(ARGS)
 bench-load: ## the load generator beside wrk, h2load, k6 and oha; ARGS="--quick" sees that it works
 	cargo xtask bench-load $(ARGS)
+bench-broker: ## the broker beside a bare socket, bare cryptography and grpc-go; ARGS="--rounds 1" is a glance
+	cargo xtask bench-broker $(ARGS)
 accept-gateway: ## the published acceptance test: 4 x 3,000 new mTLS connections through the gateway
 	cargo xtask accept-gateway $(ARGS)
 fuzz: ## fuzz every target for a minute, or TARGET=name
@@ -31,6 +35,6 @@ vectors: ## write vectors/ anew from the reference
 fmt: ## format
 	cargo fmt --all
 clean: ## remove what builds and tests leave behind
-	rm -rf target .venv fuzz/artifacts fuzz/grown fuzz/kept
+	rm -rf target fips/target .venv fuzz/artifacts fuzz/grown fuzz/kept
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile

@@ -1,4 +1,5 @@
 //! Keys in all their forms, made by the command `openssl`, and what must not be taken for one.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -18,7 +18,7 @@ validator = certificate.create_pkix_certificate_validator_container(
         certificate.create_spki_validator_container([]),
     ],
 )
-load = loader.RFC5280CertificateDocumentLoader().get_file_loader_func("pem")
+load = loader.RFC5280CertificateDocumentLoader().load_pem_file
 
 for path in sys.stdin.read().split():
     with open(path, "rb") as file:

@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod codegen;
 mod faults;
+mod fips;
 mod fuzz;
 mod load;
 mod scan;
@@ -31,6 +32,8 @@ struct Arguments {
 enum Job {
     /// Everything that CI tests, in order; a failed step does not hide the next
     Test,
+    /// The broker over a validated module: what is below it, and that it starts on nothing else
+    TestFips,
     /// The fault tests in their long form
     E2eFaults,
     /// The load generator's searches in their long form
@@ -69,6 +72,12 @@ enum Job {
     },
     /// Compare the load generator with wrk, h2load, k6 and oha
     BenchLoad {
+        /// Arguments for the comparison
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// The broker beside a bare socket, bare cryptography and grpc-go
+    BenchBroker {
         /// Arguments for the comparison: --cases, --tools, --seconds, --rounds, --sockets, --minutes, --quick
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
@@ -94,6 +103,7 @@ fn main() -> ExitCode {
 fn run(job: Job) -> anyhow::Result<()> {
     match job {
         Job::Test => test::run(),
+        Job::TestFips => fips::run(),
         Job::E2eFaults => faults::run(),
         Job::LoadLong => load::run(),
         Job::ScanTls => scan::run(),
@@ -105,6 +115,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Bench { arguments } => bench::run(&arguments),
         Job::BenchGateway { arguments } => bench::gateway(&arguments),
         Job::BenchLoad { arguments } => bench::load(&arguments),
+        Job::BenchBroker { arguments } => bench::broker(&arguments),
         Job::AcceptGateway { arguments } => bench::accept(&arguments),
     }
 }

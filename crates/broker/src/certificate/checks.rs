@@ -44,10 +44,11 @@ pub(super) fn check(
         let (end, own) = (time::text(validity.not_after), time::text(ca.not_after));
         return refused(format!("what it issues would end at {end}, after its own end at {own}"));
     }
-    if checks.own_signature && ca.is_self_signed() {
-        if let Err(why) = ca.verify_self() {
-            return refused(format!("its own signature does not hold: {why}"));
-        }
+    if checks.own_signature
+        && ca.is_self_signed()
+        && let Err(why) = ca.verify_self()
+    {
+        return refused(format!("its own signature does not hold: {why}"));
     }
     Ok(())
 }

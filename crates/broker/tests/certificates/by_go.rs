@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealway_broker::certificate::Flavour;
-use sealway_broker::profile::policy::{CertificatePolicy, KeyKind, KeyUsage, Purpose, SignatureHash};
+use sealway_broker::profile::policy::{CertificatePolicy, KeyKind, KeyUsage, Purpose, SignatureHash, SkiHash};
 use serde_json::{Value, json};
 
 use crate::ground::{Asked, NOW, hours, policy};
@@ -26,6 +26,7 @@ fn cases() -> Vec<Case> {
         case("P-256 by P-384 with SHA-512", "p256", "p384", "Default"),
         case("RSA by RSA, the signature too", "rsa3072", "rsa4096", "KSA-MODERATE-2020"),
         case("RSA with 15380 bits by P-521", "rsa15380", "p521", "FIPS-140-3-256bit"),
+        case("RSA with 8192 bits by P-384 with SHA-384", "rsa8192", "p384", "FIPS-140-3-192bit"),
         case("P-256 by RSA with SHA-256", "p256", "rsa4096", "FIPS-140-3-128bit"),
     ];
     let mut crl = case("two CRL points and another subject", "p384", "p384", "Default");
@@ -82,6 +83,13 @@ fn told(case: &Case, algorithm: &str, serial: &str) -> Value {
         "CRLPoints": asked.crl_points, "Algorithm": algorithm, "Subject": asked.subject.unwrap_or_default(),
         "IsCA": policy.is_ca, "PathLength": policy.path_length.map_or(-1, i64::from),
         "Oldest": asked.wire == Flavour::W0,
+        "SKI": match policy.ski {
+            SkiHash::Sha1 => "sha-1",
+            SkiHash::Sha256 => "sha-256",
+            SkiHash::Sha384 => "sha-384",
+            SkiHash::Sha512 => "sha-512",
+            _ => panic!("the program in Go knows no more"),
+        },
         "CopiesNames": policy.copies_san,
     })
 }

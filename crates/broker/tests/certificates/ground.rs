@@ -1,12 +1,11 @@
-//! What the tests stand on: the six profiles of the published set that issue, the requests and the CAs.
+//! What the tests stand on: the shipped profiles, the requests and the CAs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use sealway_broker::certificate::{Bound, Flavour, Issued, Issuer, Request, issue};
-use sealway_broker::profile::policy::{
-    CertificatePolicy, IssuerChecks, KeyConstraints, KeyKind, KeyUsage, Offset, Purpose, SignatureHash, SizeRange,
-    SkiHash,
-};
+use sealway_broker::profile::policy::{CertificatePolicy, Offset};
+use sealway_broker::profile::{Leniency, Profiles};
 use sealway_broker::{Code, Refusal};
 
 /// 2026-11-21 16:53:27 UTC, and half a second.
@@ -27,50 +26,17 @@ pub(crate) fn hours(hours: i64) -> Offset {
     Offset { ns: hours * 3_600_000_000_000 }
 }
 
-fn sizes(rsa: Option<(u32, u32)>, ecdsa: Option<(u32, u32)>) -> KeyConstraints {
-    let range = |sizes: Option<(u32, u32)>| sizes.map(|(min, max)| SizeRange { min, max });
-    KeyConstraints { rsa: range(rsa), ecdsa: range(ecdsa) }
-}
+/// The profiles that are shipped, six of which issue.
+static PROFILES: LazyLock<Profiles> = LazyLock::new(|| {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config/broker/Profiles.yaml");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|err| panic!("{}: {err}", path.display()));
+    Profiles::parse(&text, Leniency::Strict).unwrap_or_else(|problems| panic!("{problems:?}"))
+});
 
-/// The profile of the published set that has this name.
+/// What the shipped profile of this name says of certificates.
 pub(crate) fn policy(name: &str) -> CertificatePolicy {
-    use KeyKind::{Ecdsa, Rsa};
-    use SignatureHash::{Sha256, Sha384, Sha512};
-    let (key_kind, hash, end, subject, issuer) = match name {
-        "Default" => (Ecdsa, Sha512, 8760, sizes(Some((2048, 4096)), Some((256, 521))), sizes(None, Some((384, 521)))),
-        "KSA-MODERATE-2020" => {
-            (Rsa, Sha384, 26_280, sizes(Some((3072, 8192)), Some((256, 384))), sizes(Some((3072, 8192)), None))
-        }
-        "KSA-ADVANCED-2020" => (Ecdsa, Sha512, 43_800, sizes(None, Some((521, 521))), sizes(None, Some((521, 521)))),
-        "FIPS-140-3-128bit" => {
-            (Rsa, Sha256, 8760, sizes(Some((3072, 8192)), Some((256, 384))), sizes(Some((3072, 8192)), None))
-        }
-        "FIPS-140-3-192bit" => {
-            (Ecdsa, Sha384, 8760, sizes(Some((8192, 15380)), Some((384, 521))), sizes(None, Some((384, 521))))
-        }
-        "FIPS-140-3-256bit" => {
-            (Ecdsa, Sha512, 4380, sizes(Some((15380, 15380)), Some((521, 521))), sizes(None, Some((521, 521))))
-        }
-        _ => panic!("{name}: no such profile"),
-    };
-    // digitalSignature, and keyEncipherment where the profile has it.
-    let key_usage = KeyUsage(if name.ends_with("256bit") { 0b1 } else { 0b101 });
-    CertificatePolicy {
-        key_kind,
-        hash,
-        ski: SkiHash::Sha1,
-        not_before: hours(-1),
-        not_after: hours(end),
-        subject,
-        issuer,
-        key_usage,
-        purposes: vec![Purpose::ClientAuth],
-        is_ca: false,
-        path_length: None,
-        copies_san: false,
-        copies_extensions: Vec::new(),
-        checks: IssuerChecks::default(),
-    }
+    let profile = PROFILES.get(name).unwrap_or_else(|| panic!("{name}: no such profile"));
+    profile.certificate.clone().unwrap_or_else(|| panic!("{name} does not issue"))
 }
 
 /// A request as it comes over the wire; tests change what they are about.

@@ -3,7 +3,10 @@
 package main
 
 import (
-	"crypto/sha1"
+	"crypto"
+	_ "crypto/sha1"
+	_ "crypto/sha256"
+	_ "crypto/sha512"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -30,10 +33,15 @@ type request struct {
 	PathLength          int // -1: none
 	Oldest              bool
 	CopiesNames         bool
+	SKI                 string
 }
 
 var oids = map[string]asn1.ObjectIdentifier{
 	"C": {2, 5, 4, 6}, "ST": {2, 5, 4, 8}, "O": {2, 5, 4, 10}, "OU": {2, 5, 4, 11}, "L": {2, 5, 4, 7}, "CN": {2, 5, 4, 3},
+}
+
+var hashes = map[string]crypto.Hash{
+	"sha-1": crypto.SHA1, "sha-256": crypto.SHA256, "sha-384": crypto.SHA384, "sha-512": crypto.SHA512,
 }
 
 var algorithms = map[string]x509.SignatureAlgorithm{
@@ -80,8 +88,10 @@ func extensions(request request, csr *x509.CertificateRequest) []pkix.Extension 
 		Key       asn1.BitString
 	}
 	must(asn1.Unmarshal(csr.RawSubjectPublicKeyInfo, &spki))
-	id := sha1.Sum(spki.Key.Bytes)
-	return append(list, pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 14}, Value: must(asn1.Marshal(id[:]))})
+	digest := hashes[request.SKI].New()
+	digest.Write(spki.Key.Bytes)
+	id := digest.Sum(nil)[:20]
+	return append(list, pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 14}, Value: must(asn1.Marshal(id))})
 }
 
 func issue(request request) []byte {
