@@ -1,11 +1,13 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test e2e-faults load-long scan-tls check bench bench-gateway bench-load accept-gateway fuzz vectors fmt tidy clean help
+.PHONY: run test test-fips e2e-faults load-long scan-tls check bench bench-gateway bench-load accept-gateway fuzz vectors fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
 	cargo run --release --locked -p sealway-cli -- demo
 test: ## everything that CI tests, installing what the tests need
 	cargo xtask test
+test-fips: ## the broker over a validated module: what is below it, that it starts on nothing else; make test does it too
+	cargo xtask test-fips
 e2e-faults: ## the fault tests in their long form, a quarter of an hour
 	cargo xtask e2e-faults
 load-long: ## the load generator's searches held to the truth in their long form, ten minutes
@@ -31,6 +33,6 @@ vectors: ## write vectors/ anew from the reference
 fmt: ## format
 	cargo fmt --all
 clean: ## remove what builds and tests leave behind
-	rm -rf target .venv fuzz/artifacts fuzz/grown fuzz/kept
+	rm -rf target fips/target .venv fuzz/artifacts fuzz/grown fuzz/kept
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile

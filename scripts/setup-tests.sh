@@ -13,6 +13,9 @@ toxiproxy_version=v2.5.0
 toxiproxy_stamp=$venv/.toxiproxy
 h2spec_version=v2.2.1+incompatible
 h2spec_stamp=$venv/.h2spec
+# Charts are linted and rendered by it.
+helm_version=v3.22.0
+helm_stamp=$venv/.helm
 zlint_version=v3.6.1
 zlint_stamp=$venv/.zlint
 go_min=1.21
@@ -27,6 +30,13 @@ missing=()
 command -v curl >/dev/null || missing+=(curl)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v git >/dev/null || missing+=(git)
+# The module of the FIPS build is made by these two and Go.
+command -v cmake >/dev/null || missing+=(cmake)
+command -v perl >/dev/null || missing+=(perl)
+# Which symbols lie where: the test that changes a byte of the module.
+command -v nm >/dev/null || missing+=(binutils)
+# Units are verified by systemd-analyze; nothing of it is started.
+command -v systemd-analyze >/dev/null || missing+=(systemd)
 # The servers of the fault tests. Each test starts its own in a folder of its own.
 command -v haproxy >/dev/null || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
 command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || missing+=(nginx)
@@ -105,6 +115,12 @@ if [[ ! -x $venv/bin/h2spec || ! -f $h2spec_stamp || $(<"$h2spec_stamp") != "$h2
     GOBIN=$PWD/$venv/bin go install "github.com/summerwind/h2spec/cmd/h2spec@$h2spec_version"
     printf '%s %s\n' "$h2spec_version" "$go" >"$h2spec_stamp"
 fi
+if [[ ! -x $venv/bin/helm || ! -f $helm_stamp || $(<"$helm_stamp") != "$helm_version $go" ]]; then
+    echo "setup-tests: building helm $helm_version"
+    # Two minutes of processor time; without its symbols it is half as large.
+    GOBIN=$PWD/$venv/bin go install -ldflags='-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version"
+    printf '%s %s\n' "$helm_version" "$go" >"$helm_stamp"
+fi
 if [[ ! -x $venv/bin/zlint || ! -f $zlint_stamp || $(<"$zlint_stamp") != "$zlint_version $go" ]]; then
     echo "setup-tests: building zlint $zlint_version"
     GOBIN=$PWD/$venv/bin go install "github.com/zmap/zlint/v3/cmd/zlint@$zlint_version"
@@ -147,6 +163,9 @@ testssl=$({ TERM=dumb testssl --version 2>/dev/null || true; } | grep -om1 'test
 faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | head -n 1)
 # A library that does not load is said on standard error and ignored: the year tells.
 [[ $(env LD_PRELOAD="${faketime:?libfaketime is not there}" FAKETIME='@2001-02-03 04:05:06' date +%Y) == 2001 ]] || fail "libfaketime does not work."
+go version -m "$venv/bin/helm" | grep -q "helm/v3[[:space:]]$helm_version" || fail "helm is not $helm_version: remove $helm_stamp and run this again."
+cmake=$(cmake --version | head -n 1) || fail "cmake does not run."
+systemd-analyze --version >/dev/null || fail "systemd-analyze does not run."
 go version -m "$venv/bin/toxiproxy-server" | grep -q "toxiproxy/v2[[:space:]]$toxiproxy_version" || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
-echo "setup-tests: ready: $postgres, redis ${redis#v=}, haproxy $haproxy, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, $go, node $node"
+echo "setup-tests: ready: $postgres, redis ${redis#v=}, haproxy $haproxy, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, helm $helm_version, $cmake, $go, node $node"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny"

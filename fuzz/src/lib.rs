@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod broker_csr;
 pub mod broker_key;
+pub mod broker_keys;
 pub mod certificate;
 pub mod config;
 pub mod http1;
@@ -26,6 +27,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("answer-open", answer::answer_open),
     ("broker-csr", broker_csr::broker_csr),
     ("broker-key", broker_key::broker_key),
+    ("broker-key-file", broker_keys::key_file),
+    ("broker-key-import", broker_keys::key_import),
     ("certificate", certificate::certificate),
     ("config", config::config),
     ("http1", http1::http1),

@@ -5,10 +5,13 @@
 #![warn(missing_docs)]
 
 pub mod audit;
+pub mod benchmark;
 pub mod callers;
 pub mod certificate;
 pub mod hash;
 pub mod keys;
+pub mod known_answers;
+pub mod module;
 pub mod operation;
 pub mod profile;
 pub mod refusal;
@@ -16,6 +19,7 @@ pub mod server;
 pub mod service;
 pub mod settings;
 pub mod socket;
+pub mod telemetry;
 pub mod wire;
 
 pub use refusal::{Code, Refusal};

@@ -28,6 +28,24 @@ pub enum Code {
     Unavailable,
 }
 
+impl Code {
+    /// As gRPC numbers it.
+    pub fn number(self) -> u8 {
+        match self {
+            Code::Unknown => 2,
+            Code::InvalidArgument => 3,
+            Code::NotFound => 5,
+            Code::AlreadyExists => 6,
+            Code::PermissionDenied => 7,
+            Code::FailedPrecondition => 9,
+            Code::OutOfRange => 11,
+            Code::Unimplemented => 12,
+            Code::Internal => 13,
+            Code::Unavailable => 14,
+        }
+    }
+}
+
 /// An operation that was not done, and why. The text reaches the caller: never a key, a password or an input in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {

@@ -10,8 +10,9 @@ use sealway_runtime::shutdown::Shutdown;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::callers::Peer;
 use crate::socket::BrokerSocket;
-use crate::wire::{Peer, Wires};
+use crate::wire::Wires;
 
 /// Connections at a time; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 1024;
@@ -91,8 +92,8 @@ async fn serve(
     shutdown: Shutdown,
     _permit: OwnedSemaphorePermit,
 ) {
-    let peer = match stream.peer_cred() {
-        Ok(peer) => Peer { uid: peer.uid(), gid: peer.gid(), pid: peer.pid() },
+    let peer = match Peer::of(&stream) {
+        Ok(peer) => peer,
         Err(err) => {
             tracing::warn!(%err, "a connection is closed: the kernel does not tell whose it is");
             return;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sealway_runtime::telemetry::{Slog, Tracing};
 
+use crate::profile::RequireFips;
 use crate::socket::{self, Place};
 pub use environment::Environment;
 
@@ -43,32 +44,7 @@ pub struct Flags {
     /// `--no-compat`
     pub has_no_compat: bool,
     /// `--require-fips`
-    pub fips: Option<FipsDemand>,
-}
-
-/// What to do where FIPS is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FipsDemand {
-    /// Any build will do.
-    #[default]
-    None,
-    /// Only a build with a FIPS module starts. Operations of profiles that it does not approve answer 9.
-    Required,
-    /// Nor does it start with a profile that has such an operation.
-    Strict,
-}
-
-impl std::str::FromStr for FipsDemand {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "false" => Ok(FipsDemand::None),
-            "true" => Ok(FipsDemand::Required),
-            "strict" => Ok(FipsDemand::Strict),
-            _ => Err("expected true, strict or false".into()),
-        }
-    }
+    pub fips: Option<RequireFips>,
 }
 
 /// Checked.
@@ -97,7 +73,7 @@ pub struct Settings {
     /// Calls of one connection at a time.
     pub streams_max: u32,
     /// Whether the module must be a FIPS one.
-    pub fips: FipsDemand,
+    pub fips: RequireFips,
     /// `service` in logs, `service.name` in traces.
     pub service: String,
     /// The log.
@@ -149,8 +125,9 @@ impl Settings {
         }
         let metrics =
             flags.metrics.or_else(|| read.parsed("METRICS_ADDR", "an address and port, such as 127.0.0.1:9464"));
-        let asked = read.parsed("REQUIRE_FIPS", "true, strict or false");
-        let fips = flags.fips.or(asked).unwrap_or_default();
+        let words = [("false", RequireFips::No), ("true", RequireFips::Yes), ("strict", RequireFips::Strict)];
+        let asked = read.choice("REQUIRE_FIPS", &words, RequireFips::No);
+        let fips = flags.fips.unwrap_or(asked);
         let has_compat = read.choice("COMPAT", &[("true", true), ("false", false)], true) && !flags.has_no_compat;
         let benchmark = BenchmarkFiles {
             ca_certificate: read.text("BENCHMARKING_SIGNCERTIFICATE_CA_CERT"),

@@ -67,6 +67,7 @@ fn interim() -> Profile {
         certificate: None,
         encrypt: None,
         sign: None,
+        sign_key_size: None,
         mac: None,
         derive: None,
         random: true,

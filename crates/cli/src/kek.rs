@@ -77,7 +77,7 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
     }
     let first = config.key_ring(default_provider())?.active_id();
     match &config.store {
-        StoreUrl::File(path) => match config.open_embedded(default_provider(), &clock()) {
+        StoreUrl::File(path) => match config.open_embedded(default_provider(), &clock()).await {
             Ok(store) => {
                 let all = rewrap_all(&store).await?;
                 println!("{all} sessions were wrapped anew; all that live are under {first}");

@@ -4,7 +4,10 @@
 #![warn(missing_docs)]
 
 pub mod broker;
+#[cfg(feature = "sessions")]
 pub mod exchange;
+#[cfg(feature = "sessions")]
 pub mod session;
 
+#[cfg(feature = "sessions")]
 pub use session::{Answer, Client, Error, Options, Timings};

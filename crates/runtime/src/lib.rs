@@ -4,9 +4,11 @@
 //! It may not know what a session, a profile or a channel is.
 #![warn(missing_docs)]
 
+#[cfg(feature = "http")]
 pub mod certs;
 pub mod clock;
 pub mod config;
+#[cfg(feature = "http")]
 pub mod http;
 pub mod listener;
 pub mod log_tail;
@@ -14,4 +16,5 @@ pub mod process;
 pub mod shutdown;
 pub mod telemetry;
 pub mod timing;
+#[cfg(feature = "http")]
 pub mod tls;

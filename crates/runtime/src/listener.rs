@@ -1,6 +1,7 @@
 //! Binding addresses and Unix sockets, with errors that name the address and the setting at fault, and accepting without
 //! dying.
 
+#[cfg(feature = "http")]
 mod accept;
 mod unix;
 
@@ -10,7 +11,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use socket2::{Domain, Protocol, Type};
 use tokio::net::TcpListener;
 
+#[cfg(feature = "http")]
 pub use accept::Socket;
+#[cfg(feature = "http")]
 pub(crate) use accept::{Accepted, Acceptor};
 pub use unix::{BoundUnix, bind_unix};
 

@@ -35,6 +35,7 @@ impl Shutdown {
     }
 
     /// Stops with this, and can be stopped alone: for what has no tasks of its own.
+    #[cfg(feature = "http")]
     pub(crate) fn stop_token(&self) -> CancellationToken {
         self.stopping.child_token()
     }

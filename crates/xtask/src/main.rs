@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod codegen;
 mod faults;
+mod fips;
 mod fuzz;
 mod load;
 mod scan;
@@ -31,6 +32,8 @@ struct Arguments {
 enum Job {
     /// Everything that CI tests, in order; a failed step does not hide the next
     Test,
+    /// The broker over a validated module: what is below it, and that it starts on nothing else
+    TestFips,
     /// The fault tests in their long form
     E2eFaults,
     /// The load generator's searches in their long form
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
 fn run(job: Job) -> anyhow::Result<()> {
     match job {
         Job::Test => test::run(),
+        Job::TestFips => fips::run(),
         Job::E2eFaults => faults::run(),
         Job::LoadLong => load::run(),
         Job::ScanTls => scan::run(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::ensure;
 
 use crate::steps::Steps;
-use crate::{check, codegen, shell, vectors};
+use crate::{check, codegen, fips, shell, vectors};
 
 const WIRE_FLOWS: &str = "tests/wire_flows.sh";
 
@@ -24,6 +24,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     });
     steps.step("wire flows", wire_flows);
     steps.step("deny", deny);
+    fips::add(&mut steps);
     steps.finish()
 }
 

@@ -12,6 +12,7 @@
 
 mod file;
 mod line;
+mod report;
 mod verify;
 
 use std::io;
@@ -27,6 +28,7 @@ use tokio::sync::oneshot;
 use self::file::LogFile;
 pub use self::line::Entry;
 use self::line::Members;
+pub use self::report::report;
 pub use self::verify::{Broken, Verified, verify, verify_all};
 use crate::{Code, Refusal};
 

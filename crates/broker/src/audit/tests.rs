@@ -242,6 +242,12 @@ fn a_log_that_was_renamed_goes_on_in_a_new_file() {
         let text = verify_all(&wrong.map(Clone::clone), None).unwrap_err().text;
         assert!(text.contains("does not go on from the end of the file before it"), "{text}");
     }
+    let said = report(&all, Some(&verified[2].last_hash)).unwrap();
+    assert!(
+        said.contains(": 6 lines hold, 0 to 5, ") && said.contains("closed; goes on in the file with the id "),
+        "{said}"
+    );
+    assert!(said.ends_with(&format!("last hash {}", verified[2].last_hash)), "{said}");
     let lines = lines_of(&all[0]);
     std::fs::write(&all[0], lines[..lines.len() - 2].concat()).unwrap();
     assert!(verify_all(&all[..2], None).is_err());

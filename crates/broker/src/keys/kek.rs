@@ -8,13 +8,15 @@ use std::fmt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{Aad, Nonce};
 use aws_lc_rs::{hmac, rand};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sealway_runtime::config::{ConfigError, read_bounded};
 use zeroize::Zeroizing;
 
+use super::form::Cipher;
+use crate::profile::policy::EncryptAlgorithm;
 use crate::refusal::{Code, Refusal};
 
 const KEY_LEN: usize = 32;
@@ -52,7 +54,7 @@ pub trait Wrap: Send + Sync {
 }
 
 /// Key-encryption keys in memory.
-pub struct Kek(Vec<(String, LessSafeKey)>);
+pub struct Kek(Vec<(String, Cipher)>);
 
 impl Kek {
     /// Reads them from a file.
@@ -88,7 +90,7 @@ impl Kek {
     /// [`ConfigError`], naming the line, never what a key is.
     pub fn parse(source: &str, text: &str) -> Result<Kek, ConfigError> {
         let fail = |line: usize, what: &str| ConfigError(format!("{source}:{line}: {what}"));
-        let mut keys: Vec<(String, LessSafeKey)> = Vec::new();
+        let mut keys: Vec<(String, Cipher)> = Vec::new();
         for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -106,9 +108,8 @@ impl Kek {
             if keys.iter().any(|(known, _)| *known == id) {
                 return Err(fail(number, "the key id stands twice"));
             }
-            let aead =
-                UnboundKey::new(&AES_256_GCM, key.as_slice()).map_err(|_| fail(number, "the key is not usable"))?;
-            keys.push((id, LessSafeKey::new(aead)));
+            let cipher = Cipher::new(EncryptAlgorithm::Aes256Gcm, key.as_slice());
+            keys.push((id, cipher.ok_or_else(|| fail(number, "the key is not usable"))?));
         }
         if keys.is_empty() || keys.len() > KEKS_MAX {
             return Err(fail(1, "expected 1 to 16 keys"));
@@ -147,7 +148,15 @@ impl Wrap for Kek {
         // Room for all of it at once: a growing buffer would leave copies of the material behind.
         let mut sealed = Zeroizing::new(Vec::with_capacity(material.len() + TAG_LEN));
         sealed.extend_from_slice(material);
-        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut *sealed)
+        #[cfg(feature = "fips")]
+        if let Some(sealing) = &key.sealing {
+            // The approved service: the module draws the nonce.
+            let nonce = sealing.seal_in_place_append_tag(Aad::from(aad), &mut *sealed).map_err(fault)?;
+            let bytes = [nonce.as_ref().as_slice(), sealed.as_slice()].concat();
+            return Ok(Wrapped { kek_id: id.clone(), bytes });
+        }
+        key.key
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut *sealed)
             .map_err(fault)?;
         Ok(Wrapped { kek_id: id.clone(), bytes: [nonce.as_slice(), sealed.as_slice()].concat() })
     }
@@ -160,7 +169,7 @@ impl Wrap for Kek {
         let damaged = || Refusal::new(Code::Internal, "key store: does not unwrap");
         let (nonce, sealed) = wrapped.bytes.split_first_chunk::<NONCE_LEN>().ok_or_else(damaged)?;
         let mut material = Zeroizing::new(sealed.to_vec());
-        let opened = key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(aad), &mut material);
+        let opened = key.key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(aad), &mut material);
         let len = opened.map_err(|_| damaged())?.len();
         material.truncate(len);
         Ok(material)

@@ -113,11 +113,6 @@ pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<
     Ok(material)
 }
 
-/// [`Algorithm::parse`] and the check of imported material, for fuzzing: whether it would be taken.
-pub fn import_of_strangers(algorithm: &str, material: &[u8]) -> bool {
-    Algorithm::parse(algorithm).is_some_and(|algorithm| import(algorithm, material).is_ok())
-}
-
 fn rsa(bits: u32, pkcs8: &[u8]) -> Result<(), String> {
     let pair = RsaKeyPair::from_pkcs8(pkcs8)
         .map_err(|_| "it is no RSA key, or of no size between 2048 and 8192".to_owned())?;

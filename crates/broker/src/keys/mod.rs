@@ -21,7 +21,6 @@ pub use folder::{Backend, Folder};
 pub use issuer::Issuing;
 pub use kek::{Kek, Wrap, Wrapped};
 pub use key::{Key, State, Version};
-pub use material::import_of_strangers;
 pub use store::{Page, Store};
 
 pub(crate) use form::{Cipher, Form, encapsulation_key_of};

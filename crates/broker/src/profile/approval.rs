@@ -1,9 +1,11 @@
 //! Which operations of a profile need a service that a FIPS module has not approved. Data alone: who runs on such a module
 //! switches them off, or does not start.
 
-use super::Profile;
 use super::policy::{EncryptAlgorithm, SignAlgorithm, SizeRange};
+use super::{Problem, Profile, Profiles, RequireFips};
 
+/// Bytes of a tag that is not cut.
+const WHOLE_TAG_LEN: usize = 16;
 /// Least size of an approved RSA key, in bits.
 const RSA_BITS_MIN: u32 = 2048;
 /// Least size of an approved key on a curve, in bits: P-224 is below it.
@@ -40,6 +42,16 @@ pub fn unapproved(profile: &Profile) -> Vec<Unapproved> {
         } else if encrypt.is_nonce_callers {
             add("EncryptData", "API.EncryptData.NonceStrategy", "sealing under a caller's nonce is not approved");
             add("Rewrap", "API.EncryptData.NonceStrategy", "sealing under a caller's nonce is not approved");
+        } else if encrypt.algorithm == EncryptAlgorithm::Aes192Gcm {
+            for operation in ["EncryptData", "Rewrap"] {
+                add(operation, "API.EncryptData.KeySize", "the module draws no nonces for AES-192-GCM");
+            }
+        }
+        if why.is_none() && encrypt.tag_len < WHOLE_TAG_LEN {
+            // The library opens whole tags alone: a short one is looked at by sealing again under the nonce that was given.
+            for operation in ["DecryptData", "Rewrap"] {
+                add(operation, "API.EncryptData.TagLength", "opening with a tag under 128 bits is not approved");
+            }
         }
     }
     if profile.sign == Some(SignAlgorithm::MlDsa65) {
@@ -69,6 +81,36 @@ pub fn unapproved(profile: &Profile) -> Vec<Unapproved> {
     found
 }
 
+/// Whether profiles may be in force in a process that has a FIPS module or has none, as the sterner of what was asked for
+/// elsewhere and of what their own file says.
+///
+/// # Errors
+/// What stands against it.
+pub fn check(profiles: &Profiles, required: RequireFips, has_module: bool) -> Result<(), Vec<Problem>> {
+    let required = required.max(profiles.require_fips());
+    if required == RequireFips::No {
+        return Ok(());
+    }
+    if !has_module {
+        return Err(vec![Problem::of_file("RequireFips: this build has no FIPS module")]);
+    }
+    let problems = if required == RequireFips::Strict { problems(profiles) } else { Vec::new() };
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// What of all profiles is not approved.
+pub fn problems(profiles: &Profiles) -> Vec<Problem> {
+    let of = |profile: &Profile| {
+        let name = profile.name.clone();
+        unapproved(profile).into_iter().map(move |found| Problem {
+            profile: name.clone(),
+            key: found.key.into(),
+            ..Problem::of_file(format!("{}: {}", found.operation, found.why))
+        })
+    };
+    profiles.iter().flat_map(|profile| of(profile)).collect()
+}
+
 /// Whether a range, which may be empty, holds a size under a bound.
 fn allows_below(size: SizeRange, bits: u32) -> bool {
     size.min < bits && size.min <= size.max
@@ -77,7 +119,7 @@ fn allows_below(size: SizeRange, bits: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Leniency, Profiles};
+    use crate::profile::Leniency;
 
     fn operations(api: &str) -> Vec<&'static str> {
         let text = format!("- {{Name: A, Settings: {{CryptoLibrary: native}}, API: {{{api}}}}}");
@@ -97,6 +139,9 @@ mod tests {
         let sealing = "EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: ";
         assert_eq!(operations(&format!("{sealing} user-provided}}")), ["EncryptData", "Rewrap"]);
         assert!(operations(&format!("{sealing} broker-generated}}")).is_empty());
+        assert_eq!(operations(&format!("{sealing} broker-generated, TagLength: 96}}")), ["DecryptData", "Rewrap"]);
+        let small = sealing.replace("256", "192");
+        assert_eq!(operations(&format!("{small} broker-generated}}")), ["EncryptData", "Rewrap"]);
         let all = ["EncryptData", "DecryptData", "Rewrap"];
         assert_eq!(operations("EncryptData: {EncryptAlg: chacha20-poly1305}"), all);
         assert_eq!(operations("EncryptData: {EncryptAlg: aes-gcm-siv}"), all);
@@ -109,5 +154,34 @@ mod tests {
         assert_eq!(sign_certificate("Issuer: {rsa: {MinKeySize: 1024, MaxKeySize: 4096}}"), ["SignCertificate"]);
         assert_eq!(sign_certificate("Subject: {ecdsa: {MinKeySize: 224, MaxKeySize: 521}}"), ["SignCertificate"]);
         assert!(sign_certificate("Subject: {ecdsa: {MinKeySize: 256, MaxKeySize: 521}}").is_empty());
+    }
+
+    #[test]
+    fn a_build_without_a_module_is_refused_where_one_is_required_and_strictly_every_unapproved_operation() {
+        let parse = |settings: &str| {
+            let profile = "{Name: A, API: {EncryptData: {EncryptAlg: chacha20-poly1305}}}";
+            let text = format!("Settings: {{CryptoLibrary: native{settings}}}\nProfiles: [{profile}]");
+            Profiles::parse(&text, Leniency::Strict).unwrap_or_else(|err| panic!("{err:?}"))
+        };
+        use RequireFips::{No, Strict, Yes};
+        for (settings, required, has_module, is_allowed) in [
+            ("", No, false, true),
+            ("", No, true, true),
+            ("", Yes, false, false),
+            ("", Yes, true, true),
+            ("", Strict, true, false),
+            (", RequireFips: true", No, false, false),
+            (", RequireFips: true", No, true, true),
+            (", RequireFips: true", Strict, true, false),
+            (", RequireFips: strict", Yes, true, false),
+        ] {
+            let checked = check(&parse(settings), required, has_module);
+            assert_eq!(checked.is_ok(), is_allowed, "{settings} {required:?} {has_module}");
+        }
+        let problem = check(&parse(""), Strict, true).unwrap_err()[0].to_string();
+        assert_eq!(
+            problem,
+            "profile \"A\": API.EncryptData.EncryptAlg: EncryptData: ChaCha20-Poly1305 is not approved"
+        );
     }
 }

@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 8] = [
 ///
 /// # Errors
 /// What is wrong with it; more nanoseconds than 63 bits hold are refused, and never wrapped.
-pub(super) fn parse(text: &str) -> Result<Offset, String> {
+pub(crate) fn parse(text: &str) -> Result<Offset, String> {
     let invalid = || format!("invalid duration {}", quoted(text));
     let (is_negative, mut rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),

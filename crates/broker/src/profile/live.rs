@@ -57,11 +57,14 @@ impl Reloaded for Callers {
     }
 }
 
+/// What else has to be so of a file before it is in force.
+type Check<T> = Box<dyn Fn(&T) -> Result<(), Vec<Problem>> + Send + Sync>;
+
 /// A file in use, and what it said when it was last in order.
-#[derive(Debug)]
 pub struct Watched<T> {
     path: PathBuf,
     leniency: Leniency,
+    check: Check<T>,
     current: ArcSwap<T>,
     /// How the file looked at the last reading, which may have failed. Held while it is read, so that of two readings the one
     /// that began later is in force.
@@ -84,11 +87,25 @@ impl<T: Reloaded> Watched<T> {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn load(path: impl Into<PathBuf>, leniency: Leniency) -> Result<Watched<T>, Vec<Problem>> {
+        Watched::load_with(path, leniency, |_| Ok(()))
+    }
+
+    /// As [`Watched::load`], with something else that has to be so, now and at each reload.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn load_with(
+        path: impl Into<PathBuf>,
+        leniency: Leniency,
+        check: impl Fn(&T) -> Result<(), Vec<Problem>> + Send + Sync + 'static,
+    ) -> Result<Watched<T>, Vec<Problem>> {
         let path = path.into();
         let seen = stamp(&path);
         let loaded = T::load(&path, leniency)?;
+        check(&loaded)?;
         warn(&loaded);
-        Ok(Watched { path, leniency, current: ArcSwap::from_pointee(loaded), seen: Mutex::new(seen) })
+        let check: Check<T> = Box::new(check);
+        Ok(Watched { path, leniency, check, current: ArcSwap::from_pointee(loaded), seen: Mutex::new(seen) })
     }
 
     /// What is in force. A call keeps what it began with.
@@ -122,7 +139,7 @@ impl<T: Reloaded> Watched<T> {
     fn read(&self, seen: &mut Option<Stamp>) -> Result<(), Vec<Problem>> {
         // Before the reading: what changes meanwhile looks changed afterwards.
         *seen = stamp(&self.path);
-        let loaded = T::load(&self.path, self.leniency);
+        let loaded = T::load(&self.path, self.leniency).and_then(|loaded| (self.check)(&loaded).map(|()| loaded));
         let result = if loaded.is_ok() { "ok" } else { "failed" };
         metrics::counter!("sealway_broker_reloads_total", "file" => T::WHAT, "result" => result).increment(1);
         match loaded {
@@ -164,6 +181,12 @@ impl<T: Reloaded> Watched<T> {
     }
 }
 
+impl<T: std::fmt::Debug> std::fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("path", &self.path).field("current", &self.current).finish_non_exhaustive()
+    }
+}
+
 fn warn<T: Reloaded>(loaded: &T) {
     for warning in loaded.warnings() {
         tracing::warn!(%warning, "{}", T::WHAT);
@@ -187,6 +210,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::profile::policy::HashAlgorithm;
 
     fn text(hash: &str) -> String {
         format!("- {{Name: A, Settings: {{CryptoLibrary: native}}, API: {{HashData: {{HashAlg: {hash}}}}}}}\n")
@@ -220,6 +244,22 @@ mod tests {
         assert!(!live.look() && live.reload().is_err(), "others may write it now");
         std::fs::remove_file(&path).unwrap();
         assert!(!live.look() && live.current().get("A").is_some());
+    }
+
+    #[test]
+    fn what_else_has_to_be_so_is_asked_at_each_reload() {
+        let ground = tempfile::tempdir().unwrap();
+        let path = ground.path().join("Profiles.yaml");
+        replace(&path, &text("sha-256"));
+        let check = |profiles: &Profiles| {
+            let is_new = profiles.get("A").is_some_and(|profile| profile.hash == Some(HashAlgorithm::Sha3_512));
+            if is_new { Err(vec![Problem::of_file("not here")]) } else { Ok(()) }
+        };
+        let live = Live::load_with(&path, Leniency::Strict, check).unwrap();
+        replace(&path, &text("sha3-512"));
+        assert_eq!(live.reload(), Err(vec![Problem::of_file("not here")]));
+        assert_eq!(live.current().get("A").unwrap().hash, Some(HashAlgorithm::Sha256));
+        assert!(Live::load_with(&path, Leniency::Strict, check).is_err());
     }
 
     #[tokio::test]

@@ -5,12 +5,13 @@
 pub mod approval;
 mod certificate;
 mod constraints;
-mod duration;
+pub(crate) mod duration;
 mod live;
 pub(crate) mod load;
 mod operations;
 pub mod policy;
 pub(crate) mod problem;
+mod report;
 mod resolve;
 pub(crate) mod section;
 mod set;
@@ -20,6 +21,7 @@ pub use live::{Live, Reloaded, Watched};
 pub use load::{file_in, load};
 pub use policy::Profile;
 pub use problem::{Leniency, Problem, lines};
+pub use report::check;
 pub use set::{Profiles, RequireFips};
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use super::resolve;
 use super::tree::Node;
 use crate::callers::Callers;
 
-/// Whether the file wants a validated module.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Whether the file wants a validated module; a later one is sterner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequireFips {
     /// No word of it.
     #[default]

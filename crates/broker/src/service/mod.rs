@@ -1,67 +1,188 @@
-//! The operations, whatever wire asks for them: the caller's policy, the profile, the work.
+//! What every operation passes, whatever wire asks for it: the caller's policy, the profile, the key, the work itself, and the
+//! audit log, without which nothing leaves.
 //!
 //! It may not know: messages of a wire.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::profile::policy::{HashAlgorithm, Profile};
+use sealway_runtime::clock::Clock;
+
+use crate::audit::{Audit, Entry};
+use crate::callers::{Ask, Callers, Peer};
+use crate::keys::{Key, Store};
+use crate::profile::approval::unapproved;
+use crate::profile::policy::Profile;
+use crate::profile::{Live, Profiles, Watched};
 use crate::{Code, Refusal};
 
-/// All that calls share.
-#[derive(Debug)]
+/// What a service stands on.
 pub struct Service {
-    profiles: BTreeMap<String, Arc<Profile>>,
+    /// The profiles in use.
+    pub profiles: Arc<Live>,
+    /// What callers may do, from a file of its own; else a section of the profiles' file, else the owner alone may do all.
+    pub callers: Option<Arc<Watched<Callers>>>,
+    /// Everything that is done is written there first.
+    pub audit: Option<Audit>,
+    /// The keys.
+    pub keys: Option<Store>,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// Whoever owns the socket.
+    pub owner: Callers,
+    /// The module below is the validated one: what it does not approve is off.
+    pub is_fips: bool,
 }
 
-/// A digest, and by what it was made.
-#[derive(Clone, Debug)]
-pub struct Digest {
-    /// The algorithm's name in lower case.
-    pub algorithm: &'static str,
-    /// Of each input, in order.
-    pub digests: Vec<Vec<u8>>,
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service").field("is_fips", &self.is_fips).finish_non_exhaustive()
+    }
+}
+
+/// What is asked for, short of the inputs.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// One of [`crate::callers::OPERATIONS`].
+    pub operation: &'static str,
+    /// Such as `w3`.
+    pub wire: &'static str,
+    /// By name, where the operation takes one.
+    pub profile: Option<&'a str>,
+    /// The id of a key of the store, where the operation takes one.
+    pub key: Option<&'a str>,
+    /// Inputs of the batch.
+    pub count: usize,
+    /// All inputs together.
+    pub bytes_in: usize,
+}
+
+/// What an operation came to.
+#[derive(Debug)]
+pub struct Done<T> {
+    /// What is answered.
+    pub value: T,
+    /// The version of the key that took part.
+    pub key_version: Option<u32>,
+    /// All outputs together.
+    pub bytes_out: usize,
+}
+
+/// What an operation that is allowed may use. A reload meanwhile changes nothing of it.
+#[derive(Debug)]
+pub struct Allowed {
+    profile: Option<Arc<Profile>>,
+    key: Option<Arc<Key>>,
+}
+
+impl Allowed {
+    /// The profile that was asked for.
+    ///
+    /// # Errors
+    /// None was asked for: a fault of ours.
+    pub fn profile(&self) -> Result<&Profile, Refusal> {
+        self.profile.as_deref().ok_or_else(|| Refusal::new(Code::Internal, "an operation without its profile"))
+    }
+
+    /// The key that was asked for.
+    ///
+    /// # Errors
+    /// None was asked for: a fault of ours.
+    pub fn key(&self) -> Result<&Arc<Key>, Refusal> {
+        self.key.as_ref().ok_or_else(|| Refusal::new(Code::Internal, "an operation without its key"))
+    }
 }
 
 impl Service {
-    /// One with these profiles.
-    pub fn new(profiles: impl IntoIterator<Item = Profile>) -> Service {
-        let profiles = profiles.into_iter().map(|profile| (profile.name.clone(), Arc::new(profile))).collect();
-        Service { profiles }
-    }
-
-    fn profile(&self, name: &str) -> Result<&Arc<Profile>, Refusal> {
-        self.profiles
-            .get(name)
-            .ok_or_else(|| Refusal::invalid(format!("could not retrieve profile, err: there is no profile: {name}")))
-    }
-
-    /// Digests each input under the profile.
+    /// Whether the caller may do it, and what it may use for that. `shape` is what is wrong with the request itself; it is
+    /// told first, for it tells nothing of what there is.
     ///
     /// # Errors
-    /// No such profile, or it has no hash.
-    pub fn hash(&self, profile: &str, inputs: &[&[u8]]) -> Result<Digest, Refusal> {
-        let algorithm = self.profile(profile)?.hash.ok_or_else(|| {
-            Refusal::invalid("error while hashing data: unknown '' algorithm value, available values: [...]")
-        })?;
-        let (name, digest) = interim(algorithm)?;
-        let digests = inputs.iter().map(|input| aws_lc_rs::digest::digest(digest, input).as_ref().to_vec());
-        Ok(Digest { algorithm: name, digests: digests.collect() })
+    /// 3: the request or the profile; 5: the key; 7: the caller; 9: the module has not approved it; 14: the audit log.
+    pub fn allow(&self, peer: &Peer, asked: &Asked<'_>, shape: Result<(), Refusal>) -> Result<Allowed, Refusal> {
+        shape?;
+        let profiles = self.profiles.current();
+        self.check_caller(peer, asked, &profiles)?;
+        let profile = asked.profile.map(|name| find(&profiles, name)).transpose()?;
+        if let Some(profile) = profile.as_deref().filter(|_| self.is_fips) {
+            check_approved(profile, asked.operation)?;
+        }
+        // Without a profile it is about the key itself, which may not be there yet.
+        let used = asked.key.filter(|_| profile.is_some());
+        let key = used.map(|id| self.store()?.get(id)).transpose()?;
+        if let Some(audit) = &self.audit {
+            audit.ready()?;
+        }
+        Ok(Allowed { profile, key })
+    }
+
+    fn check_caller(&self, peer: &Peer, asked: &Asked<'_>, profiles: &Profiles) -> Result<(), Refusal> {
+        let ask = Ask { operation: asked.operation, profile: asked.profile, key: asked.key };
+        self.with_callers(profiles, |callers| callers.allows(peer, ask))
+    }
+
+    /// The rules in force.
+    pub fn with_callers<T>(&self, profiles: &Profiles, look: impl FnOnce(&Callers) -> T) -> T {
+        match &self.callers {
+            Some(callers) => look(&callers.current()),
+            None => look(profiles.callers().unwrap_or(&self.owner)),
+        }
+    }
+
+    /// The key store.
+    ///
+    /// # Errors
+    /// 9: there is none.
+    pub fn store(&self) -> Result<&Store, Refusal> {
+        self.keys
+            .as_ref()
+            .ok_or_else(|| Refusal::new(Code::FailedPrecondition, "this broker has no key store (--keys)"))
+    }
+
+    /// Writes down what came of it.
+    ///
+    /// # Errors
+    /// It cannot be written: what came of it must not leave.
+    pub async fn audit<T>(
+        &self,
+        peer: &Peer,
+        asked: &Asked<'_>,
+        done: &Result<Done<T>, Refusal>,
+    ) -> Result<(), Refusal> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        let entry = Entry {
+            uid: peer.uid,
+            gid: peer.gid,
+            pid: peer.pid,
+            operation: asked.operation,
+            wire: asked.wire,
+            profile: asked.profile,
+            key: asked.key,
+            key_version: done.as_ref().ok().and_then(|done| done.key_version),
+            count: u32::try_from(asked.count).unwrap_or(u32::MAX),
+            bytes_in: asked.bytes_in as u64,
+            bytes_out: done.as_ref().map_or(0, |done| done.bytes_out as u64),
+            code: done.as_ref().err().map_or(0, |refusal| refusal.code.number()),
+        };
+        audit.recorded(&entry).await
+    }
+
+    /// Milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
     }
 }
 
-/// Until the module of digests is there (issue 6).
-fn interim(algorithm: HashAlgorithm) -> Result<(&'static str, &'static aws_lc_rs::digest::Algorithm), Refusal> {
-    Ok(match algorithm {
-        HashAlgorithm::Sha256 => ("sha-256", &aws_lc_rs::digest::SHA256),
-        HashAlgorithm::Sha384 => ("sha-384", &aws_lc_rs::digest::SHA384),
-        HashAlgorithm::Sha512 => ("sha-512", &aws_lc_rs::digest::SHA512),
-        HashAlgorithm::Sha512_256 => ("sha-512/256", &aws_lc_rs::digest::SHA512_256),
-        HashAlgorithm::Sha3_256 => ("sha3-256", &aws_lc_rs::digest::SHA3_256),
-        HashAlgorithm::Sha3_384 => ("sha3-384", &aws_lc_rs::digest::SHA3_384),
-        HashAlgorithm::Sha3_512 => ("sha3-512", &aws_lc_rs::digest::SHA3_512),
-        HashAlgorithm::Shake128 | HashAlgorithm::Shake256 => {
-            return Err(Refusal::new(Code::Unimplemented, "SHAKE is not on this broker yet"));
-        }
-    })
+fn find(profiles: &Profiles, name: &str) -> Result<Arc<Profile>, Refusal> {
+    let found = profiles.get(name).cloned();
+    found.ok_or_else(|| Refusal::invalid(format!("could not retrieve profile, err: there is no profile: {name}")))
+}
+
+fn check_approved(profile: &Profile, operation: &str) -> Result<(), Refusal> {
+    match unapproved(profile).into_iter().find(|found| found.operation == operation) {
+        None => Ok(()),
+        Some(found) => Err(Refusal::new(
+            Code::FailedPrecondition,
+            format!("profile: {}: off in this FIPS build: {}: {}", profile.name, found.key, found.why),
+        )),
+    }
 }

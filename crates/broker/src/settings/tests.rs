@@ -45,7 +45,7 @@ fn every_name_of_the_environment_is_read() {
     ])
     .unwrap();
     assert_eq!(settings.log, Slog { level: "warn".into(), is_json: false, is_on_stderr: true });
-    assert_eq!((settings.streams_max, settings.is_dev, settings.fips), (7, true, FipsDemand::Strict));
+    assert_eq!((settings.streams_max, settings.is_dev, settings.fips), (7, true, RequireFips::Strict));
     assert_eq!((settings.service.as_str(), settings.tracing.version.as_deref()), ("mine", Some("1.2")));
     let to = [
         Traces::Console,

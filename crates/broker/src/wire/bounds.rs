@@ -3,6 +3,7 @@
 use sealway_proto::broker::open::TraceContext;
 
 use crate::Refusal;
+use crate::operation::{BATCH_LEN_MAX, BATCH_MAX};
 
 /// The longest input of a hash and of an encryption, in bytes.
 pub(super) const INPUT_MAX: usize = 1024 * 1024;
@@ -14,6 +15,12 @@ pub(super) const AAD_MAX: usize = 64 * 1024;
 pub(super) const PROFILE_MAX: usize = 64;
 /// Of a key's id, in bytes.
 pub(super) const KEY_ID_MAX: usize = 1024;
+/// Of a key in a request, in bytes.
+pub(super) const RAW_KEY_MAX: usize = 32;
+/// Of `createdAt`, in bytes: a time as text.
+pub(super) const CREATED_AT_MAX: usize = 128;
+/// Of a duration as text, in bytes.
+pub(super) const DURATION_MAX: usize = 64;
 const SUBJECT_MAX: usize = 1024;
 const CRL_POINTS_MAX: usize = 16;
 const CRL_POINT_MAX: usize = 2048;
@@ -53,16 +60,49 @@ fn printable(field: &str, text: &str) -> Result<(), Refusal> {
     Err(Refusal::invalid(format!("{field}: must contain only printable ASCII characters")))
 }
 
-/// What a certificate is signed with, but its key.
+/// The request of a digest.
+pub(super) fn hash(name: &str, input: &[u8]) -> Result<(), Refusal> {
+    profile(name)?;
+    at_most("input", input.len(), INPUT_MAX)
+}
+
+/// A batch of inputs: as many, and as long together, as operations on keys take.
+pub(super) fn batch(field: &str, inputs: &[Vec<u8>]) -> Result<(), Refusal> {
+    if !(1..=BATCH_MAX).contains(&inputs.len()) {
+        return Err(Refusal::invalid(format!("{field}: expected 1 to {BATCH_MAX}, got {}", inputs.len())));
+    }
+    let len = inputs.iter().map(Vec::len).fold(0, usize::saturating_add);
+    if len > BATCH_LEN_MAX {
+        return Err(Refusal::invalid(format!("{field}: too large (max {BATCH_LEN_MAX} bytes in all)")));
+    }
+    Ok(())
+}
+
+/// The request of a certificate; the texts are the CSR, the CA's key and the CA's certificate.
+pub(super) fn certificate(
+    name: &str,
+    texts: [&str; 3],
+    subject: Option<&str>,
+    points: &[String],
+) -> Result<(), Refusal> {
+    profile(name)?;
+    for (field, text) in ["csr", "caPrivateKey", "caCert"].into_iter().zip(texts) {
+        required(field, text.len(), PEM_MAX)?;
+    }
+    self::subject(subject)?;
+    crl_points("crlDistributionPoints", points)
+}
+
+/// What stands in place of the request's subject.
 pub(super) fn subject(subject: Option<&str>) -> Result<(), Refusal> {
     at_most("subject", subject.map_or(0, str::len), SUBJECT_MAX)
 }
 
 /// Where lists of revoked certificates are.
-pub(super) fn crl_points(points: &[String]) -> Result<(), Refusal> {
-    at_most("crlDistributionPoints", points.len(), CRL_POINTS_MAX)?;
+pub(super) fn crl_points(name: &str, points: &[String]) -> Result<(), Refusal> {
+    at_most(name, points.len(), CRL_POINTS_MAX)?;
     for (index, point) in points.iter().enumerate() {
-        let field = format!("crlDistributionPoints[{index}]");
+        let field = format!("{name}[{index}]");
         at_most(&field, point.len(), CRL_POINT_MAX)?;
         if !is_web_url(point) {
             return Err(Refusal::invalid(format!("{field}: is not valid URL")));
@@ -108,7 +148,7 @@ mod tests {
     #[test]
     fn a_point_is_an_absolute_url_of_the_web() {
         let good = ["http://example.com/crls/list1.crl", "https://[::1]:8443/a?b=c", "http://h"];
-        crl_points(&good.map(String::from)).unwrap();
+        crl_points("crlDistributionPoints", &good.map(String::from)).unwrap();
         for bad in [
             "",
             "list.crl",
@@ -120,11 +160,18 @@ mod tests {
             "http://h/ b",
             "http://h/\u{e9}",
         ] {
-            assert_eq!(text(crl_points(&[bad.into()])), "crlDistributionPoints[0]: is not valid URL", "{bad}");
+            assert_eq!(
+                text(crl_points("crlDistributionPoints", &[bad.into()])),
+                "crlDistributionPoints[0]: is not valid URL",
+                "{bad}"
+            );
         }
         let point = format!("http://h/{}", "l".repeat(2048));
-        assert_eq!(text(crl_points(&["http://h".into(), point])), "crlDistributionPoints[1]: too large (max 2048)");
+        assert_eq!(
+            text(crl_points("crlDistributionPoints", &["http://h".into(), point])),
+            "crlDistributionPoints[1]: too large (max 2048)"
+        );
         let many = vec!["http://h".to_owned(); 17];
-        assert_eq!(text(crl_points(&many)), "crlDistributionPoints: too large (max 16)");
+        assert_eq!(text(crl_points("crlDistributionPoints", &many)), "crlDistributionPoints: too large (max 16)");
     }
 }

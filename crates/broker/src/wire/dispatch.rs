@@ -1,4 +1,4 @@
-//! From a request's path to the service that answers it.
+//! From a request's path to the service that answers it, and what is told of that.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -15,31 +15,42 @@ use super::dev::Dev;
 use super::generated::health::health_server::HealthServer;
 use super::generated::open::crypto_grpc_dev_server::CryptoGrpcDevServer;
 use super::generated::open::crypto_grpc_server::CryptoGrpcServer;
+use super::generated::v1::broker_server::BrokerServer;
+use super::generated::v1::keys_server::KeysServer;
+use super::generated::w0::crypto_broker_server::CryptoBrokerServer;
 use super::open::Open;
-use super::{Health, Method, Peer};
+use super::ours::{OurKeys, Ours};
+use super::w0::W0;
+use super::{Health, Method};
+use crate::benchmark::Inputs;
+use crate::callers::Peer;
 use crate::service::Service;
 
 /// The longest request, in bytes; beyond it, 11.
 const REQUEST_MAX: usize = 2 * 1024 * 1024;
-/// The longest answer, in bytes.
+/// The longest answer, in bytes: a batch's outputs and what describes each.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
 /// What is served.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The wires W0 to W2 too.
     pub has_old_wires: bool,
-    /// Benchmark and FakeEndpoint.
-    pub is_dev: bool,
+    /// Benchmark and FakeEndpoint, and what the first signs.
+    pub dev: Option<Inputs>,
 }
 
 /// Every service.
 #[derive(Debug)]
 pub struct Wires {
+    w0: Option<CryptoBrokerServer<W0>>,
     open: CryptoGrpcServer<Open>,
     dev: Option<CryptoGrpcDevServer<Dev>>,
+    ours: BrokerServer<Ours>,
+    keys: KeysServer<OurKeys>,
     health: HealthServer<Health>,
     state: Health,
+    service: Arc<Service>,
 }
 
 macro_rules! bounded {
@@ -51,14 +62,22 @@ macro_rules! bounded {
 impl Wires {
     /// The wires to a service.
     pub fn new(service: Arc<Service>, options: Options) -> Wires {
-        let dev = options.is_dev.then(|| Dev::new(service.clone()));
-        let open = Open::new(service, dev.clone(), options.has_old_wires);
-        let state = Health::new(vec!["CryptoBroker.CryptoGrpc"]);
+        let dev = options.dev.map(|inputs| Dev::new(service.clone(), inputs));
+        let open = Open::new(service.clone(), dev.clone(), options.has_old_wires);
+        let w0 = options.has_old_wires.then(|| bounded!(CryptoBrokerServer::new(W0::new(service.clone()))));
+        let mut services = vec!["CryptoBroker.CryptoGrpc", "sealway.broker.v1.Broker", "sealway.broker.v1.Keys"];
+        services.extend(w0.as_ref().map(|_| "protobuf.CryptoBroker"));
+        services.extend(dev.as_ref().map(|_| "CryptoBroker.CryptoGrpcDev"));
+        let state = Health::new(services);
         Wires {
+            w0,
             open: bounded!(CryptoGrpcServer::new(open)),
             dev: dev.map(|dev| bounded!(CryptoGrpcDevServer::new(dev))),
+            ours: bounded!(BrokerServer::new(Ours::new(service.clone()))),
+            keys: bounded!(KeysServer::new(OurKeys::new(service.clone()))),
             health: bounded!(HealthServer::new(state.clone())),
             state,
+            service,
         }
     }
 
@@ -76,26 +95,42 @@ impl Wires {
         mut request: http::Request<Incoming>,
         peer: Peer,
     ) -> Result<http::Response<Body>, Infallible> {
-        let Some(method) = Method::find(request.uri().path()) else {
-            return Ok(Status::unimplemented("unknown service or method").into_http());
-        };
-        request.extensions_mut().insert(Call::new(peer));
+        let method = Method::find(request.uri().path()).unwrap_or(&Method::UNKNOWN);
+        let call = Call::new(method, peer, self.service.now_ms());
+        request.extensions_mut().insert(call.clone());
         // A panic is a bug of ours: it must cost one call and no more.
         let answer = AssertUnwindSafe(self.route(method, request)).catch_unwind().await;
-        Ok(answer.unwrap_or_else(|_| Status::internal("internal error").into_http()))
+        let answer = answer.unwrap_or_else(|_| Status::internal("internal error").into_http());
+        match Status::from_header_map(answer.headers()) {
+            Some(status) => call.told().end(status.code(), status.message()),
+            // The headers of an answer that is there have no status; a stream's end is not waited for.
+            None => call.told().end(tonic::Code::Ok, ""),
+        }
+        Ok(answer)
     }
 
     async fn route(&self, method: &'static Method, request: http::Request<Incoming>) -> http::Response<Body> {
         let answer = match method.service {
             "CryptoBroker.CryptoGrpc" => self.open.clone().call(request).await,
+            "sealway.broker.v1.Broker" => self.ours.clone().call(request).await,
+            "sealway.broker.v1.Keys" => self.keys.clone().call(request).await,
             "grpc.health.v1.Health" => self.health.clone().call(request).await,
             "CryptoBroker.CryptoGrpcDev" => match &self.dev {
                 Some(dev) => dev.clone().call(request).await,
-                None => Ok(Status::unimplemented("unknown service CryptoBroker.CryptoGrpcDev").into_http()),
+                None => Ok(unknown(method)),
             },
-            _ => Ok(Status::unimplemented("not on this broker yet").into_http()),
+            "protobuf.CryptoBroker" => match &self.w0 {
+                Some(w0) => w0.clone().call(request).await,
+                None => Ok(unknown(method)),
+            },
+            _ => Ok(unknown(method)),
         };
         // The error is one that cannot be.
         answer.unwrap_or_else(|never| match never {})
     }
+}
+
+/// As Go's gRPC tells it.
+fn unknown(method: &Method) -> http::Response<Body> {
+    Status::unimplemented(format!("unknown service {}", method.service)).into_http()
 }

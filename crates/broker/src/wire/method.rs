@@ -14,6 +14,19 @@ pub struct Method {
 }
 
 impl Method {
+    /// What stands for a path that no call has: it is counted and logged too, under no name of the caller's.
+    pub const UNKNOWN: Method = Method { path: "/unknown", service: "unknown", name: "unknown", is_stream: false };
+
+    /// Whether it is of our own wire.
+    pub fn is_ours(&self) -> bool {
+        self.service.starts_with("sealway.")
+    }
+
+    /// As Go's gRPC calls its kind.
+    pub fn kind(&self) -> &'static str {
+        if self.is_stream { "server_stream" } else { "unary" }
+    }
+
     /// The call of a path.
     pub fn find(path: &str) -> Option<&'static Method> {
         METHODS.iter().find(|method| method.path == path)

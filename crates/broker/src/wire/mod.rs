@@ -1,19 +1,21 @@
 //! The wires: paths, messages, bounds and texts. Each call decodes, asks the [`Service`](crate::service::Service), and answers
 //! in its wire's own form.
 
-#![allow(dead_code, reason = "issue 6: bounds and callers that the next operations need")]
-
 mod bounds;
 mod call;
+mod certifying;
 mod dev;
 mod dispatch;
 mod generated;
+mod hashing;
 mod health;
 mod method;
 mod open;
+mod ours;
 mod status;
+mod w0;
+mod wiped;
 
-pub use call::Peer;
 pub use dispatch::{Options, Wires};
 pub use health::Health;
 pub use method::{METHODS, Method};

@@ -1,26 +1,17 @@
-//! From a refusal to what a wire answers.
+//! Answers as wires write them: a refusal as a status, bytes as hexadecimal.
 
 use tonic::Status;
 
-use crate::{Code, Refusal};
-
-/// The status of a code.
-pub(super) fn code(code: Code) -> tonic::Code {
-    match code {
-        Code::Unknown => tonic::Code::Unknown,
-        Code::InvalidArgument => tonic::Code::InvalidArgument,
-        Code::NotFound => tonic::Code::NotFound,
-        Code::AlreadyExists => tonic::Code::AlreadyExists,
-        Code::PermissionDenied => tonic::Code::PermissionDenied,
-        Code::FailedPrecondition => tonic::Code::FailedPrecondition,
-        Code::OutOfRange => tonic::Code::OutOfRange,
-        Code::Unimplemented => tonic::Code::Unimplemented,
-        Code::Internal => tonic::Code::Internal,
-        Code::Unavailable => tonic::Code::Unavailable,
-    }
-}
+use crate::Refusal;
 
 /// As our own wire answers it.
 pub(super) fn status(refusal: Refusal) -> Status {
-    Status::new(code(refusal.code), refusal.text)
+    Status::new(tonic::Code::from_i32(refusal.code.number().into()), refusal.text)
+}
+
+/// In lower case.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }

@@ -137,7 +137,9 @@ fn fail_on_errors(problems: &mut Problems, flags: &Flags, thresholds: &[Threshol
 
 /// Host, port and path: no query, which may hold what is nobody's business.
 fn label(url: &http::Uri) -> String {
-    let authority = url.authority().map_or("", http::uri::Authority::as_str);
+    // The host of a broker's URL stands there because one must.
+    let is_broker = url.scheme_str() == Some("broker");
+    let authority = url.authority().filter(|_| !is_broker).map_or("", http::uri::Authority::as_str);
     let label: String = format!("{authority}{}", url.path()).chars().take(200).collect();
     label
 }

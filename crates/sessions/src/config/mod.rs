@@ -16,6 +16,7 @@ use sealway_runtime::config::{ConfigError, Problems, read_secret, relative_to};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{Authority, KeyEndpoint, Policy};
+use crate::kek::KeyWrap;
 use crate::peer::PeerSecret;
 use crate::store::MemoryLimits;
 use crate::store::remote::{self, RemoteConfig};
@@ -34,6 +35,7 @@ pub struct RawSessions {
     remote: Option<RawRemote>,
     cache: Option<stores::RawCache>,
     kek_file: Option<String>,
+    kek_broker: Option<RawKekBroker>,
     allow_generated_kek: Option<bool>,
     sessions_max: Option<usize>,
     ttl: Option<RawTtl>,
@@ -51,6 +53,14 @@ impl RawSessions {
     pub fn names_a_store(&self) -> bool {
         self.store.is_some()
     }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawKekBroker {
+    socket: String,
+    profile: String,
+    key: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -99,6 +109,17 @@ enum RawFallback {
     None,
 }
 
+/// A broker that wraps session keys: `sessions.kek_broker`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KekBroker {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// The profile that says how it encrypts.
+    pub profile: String,
+    /// The key of its store.
+    pub key: String,
+}
+
 /// Checked. Holds no secret: those are read from their files when the authority starts.
 #[derive(Clone, Debug)]
 pub struct SessionsConfig {
@@ -110,6 +131,9 @@ pub struct SessionsConfig {
     pub kek_file: Option<PathBuf>,
     /// Whether a missing key file is made.
     pub allow_generated_kek: bool,
+    /// A broker that wraps session keys, in place of a key file.
+    pub kek_broker: Option<KekBroker>,
+    plugged: Option<Arc<dyn KeyWrap>>,
     limits: MemoryLimits,
     ttl: [u32; 6],
     anonymous_paths: Vec<String>,
@@ -233,6 +257,8 @@ pub fn resolve(
         remote,
         kek_file: sessions.kek_file.as_deref().map(|path| relative_to(file, path)),
         allow_generated_kek: sessions.allow_generated_kek.unwrap_or(false),
+        kek_broker: resolve_kek_broker(sessions, file, problems),
+        plugged: None,
         limits,
         ttl: resolve_ttl(&sessions.ttl.clone().unwrap_or_default(), problems),
         anonymous_paths,
@@ -247,6 +273,20 @@ pub fn resolve(
         store_deadline_ms,
         warnings,
     }
+}
+
+fn resolve_kek_broker(sessions: &RawSessions, file: Option<&Path>, problems: &mut Problems) -> Option<KekBroker> {
+    let raw = sessions.kek_broker.as_ref()?;
+    for (name, text, len_max) in [("profile", &raw.profile, 64), ("key", &raw.key, 64), ("socket", &raw.socket, 107)] {
+        if text.is_empty() || text.len() > len_max {
+            problems.add(format!("sessions.kek_broker.{name}"), format!("expected 1 to {len_max} bytes"));
+        }
+    }
+    if sessions.kek_file.is_some() {
+        problems.add("sessions.kek_broker", "has no effect beside sessions.kek_file; choose one");
+    }
+    let socket = relative_to(file, &raw.socket);
+    Some(KekBroker { socket, profile: raw.profile.clone(), key: raw.key.clone() })
 }
 
 /// In the order of [`TtlPolicy`]'s fields.
@@ -279,6 +319,11 @@ fn resolve_ttl(raw: &RawTtl, problems: &mut Problems) -> [u32; 6] {
 }
 
 impl SessionsConfig {
+    /// Plugs in what wraps session keys in place of a key ring: the program does where [`SessionsConfig::kek_broker`] says so.
+    pub fn wrap_keys_with(&mut self, keys: Arc<dyn KeyWrap>) {
+        self.plugged = Some(keys);
+    }
+
     /// What an operator should know, once, at start.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

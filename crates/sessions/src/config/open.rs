@@ -8,7 +8,7 @@ use sealway_runtime::clock::Clock;
 use sealway_runtime::config::ConfigError;
 
 use super::{SessionsConfig, StoreUrl};
-use crate::kek::{KekSource, KeyRing};
+use crate::kek::{KekSource, KeyRing, KeyWrap};
 use crate::store::postgres::{self, MigrationReport, Postgres, PostgresConfig};
 use crate::store::redis::{Redis, RedisConfig, TlsFiles};
 use crate::store::remote::Remote;
@@ -27,17 +27,17 @@ impl SessionsConfig {
         let cache = || Arc::new(SessionCache::new(self.servers.cache));
         match &self.store {
             StoreUrl::Memory => Ok(Arc::new(Memory::new(self.limits))),
-            StoreUrl::File(_) => Ok(Arc::new(self.open_embedded(provider, clock)?)),
+            StoreUrl::File(_) => Ok(Arc::new(self.open_embedded(provider, clock).await?)),
             StoreUrl::Postgres(_) => Ok(self.open_postgres(provider, clock).await?),
             StoreUrl::Redis(_) => {
-                let keys = Arc::new(self.key_ring(provider)?);
+                let keys = self.keys(provider)?;
                 let config = self.redis_config()?;
                 Ok(Redis::open(provider, config, keys, cache(), self.limits, clock.clone(), None)
                     .await
                     .map_err(named)?)
             }
             StoreUrl::Tiered(..) => {
-                let (keys, cache) = (Arc::new(self.key_ring(provider)?), cache());
+                let (keys, cache) = (self.keys(provider)?, cache());
                 let (postgres, redis) = (self.postgres_config()?, self.redis_config()?);
                 let on_loss = redis.on_loss;
                 let postgres = Postgres::open(provider, postgres, keys.clone(), cache.clone(), clock.clone())
@@ -59,7 +59,7 @@ impl SessionsConfig {
     ///
     /// # Errors
     /// [`ConfigError`], naming the file; another process uses it, or another store is configured.
-    pub fn open_embedded(
+    pub async fn open_embedded(
         &self,
         provider: &'static dyn Provider,
         clock: &Arc<dyn Clock>,
@@ -67,8 +67,9 @@ impl SessionsConfig {
         let StoreUrl::File(path) = &self.store else {
             return Err(ConfigError("sessions.store: expected file:PATH".into()));
         };
-        let keys = Arc::new(self.key_ring(provider)?);
-        Embedded::open(provider, path, keys, self.limits, clock.now_ms()).map_err(|err| ConfigError(err.to_string()))
+        let keys = self.keys(provider)?;
+        let opened = Embedded::open_with(provider, path, keys, self.limits, clock.now_ms()).await;
+        opened.map_err(|err| ConfigError(err.to_string()))
     }
 
     /// Opens the part of the store that is PostgreSQL.
@@ -80,7 +81,7 @@ impl SessionsConfig {
         provider: &'static dyn Provider,
         clock: &Arc<dyn Clock>,
     ) -> Result<Arc<Postgres>, ConfigError> {
-        let keys = Arc::new(self.key_ring(provider)?);
+        let keys = self.keys(provider)?;
         let cache = Arc::new(SessionCache::new(self.servers.cache));
         Postgres::open(provider, self.postgres_config()?, keys, cache, clock.clone()).await.map_err(named)
     }
@@ -150,6 +151,16 @@ impl SessionsConfig {
         config.on_loss = settings.on_loss;
         config.window_ms = self.window_ms;
         Ok(config)
+    }
+
+    /// What wraps session keys: what was plugged in, else the key ring.
+    fn keys(&self, provider: &'static dyn Provider) -> Result<Arc<dyn KeyWrap>, ConfigError> {
+        match (&self.plugged, &self.kek_broker) {
+            (Some(keys), _) => Ok(keys.clone()),
+            // Never a key file instead: who wrote this wants no key here.
+            (None, Some(_)) => Err(ConfigError("sessions.kek_broker: this command has no client of a broker".into())),
+            (None, None) => Ok(Arc::new(self.key_ring(provider)?)),
+        }
     }
 
     /// Where the key-encryption keys are, by what is configured and what is there.

@@ -5,6 +5,7 @@
 //! (SP 800-38D section 8.3): rotate before.
 
 mod file;
+mod wrap;
 
 use std::fmt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -21,6 +22,8 @@ use sealway_runtime::config::{ConfigError, read_bounded};
 use zeroize::{Zeroize, Zeroizing};
 
 pub use file::{add, make_first};
+pub use wrap::{KeyWrap, WRAP_MAX, WrapError};
+pub(crate) use wrap::{unwrap_one, wrap_one};
 
 use crate::random;
 
@@ -46,6 +49,9 @@ pub enum UnwrapError {
     /// It was changed, or belongs to another session.
     #[error("does not unwrap")]
     Damaged,
+    /// What unwraps it is away; nothing is known of the key.
+    #[error("cannot be unwrapped now: {0}")]
+    Unavailable(String),
 }
 
 /// The keys of a key file, or of an environment variable.

@@ -6,7 +6,7 @@
 use sealway_proto::session::{SessionKey, SessionRecord};
 use sealway_proto::wire::{SessionId, Wire};
 
-use crate::kek::{KeyRing, UnwrapError, Wrapped};
+use crate::kek::{KeyWrap, UnwrapError, Wrapped, unwrap_one};
 
 const VERSION: u8 = 1;
 const NONE: u16 = u16::MAX;
@@ -45,28 +45,54 @@ pub(crate) fn encode(record: &SessionRecord, wrapped: &Wrapped) -> Vec<u8> {
     row
 }
 
-/// The record, and the id of the key that wraps its own.
-pub(crate) fn decode(key: &[u8], row: &[u8], keys: &KeyRing) -> Result<(SessionRecord, String), RowError> {
-    let mut reader = Reader(row);
-    let (expires, id) = key.split_first_chunk::<8>().ok_or(RowError::Malformed)?;
-    let id = std::str::from_utf8(id).ok().and_then(|id| SessionId::parse(id).ok()).ok_or(RowError::Malformed)?;
-    let [version, wire] = reader.array()?;
-    let wire = match (version, wire) {
-        (VERSION, 1) => Wire::One,
-        (VERSION, 2) => Wire::Two,
-        _ => return Err(RowError::Malformed),
-    };
-    let created_ms = u64::from_be_bytes(reader.array()?);
-    let client_id = reader.text()?;
-    let subject = reader.text()?;
-    let kek_id = String::from(reader.text()?.ok_or(RowError::Malformed)?);
-    let wrapped = Wrapped { kek_id, bytes: reader.array()? };
-    if !reader.0.is_empty() {
-        return Err(RowError::Malformed);
+/// A row whose key is still wrapped.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) id: SessionId,
+    pub(crate) wrapped: Wrapped,
+    wire: Wire,
+    client_id: Option<Box<str>>,
+    subject: Option<Box<str>>,
+    created_ms: u64,
+    expires_ms: u64,
+}
+
+impl Row {
+    pub(crate) fn parse(key: &[u8], row: &[u8]) -> Result<Row, RowError> {
+        let mut reader = Reader(row);
+        let (expires, id) = key.split_first_chunk::<8>().ok_or(RowError::Malformed)?;
+        let id = std::str::from_utf8(id).ok().and_then(|id| SessionId::parse(id).ok()).ok_or(RowError::Malformed)?;
+        let [version, wire] = reader.array()?;
+        let wire = match (version, wire) {
+            (VERSION, 1) => Wire::One,
+            (VERSION, 2) => Wire::Two,
+            _ => return Err(RowError::Malformed),
+        };
+        let created_ms = u64::from_be_bytes(reader.array()?);
+        let client_id = reader.text()?;
+        let subject = reader.text()?;
+        let kek_id = String::from(reader.text()?.ok_or(RowError::Malformed)?);
+        let wrapped = Wrapped { kek_id, bytes: reader.array()? };
+        if !reader.0.is_empty() {
+            return Err(RowError::Malformed);
+        }
+        let expires_ms = u64::from_be_bytes(*expires);
+        Ok(Row { id, wrapped, wire, client_id, subject, created_ms, expires_ms })
     }
-    let key: SessionKey = keys.unwrap(&id, &wrapped)?;
-    let expires_ms = u64::from_be_bytes(*expires);
-    Ok((SessionRecord { id, wire, client_id, subject, created_ms, expires_ms, key }, wrapped.kek_id))
+
+    /// The record, with the key that was unwrapped.
+    pub(crate) fn with(self, key: SessionKey) -> SessionRecord {
+        let Row { id, wire, client_id, subject, created_ms, expires_ms, .. } = self;
+        SessionRecord { id, wire, client_id, subject, created_ms, expires_ms, key }
+    }
+}
+
+/// The record, and the id of the key that wraps its own.
+pub(crate) async fn decode(key: &[u8], row: &[u8], keys: &dyn KeyWrap) -> Result<(SessionRecord, String), RowError> {
+    let row = Row::parse(key, row)?;
+    let kek_id = row.wrapped.kek_id.clone();
+    let key = unwrap_one(keys, &row.id, row.wrapped.clone()).await?;
+    Ok((row.with(key), kek_id))
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -91,9 +117,16 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
     use sealway_proto::crypto::default_provider;
 
     use super::*;
+    use crate::kek::KeyRing;
+
+    /// A key ring answers at once.
+    fn decode(key: &[u8], row: &[u8], keys: &KeyRing) -> Result<(SessionRecord, String), RowError> {
+        super::decode(key, row, keys).now_or_never().unwrap()
+    }
 
     fn ring() -> KeyRing {
         let folder = tempfile::tempdir().unwrap();

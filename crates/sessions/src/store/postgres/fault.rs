@@ -20,6 +20,8 @@ pub(super) enum Fault {
     Busy,
     /// It is known to be away.
     Away,
+    /// What wraps session keys is away.
+    Keys(String),
     /// Something that only a person can mend: a password, a schema, a key.
     Setup(String),
     /// What it answered makes no sense, or a row cannot be used.
@@ -34,14 +36,14 @@ impl Fault {
                 Some(code) => is_passing_code(code),
                 None => is_passing_break(err),
             },
-            Fault::Late | Fault::Busy | Fault::Away => true,
+            Fault::Late | Fault::Busy | Fault::Away | Fault::Keys(_) => true,
             Fault::Setup(_) | Fault::Answer(_) => false,
         }
     }
 
     /// Whether it shows that the server is not there.
     pub(super) fn shows_it_away(&self) -> bool {
-        self.is_passing() && !matches!(self, Fault::Busy)
+        self.is_passing() && !matches!(self, Fault::Busy | Fault::Keys(_))
     }
 
     /// Whether it must stop a start: it will not pass by itself.
@@ -86,7 +88,7 @@ impl fmt::Display for Fault {
             Fault::Late => f.write_str("PostgreSQL did not answer in time"),
             Fault::Busy => f.write_str("all connections to PostgreSQL are in use"),
             Fault::Away => f.write_str("PostgreSQL is away"),
-            Fault::Setup(text) | Fault::Answer(text) => f.write_str(text),
+            Fault::Keys(text) | Fault::Setup(text) | Fault::Answer(text) => f.write_str(text),
         }
     }
 }

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{Durable, OpenError, Part, Recorded, ReserveError, SessionCache, Status, Store, StoreError};
-use crate::kek::KeyRing;
+use crate::kek::{KeyWrap, wrap_one};
 
 mod batch;
 mod config;
@@ -53,7 +53,7 @@ const SWEEP_MAX: Duration = Duration::from_secs(60);
 /// The store.
 pub struct Postgres {
     provider: &'static dyn Provider,
-    keys: Arc<KeyRing>,
+    keys: Arc<dyn KeyWrap>,
     cache: Arc<SessionCache>,
     clock: Arc<dyn Clock>,
     link: Arc<Link>,
@@ -80,7 +80,7 @@ impl Postgres {
     pub async fn open(
         provider: &'static dyn Provider,
         config: PostgresConfig,
-        keys: Arc<KeyRing>,
+        keys: Arc<dyn KeyWrap>,
         cache: Arc<SessionCache>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
@@ -210,7 +210,8 @@ impl Store for Postgres {
         if [&record.client_id, &record.subject].into_iter().flatten().any(|text| text.contains('\0')) {
             return Err(unavailable("a NUL in a client id or a subject cannot be stored".into()));
         }
-        let wrapped = self.keys.wrap(&record.id, &record.key).map_err(|err| unavailable(err.to_string()))?;
+        let wrapped = wrap_one(self.keys.as_ref(), &record.id, &record.key).await;
+        let wrapped = wrapped.map_err(|err| unavailable(err.to_string()))?;
         let ticket = self.cache.ticket();
         let result = self.puts.commit(NewSession { session: session.clone(), wrapped }).await;
         link::took("put", begun);
@@ -266,7 +267,7 @@ impl Store for Postgres {
     }
 
     async fn rewrap(&self, count_max: usize) -> Result<usize, StoreError> {
-        self.keys.reload_if_changed();
+        self.keys.refresh().await;
         let active_id = self.keys.active_id();
         if *self.rewrapped.lock() == active_id {
             return Ok(0);

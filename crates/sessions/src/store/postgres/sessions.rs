@@ -12,7 +12,7 @@ use super::batch::{Job, Work};
 use super::fault::Fault;
 use super::link::Lease;
 use super::watch::CHANNEL;
-use crate::kek::{KeyRing, UnwrapError, Wrapped};
+use crate::kek::{KeyWrap, UnwrapError, Wrapped, unwrap_one};
 
 /// A session on its way into the database.
 pub(super) struct NewSession {
@@ -61,7 +61,7 @@ pub(super) async fn find(
     lease: Lease,
     id: SessionId,
     provider: &dyn Provider,
-    keys: &KeyRing,
+    keys: &dyn KeyWrap,
 ) -> Result<Option<Arc<Session>>, Fault> {
     let sql = "SELECT wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped FROM sealway.sessions
                WHERE id = $1 AND revoked_ms IS NULL";
@@ -69,14 +69,14 @@ pub(super) async fn find(
     let row = lease.query_opt(&statement, &[&id.as_str()]).await?;
     lease.done();
     let Some(row) = row else { return Ok(None) };
-    match read(&row, id, keys)? {
+    match read(&row, id, keys).await? {
         Ok(record) => {
             let session = Session::new(provider, record).map_err(|err| Fault::Answer(err.to_string()))?;
             Ok(Some(Arc::new(session)))
         }
         // Not "no such session": the key may come back, and the client must not start anew for our mistake.
-        Err(err @ UnwrapError::UnknownKek(_)) => {
-            tracing::error!(session = %id, %err, keys = %keys.source(), "a session cannot be used");
+        Err(err @ (UnwrapError::UnknownKek(_) | UnwrapError::Unavailable(_))) => {
+            tracing::error!(session = %id, %err, keys = %keys.place(), "a session cannot be used");
             Err(Fault::Answer(format!("a session is {err}")))
         }
         Err(err) => {
@@ -86,7 +86,7 @@ pub(super) async fn find(
     }
 }
 
-fn read(row: &Row, id: SessionId, keys: &KeyRing) -> Result<Result<SessionRecord, UnwrapError>, Fault> {
+async fn read(row: &Row, id: SessionId, keys: &dyn KeyWrap) -> Result<Result<SessionRecord, UnwrapError>, Fault> {
     let wrapped: &[u8] = row.try_get(6)?;
     let (wire, Ok(bytes)) = (row.try_get::<_, i16>(0)?, wrapped.try_into()) else {
         return Ok(Err(UnwrapError::Damaged));
@@ -96,7 +96,7 @@ fn read(row: &Row, id: SessionId, keys: &KeyRing) -> Result<Result<SessionRecord
         2 => Wire::Two,
         _ => return Ok(Err(UnwrapError::Damaged)),
     };
-    let key = match keys.unwrap(&id, &Wrapped { kek_id: row.try_get(5)?, bytes }) {
+    let key = match unwrap_one(keys, &id, Wrapped { kek_id: row.try_get(5)?, bytes }).await {
         Ok(key) => key,
         Err(err) => return Ok(Err(err)),
     };

@@ -29,7 +29,7 @@ use tracing::Instrument;
 
 use super::nonces::Nonces;
 use super::{Durable, MemoryLimits, OpenError, Part, Pool, ReserveError, SessionCache, Status, Store, StoreError};
-use crate::kek::KeyRing;
+use crate::kek::KeyWrap;
 
 mod alone;
 mod begin;
@@ -62,7 +62,7 @@ pub struct Redis {
 struct Shared {
     provider: &'static dyn Provider,
     config: RedisConfig,
-    keys: Arc<KeyRing>,
+    keys: Arc<dyn KeyWrap>,
     cache: Arc<SessionCache>,
     clock: Arc<dyn Clock>,
     durable: Option<Arc<dyn Durable>>,
@@ -179,7 +179,7 @@ impl Redis {
     pub async fn open(
         provider: &'static dyn Provider,
         config: RedisConfig,
-        keys: Arc<KeyRing>,
+        keys: Arc<dyn KeyWrap>,
         cache: Arc<SessionCache>,
         limits: MemoryLimits,
         clock: Arc<dyn Clock>,
@@ -295,7 +295,7 @@ impl Store for Redis {
 
     /// Nothing is wrapped anew: copies end soon, and there is no list of them. A key file that has changed is read.
     async fn rewrap(&self, _count_max: usize) -> Result<usize, StoreError> {
-        self.shared.keys.reload_if_changed();
+        self.shared.keys.refresh().await;
         Ok(0)
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::link::{Link, Trouble};
 use super::{Live, Redis, Shared, measured, script};
-use crate::kek::UnwrapError;
+use crate::kek::{UnwrapError, wrap_one};
 use crate::store::{StoreError, row};
 
 /// Shorter than any row.
@@ -48,7 +48,7 @@ impl Redis {
         match measured("get", read, |_| true).await? {
             None => Ok(Found::Absent),
             Some(value) if value == TOMBSTONE => Ok(Found::Revoked),
-            Some(value) => Ok(self.shared.decode(id, &value).map_or(Found::Absent, Found::Session)),
+            Some(value) => Ok(self.shared.decode(id, &value).await.map_or(Found::Absent, Found::Session)),
         }
     }
 
@@ -123,7 +123,9 @@ impl Redis {
             return Ok(None);
         }
         // There is nobody else to ask: that it cannot be read is a fault, not an answer.
-        let Some(session) = self.shared.decode(id, &value) else { return Err(unavailable("a session cannot be read")) };
+        let Some(session) = self.shared.decode(id, &value).await else {
+            return Err(unavailable("a session cannot be read"));
+        };
         Ok(self.shared.cache.keep(&session, ticket).then_some(session))
     }
 
@@ -150,9 +152,9 @@ impl Shared {
         self.call(&live, live.link.get(&cmd)).await
     }
 
-    fn decode(&self, id: &SessionId, value: &[u8]) -> Option<Arc<Session>> {
+    async fn decode(&self, id: &SessionId, value: &[u8]) -> Option<Arc<Session>> {
         let (expires, row) = value.split_first_chunk::<8>()?;
-        match row::decode(&row::session_key(u64::from_be_bytes(*expires), id), row, &self.keys) {
+        match row::decode(&row::session_key(u64::from_be_bytes(*expires), id), row, self.keys.as_ref()).await {
             Ok((record, _)) => Session::new(self.provider, record).ok().map(Arc::new),
             Err(err) => {
                 let is_unknown = matches!(err, row::RowError::Key(UnwrapError::UnknownKek(_)));
@@ -168,7 +170,8 @@ impl Shared {
         if keep_ms == 0 {
             return Ok(());
         }
-        let wrapped = self.keys.wrap(&record.id, &record.key).map_err(|err| Trouble::Refused(err.to_string()))?;
+        let wrapped = wrap_one(self.keys.as_ref(), &record.id, &record.key).await;
+        let wrapped = wrapped.map_err(|err| Trouble::Refused(err.to_string()))?;
         let mut value = record.expires_ms.to_be_bytes().to_vec();
         value.extend_from_slice(&row::encode(record, &wrapped));
         let mut cmd = redis::cmd("SET");

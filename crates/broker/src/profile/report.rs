@@ -1,0 +1,64 @@
+//! What `profiles check` says of a file.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::approval;
+use super::problem::{Leniency, lines};
+
+/// Reads a file as the broker would, and says what it found: the profiles and their operations, warnings, and what a FIPS build
+/// would switch off.
+///
+/// # Errors
+/// One line a problem.
+pub fn check(path: &Path, leniency: Leniency) -> Result<String, String> {
+    let profiles = super::load(path, leniency)
+        .map_err(|problems| format!("{}\n{} problems in {}", lines(&problems), problems.len(), path.display()))?;
+    let mut said = String::new();
+    for profile in profiles.iter() {
+        let operations = [
+            ("HashData", profile.hash.is_some()),
+            ("SignCertificate", profile.certificate.is_some()),
+            ("EncryptData", profile.encrypt.is_some()),
+            ("SignData", profile.sign.is_some()),
+            ("Mac", profile.mac.is_some()),
+            ("Derive", profile.derive.is_some()),
+            ("Random", profile.random),
+            ("Encapsulate", profile.kem.is_some()),
+        ];
+        let names: Vec<&str> = operations.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name).collect();
+        let _ = writeln!(said, "{}: {}", profile.name, names.join(", "));
+    }
+    for warning in profiles.warnings() {
+        let _ = writeln!(said, "warning: {warning}");
+    }
+    for problem in approval::problems(&profiles) {
+        let _ = writeln!(said, "off in a FIPS build: {problem}");
+    }
+    let _ = write!(said, "OK: {} profiles in {}", profiles.names().count(), path.display());
+    Ok(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_check_says_what_is_there_and_everything_that_is_wrong() {
+        let ground = tempfile::tempdir().unwrap();
+        let path = ground.path().join("Profiles.yaml");
+        let settings = "Settings: {CryptoLibrary: native}";
+        let one =
+            format!("- {{Name: A, {settings}, API: {{Random: true, EncryptData: {{EncryptAlg: aes-gcm-siv}}}}}}\n");
+        std::fs::write(&path, one).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let said = check(&path, Leniency::Strict).unwrap();
+        assert!(said.starts_with("A: EncryptData, Random\noff in a FIPS build: profile \"A\": "), "{said}");
+        assert!(said.ends_with(&format!("OK: 1 profiles in {}", path.display())), "{said}");
+        std::fs::write(&path, format!("- {{Name: A, {settings}, API: {{Rnd: true}}}}\n- {{}}\n")).unwrap();
+        let said = check(&path, Leniency::Strict).unwrap_err();
+        assert!(said.contains("line 1: profile \"A\": API: unknown key") && said.contains(" problems in "), "{said}");
+    }
+}

@@ -1,0 +1,202 @@
+//! The embedded store's start: what its file holds is checked, and brought back into memory. Keys are unwrapped in batches,
+//! and nothing of the database is held while what unwraps them is waited for.
+
+use std::collections::HashSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableError};
+use sealway_proto::crypto::Provider;
+use sealway_proto::limits::KEY_LEN;
+use sealway_proto::session::{ClaimKey, Session, SessionKey};
+use sealway_proto::wire::SessionId;
+
+use crate::kek::{KeyWrap, UnwrapError, WRAP_MAX, Wrapped, wrap_one};
+use crate::store::memory::Memory;
+use crate::store::row::{Row, RowError};
+use crate::store::writer::{KEKS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS};
+
+const FORMAT: u64 = 1;
+
+/// What a start needs besides what is in memory now.
+pub(super) struct Restored {
+    /// Stamps up to this one are refused.
+    pub(super) floor_ms: u64,
+    /// Sessions whose rows are wrapped under another key than the first.
+    pub(super) others: HashSet<SessionId>,
+}
+
+/// Brings the tables up to date and fills `memory`.
+pub(super) async fn restore(
+    provider: &'static dyn Provider,
+    database: &Database,
+    keys: &dyn KeyWrap,
+    memory: &Memory,
+    now_ms: u64,
+) -> Result<Restored, String> {
+    check_format(database)?;
+    let mark = check_keks(database, keys).await?;
+    let floor_ms = prepare(database, mark.as_ref(), now_ms)?;
+    let mut restored = Restored { floor_ms, others: HashSet::new() };
+    let (mut count, mut after) = (0_usize, now_ms.saturating_add(1).to_be_bytes().to_vec());
+    let mut is_first = true;
+    loop {
+        let rows = page(database, &after, is_first)?;
+        let Some((last, _)) = rows.last() else { break };
+        after.clone_from(last);
+        is_first = false;
+        count += restore_page(provider, keys, memory, &mut restored.others, &rows).await?;
+    }
+    restore_nonces(database, memory, now_ms)?;
+    if floor_ms > 0 {
+        tracing::info!(sessions = count, "sessions restored; requests stamped before this start are refused");
+    }
+    Ok(restored)
+}
+
+fn text(err: &dyn std::fmt::Display) -> String {
+    err.to_string()
+}
+
+/// Refuses a file of another format before anything in it is used.
+fn check_format(database: &Database) -> Result<(), String> {
+    let transaction = database.begin_read().map_err(|err| text(&err))?;
+    let meta = match transaction.open_table(META) {
+        // New.
+        Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+        meta => meta.map_err(|err| text(&err))?,
+    };
+    match meta.get(META_FORMAT).map_err(|err| text(&err))?.map(|value| value.value()) {
+        None | Some(FORMAT) => Ok(()),
+        Some(other) => Err(format!("its format is {other}, this program knows {FORMAT}")),
+    }
+}
+
+/// Makes the tables, and returns the floor.
+fn prepare(database: &Database, mark: Option<&Wrapped>, now_ms: u64) -> Result<u64, String> {
+    let transaction = database.begin_write().map_err(|err| text(&err))?;
+    let floor_ms = {
+        let mut meta = transaction.open_table(META).map_err(|err| text(&err))?;
+        let format = meta.get(META_FORMAT).map_err(|err| text(&err))?.map(|value| value.value());
+        let ceiling_ms = meta.get(META_CEILING_MS).map_err(|err| text(&err))?.map_or(0, |value| value.value());
+        // New: no earlier life, nothing to refuse.
+        let floor_ms = format.map_or(0, |_| now_ms.max(ceiling_ms));
+        meta.insert(META_FORMAT, FORMAT).map_err(|err| text(&err))?;
+        meta.insert(META_CEILING_MS, floor_ms).map_err(|err| text(&err))?;
+        transaction.open_table(SESSIONS).map_err(|err| text(&err))?;
+        transaction.open_table(NONCES).map_err(|err| text(&err))?;
+        let mut known = transaction.open_table(KEKS).map_err(|err| text(&err))?;
+        if let Some(mark) = mark {
+            known.insert(mark.kek_id.as_str(), mark.bytes.as_slice()).map_err(|err| text(&err))?;
+        }
+        floor_ms
+    };
+    transaction.commit().map_err(|err| text(&err))?;
+    Ok(floor_ms)
+}
+
+/// Refuses a key that bears the id of another one: every session would look damaged, and be left out. For that, a known
+/// value is wrapped under each key that ever wraps; returns the one that is to be written.
+async fn check_keks(database: &Database, keys: &dyn KeyWrap) -> Result<Option<Wrapped>, String> {
+    let id = SessionId::from_random(&[0; 16], false);
+    let known: Vec<(SessionId, Wrapped)> = known_keks(database)?.into_iter().map(|wrapped| (id, wrapped)).collect();
+    for chunk in known.chunks(WRAP_MAX) {
+        for ((_, wrapped), unwrapped) in chunk.iter().zip(keys.unwrap_all(chunk).await) {
+            match unwrapped {
+                Err(UnwrapError::Damaged) => {
+                    let (file, kek_id) = (keys.place(), &wrapped.kek_id);
+                    return Err(format!("key \"{kek_id}\" in {file} is another one than the store was written with"));
+                }
+                Err(err @ UnwrapError::Unavailable(_)) => return Err(format!("a key {err}")),
+                Ok(_) | Err(UnwrapError::UnknownKek(_)) => {}
+            }
+        }
+    }
+    if known.iter().any(|(_, wrapped)| wrapped.kek_id == keys.active_id()) {
+        return Ok(None);
+    }
+    wrap_one(keys, &id, &SessionKey::from_bytes([0; KEY_LEN])).await.map(Some).map_err(|err| text(&err))
+}
+
+fn known_keks(database: &Database) -> Result<Vec<Wrapped>, String> {
+    let transaction = database.begin_read().map_err(|err| text(&err))?;
+    let table = match transaction.open_table(KEKS) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        table => table.map_err(|err| text(&err))?,
+    };
+    let mut known = Vec::new();
+    for entry in table.iter().map_err(|err| text(&err))? {
+        let (kek_id, bytes) = entry.map_err(|err| text(&err))?;
+        let Ok(bytes) = bytes.value().try_into() else { continue };
+        known.push(Wrapped { kek_id: kek_id.value().to_owned(), bytes });
+    }
+    Ok(known)
+}
+
+/// A key of the sessions' table and its row.
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// As many rows as are unwrapped at once, from the key `after` on, itself included on the first page alone.
+fn page(database: &Database, after: &[u8], is_first: bool) -> Result<Vec<Entry>, String> {
+    let transaction = database.begin_read().map_err(|err| text(&err))?;
+    let sessions = transaction.open_table(SESSIONS).map_err(|err| text(&err))?;
+    let start = if is_first { Bound::Included(after) } else { Bound::Excluded(after) };
+    let range = sessions.range::<&[u8]>((start, Bound::Unbounded)).map_err(|err| text(&err))?;
+    let read = |entry: Result<(redb::AccessGuard<'_, &[u8]>, redb::AccessGuard<'_, &[u8]>), redb::StorageError>| {
+        let (key, row) = entry.map_err(|err| text(&err))?;
+        Ok((key.value().to_vec(), row.value().to_vec()))
+    };
+    range.take(WRAP_MAX).map(read).collect()
+}
+
+/// Unwraps a page of sessions into memory; how many there are now.
+async fn restore_page(
+    provider: &'static dyn Provider,
+    keys: &dyn KeyWrap,
+    memory: &Memory,
+    others: &mut HashSet<SessionId>,
+    entries: &[Entry],
+) -> Result<usize, String> {
+    let left_out = |err: &RowError| tracing::error!(%err, "a stored session is damaged; it is left out");
+    let parse = |(key, row): &Entry| Row::parse(key, row).inspect_err(left_out).ok();
+    let rows: Vec<Row> = entries.iter().filter_map(parse).collect();
+    let wrapped: Vec<(SessionId, Wrapped)> = rows.iter().map(|row| (row.id, row.wrapped.clone())).collect();
+    let mut count = 0;
+    for (row, key) in rows.into_iter().zip(keys.unwrap_all(&wrapped).await) {
+        let key = match key {
+            Ok(key) => key,
+            Err(err @ UnwrapError::UnknownKek(_)) => {
+                let file = keys.place();
+                return Err(format!(
+                    "a session is {err}; put that key back into {file}, or remove the store to begin anew"
+                ));
+            }
+            // Nothing is known of it: to leave it out would end it.
+            Err(err @ UnwrapError::Unavailable(_)) => return Err(format!("a session {err}")),
+            Err(err) => {
+                left_out(&err.into());
+                continue;
+            }
+        };
+        if row.wrapped.kek_id != keys.active_id() {
+            others.insert(row.id);
+        }
+        let session = Session::new(provider, row.with(key)).map_err(|err| text(&err))?;
+        memory.restore_session(Arc::new(session));
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn restore_nonces(database: &Database, memory: &Memory, now_ms: u64) -> Result<(), String> {
+    let transaction = database.begin_read().map_err(|err| text(&err))?;
+    let start = now_ms.saturating_add(1).to_be_bytes();
+    let nonces = transaction.open_table(NONCES).map_err(|err| text(&err))?;
+    for entry in nonces.range(start.as_slice()..).map_err(|err| text(&err))? {
+        let (key, sealed) = entry.map_err(|err| text(&err))?;
+        let Some((expires, claim)) = key.value().split_first_chunk::<8>() else { continue };
+        let Ok(claim) = <[u8; 16]>::try_from(claim) else { continue };
+        memory.restore_nonce(sealed.value() == 1, ClaimKey(claim), u64::from_be_bytes(*expires));
+    }
+    Ok(())
+}
