@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use sealway_client::broker::open::{self, Open};
 use sealway_client::broker::{CertificateRequest, Health};
-use sealway_runtime::config::read_secret;
+use zeroize::Zeroizing;
 
 use super::Socket;
 use super::files::{pem, read};
@@ -105,17 +105,20 @@ pub(crate) enum Encoding {
     Der,
 }
 
+fn text(bytes: &[u8]) -> anyhow::Result<&str> {
+    std::str::from_utf8(bytes).context("expected PEM")
+}
+
 pub(super) async fn sign(asked: Sign) -> anyhow::Result<()> {
     let (csr, ca_certificate) = (read(&asked.csr, PEM_LEN_MAX)?, read(&asked.ca_cert, PEM_LEN_MAX)?);
     let client = asked.socket.client();
     let der = match &asked.ca_key {
         Some(file) => {
-            let key = read_secret(file).with_context(|| format!("--ca-key {}", file.display()))?;
-            let text = |bytes| std::str::from_utf8(bytes).context("expected PEM");
+            let key = read(file, PEM_LEN_MAX).map(Zeroizing::new)?;
             let request = open::CertificateRequest {
                 profile: &asked.profile,
                 csr: text(&csr)?,
-                ca_key: &key,
+                ca_key: text(&key)?,
                 ca_certificate: text(&ca_certificate)?,
             };
             Open(&client).sign_certificate(&request).await?
