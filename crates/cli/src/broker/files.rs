@@ -1,10 +1,16 @@
-//! `sealway broker profiles` and `sealway broker audit`: the files of a broker, without one that serves.
+//! `sealway broker profiles` and `sealway broker audit`: the files of a broker, without one that serves. And files that are
+//! sent to one.
 
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{Context, bail};
 use sealway_broker::audit;
 use sealway_broker::profile::{self, Leniency};
+
+/// Columns of PEM.
+const COLUMNS: usize = 64;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Profiles {
@@ -54,4 +60,23 @@ fn said(outcome: Result<String, String>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A file of a bounded length.
+pub(super) fn read(path: &Path, len_max: u64) -> anyhow::Result<Vec<u8>> {
+    let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+    let mut bytes = Vec::new();
+    file.take(len_max + 1).read_to_end(&mut bytes).with_context(|| path.display().to_string())?;
+    if bytes.len() as u64 > len_max {
+        bail!("{}: longer than {len_max} bytes", path.display());
+    }
+    Ok(bytes)
+}
+
+/// As PEM, with a line end at its end.
+pub(super) fn pem(label: &str, der: &[u8]) -> String {
+    use base64::Engine;
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let lines: Vec<_> = text.as_bytes().chunks(COLUMNS).map(String::from_utf8_lossy).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
