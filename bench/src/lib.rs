@@ -13,6 +13,7 @@
 
 mod accept;
 mod big;
+mod broker;
 mod client;
 mod crypto;
 mod gateway;
@@ -113,6 +114,8 @@ enum Command {
     Idle(idle::Options),
     /// Memory and processor time of 10 GB up and 10 GB down: plain, TLS
     Big(big::Options),
+    /// The broker beside a bare socket, bare cryptography and an echo of grpc-go
+    Broker(broker::Options),
     /// Crypto, stores and HTTP
     All,
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
@@ -121,6 +124,9 @@ enum Command {
     /// The service of the acceptance test
     #[command(hide = true)]
     DelayedService(accept::Service),
+    /// The floor of `broker`: sends back as many bytes as it was sent
+    #[command(hide = true)]
+    PingService { socket: PathBuf, len: usize },
     /// The service of `big` on this port: swallows what is posted, sends as many bytes as asked
     #[command(hide = true)]
     BodyService { port: u16 },
@@ -159,6 +165,8 @@ fn run() -> anyhow::Result<()> {
         Some(Command::DelayedService(service)) => accept::serve(&service),
         Some(Command::Idle(options)) => idle::run(&options),
         Some(Command::Big(options)) => big::run(&options),
+        Some(Command::Broker(options)) => broker::run(&options),
+        Some(Command::PingService { socket, len }) => broker::serve(&socket, len),
         Some(Command::BodyService { port }) => big::serve(port),
         Some(Command::All) | None => {
             crypto::run()?;

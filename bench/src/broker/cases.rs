@@ -89,7 +89,8 @@ pub(super) fn plain() -> Vec<Case> {
     let check = Call::new("/grpc.health.v1.Health/Check", &health::HealthCheckRequest::default());
     let hash_data = |profile: &str| {
         let metadata = Some(open::Metadata { id: "0190f5ac-9b0e-7cc4-9c3c-0d8d0a3a7d55".into(), ..Default::default() });
-        let request = open::HashDataRequest { profile: profile.into(), input: input.clone(), metadata, output_format: 0 };
+        let request =
+            open::HashDataRequest { profile: profile.into(), input: input.clone(), metadata, output_format: 0 };
         Call::new("/CryptoBroker.CryptoGrpc/HashData", &request)
     };
     let hash = |inputs: usize| {
@@ -106,6 +107,17 @@ pub(super) fn plain() -> Vec<Case> {
         cases.push(Case::new(Server::Ours, HASH, Some(hash(BATCH)), flights, BATCH));
     }
     cases
+}
+
+/// What memory is measured with.
+pub(super) fn hash_one() -> Call {
+    let request = v1::HashRequest { profile: "Sha256".into(), inputs: vec![vec![7; INPUT_LEN]] };
+    Call::new("/sealway.broker.v1.Broker/Hash", &request)
+}
+
+/// As [`hash_one`], of the echo.
+pub(super) fn echo_one() -> Call {
+    Call::new("/bench.Echo/Echo", &Bytes { value: vec![7; INPUT_LEN] })
 }
 
 /// The rows of this broker's keys: signatures of data, and certificates.

@@ -15,6 +15,8 @@ pub(super) struct SigningKey {
     pub(super) profile: &'static str,
     /// Its id.
     pub(super) id: &'static str,
+    /// What the broker calls its algorithm.
+    pub(super) algorithm: &'static str,
     /// PKCS#8 in PEM.
     pub(super) pem: String,
     /// Of an authority that has this key, in PEM.
@@ -43,10 +45,10 @@ pub(super) fn signing_keys(folder: &Path) -> anyhow::Result<Vec<SigningKey>> {
     openssl(&made, "req -new -key leaf.key -subj /CN=leaf.example -out leaf.csr")?;
     let csr = std::fs::read(made.join("leaf.csr"))?;
     let mut keys = Vec::new();
-    for (name, profile, id, kind) in [
-        ("P-256", "P256", "p256", "EC -pkeyopt ec_paramgen_curve:P-256"),
-        ("P-384", "P384", "p384", "EC -pkeyopt ec_paramgen_curve:P-384"),
-        ("RSA-4096", "RSA", "rsa4096", "RSA -pkeyopt rsa_keygen_bits:4096"),
+    for (name, profile, id, algorithm, kind) in [
+        ("P-256", "P256", "p256", "ecdsa-p256", "EC -pkeyopt ec_paramgen_curve:P-256"),
+        ("P-384", "P384", "p384", "ecdsa-p384", "EC -pkeyopt ec_paramgen_curve:P-384"),
+        ("RSA-4096", "RSA", "rsa4096", "rsa-4096", "RSA -pkeyopt rsa_keygen_bits:4096"),
     ] {
         openssl(&made, &format!("genpkey -algorithm {kind} -out {id}.key"))?;
         let extensions = "-addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign";
@@ -55,6 +57,7 @@ pub(super) fn signing_keys(folder: &Path) -> anyhow::Result<Vec<SigningKey>> {
             name,
             profile,
             id,
+            algorithm,
             pem: std::fs::read_to_string(made.join(format!("{id}.key")))?,
             ca_certificate: std::fs::read(made.join(format!("{id}.pem")))?,
             csr: csr.clone(),
@@ -67,8 +70,7 @@ pub(super) fn signing_keys(folder: &Path) -> anyhow::Result<Vec<SigningKey>> {
 pub(super) async fn import(socket: &Path, keys: &[SigningKey]) -> anyhow::Result<()> {
     let client = Client::new(Options::new(socket));
     for key in keys {
-        let algorithm = if key.id.starts_with('p') { format!("ecdsa-{}", key.id) } else { "rsa-4096".to_owned() };
-        client.import_key(key.id, &algorithm, key.pem.as_bytes()).await?;
+        client.import_key(key.id, key.algorithm, key.pem.as_bytes()).await?;
     }
     Ok(())
 }

@@ -15,6 +15,8 @@ pub mod module;
 pub mod operation;
 pub mod profile;
 pub mod refusal;
+mod scrape;
+pub mod serve;
 pub mod server;
 pub mod service;
 pub mod settings;

@@ -1,76 +1,76 @@
 //! `sealway broker`: a broker that serves, and calls to one.
 
+mod ask;
+mod files;
+mod keys;
+mod serve;
+
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::process::ExitCode;
 use std::time::Duration;
 
-use sealway_broker::profile::policy::{HashAlgorithm, Profile};
-use sealway_broker::server::Server;
-use sealway_broker::service::Service;
-use sealway_broker::socket::{self, Place};
-use sealway_broker::wire::{Options, Wires};
-use sealway_runtime::shutdown::{Shutdown, StopSignals};
-use sealway_runtime::telemetry::{self, Telemetry};
-
-/// How long what is in flight may take at a stop.
-const DRAIN: Duration = Duration::from_secs(30);
+use sealway_broker::socket;
+use sealway_client::broker::{Client, Options};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Broker {
     /// Serve on a Unix socket
-    Serve(Serve),
+    Serve(Box<serve::Serve>),
+    /// Digest texts or files under a profile
+    Hash(ask::Hash),
+    /// Have a certificate issued
+    Sign(Box<ask::Sign>),
+    /// Say whether a broker serves; the exit code says it too
+    Health(Socket),
+    /// Have a broker that was started with --dev time its operations; prints JSON
+    Bench(Socket),
+    /// Keys of the broker's store
+    Keys {
+        #[command(flatten)]
+        socket: Socket,
+        #[command(subcommand)]
+        action: keys::Keys,
+    },
+    /// Files of profiles
+    Profiles {
+        #[command(subcommand)]
+        action: files::Profiles,
+    },
+    /// Audit logs
+    Audit {
+        #[command(subcommand)]
+        action: files::Audit,
+    },
 }
 
+/// Which broker.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Serve {
-    /// The socket
-    #[arg(long, value_name = "PATH", default_value = socket::DEFAULT_PATH)]
+pub(crate) struct Socket {
+    /// The broker's socket
+    #[arg(long, value_name = "PATH", env = "CRYPTO_BROKER_SOCKET", default_value = socket::DEFAULT_PATH)]
     socket: PathBuf,
-    /// Others may write the socket's folder: a volume that only trusted containers reach
-    #[arg(long)]
-    shared_folder: bool,
+    /// How long it may take, in milliseconds
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    timeout_ms: u64,
 }
 
-pub(crate) async fn run(command: Broker) -> anyhow::Result<()> {
+impl Socket {
+    fn client(&self) -> Client {
+        let deadline = Duration::from_millis(self.timeout_ms);
+        Client::new(Options { deadline, ..Options::new(&self.socket) })
+    }
+}
+
+pub(crate) async fn run(command: Broker) -> anyhow::Result<ExitCode> {
     match command {
-        Broker::Serve(serve) => run_server(serve).await,
+        Broker::Serve(serve) => return Ok(serve::run(*serve).await),
+        Broker::Hash(hash) => ask::hash(hash).await?,
+        Broker::Sign(sign) => ask::sign(*sign).await?,
+        Broker::Health(socket) => return ask::health(&socket).await,
+        Broker::Bench(socket) => ask::bench(&socket).await?,
+        Broker::Keys { socket, action } => keys::run(&socket, action).await?,
+        Broker::Profiles { action } => return Ok(files::profiles(action)),
+        Broker::Audit { action } => return Ok(files::audit(action)),
     }
-}
-
-async fn run_server(serve: Serve) -> anyhow::Result<()> {
-    socket::keep_others_out();
-    let telemetry = Telemetry { log_level: "info".into(), ..Telemetry::default() };
-    let _telemetry = telemetry::init(&telemetry, "crypto-broker-server").map_err(|err| anyhow::anyhow!(err))?;
-    let mut signals = StopSignals::install()?;
-    let link = (serve.socket.as_os_str() == socket::DEFAULT_PATH).then(|| PathBuf::from(socket::W0_PATH));
-    let place = Place { path: serve.socket, link, is_folder_shared: serve.shared_folder };
-    let socket = socket::bind(&place)?;
-    let service = Arc::new(Service::new([interim()]));
-    let wires = Arc::new(Wires::new(service, Options { has_old_wires: true, is_dev: true }));
-    let server = Server::start(socket, wires, 1024, Shutdown::new())?;
-    tracing::info!(socket = %place.path.display(), "serving");
-    let why = signals.stopped().await;
-    tracing::info!(why, "stopping: what is in flight is answered");
-    let dropped = server.stop(DRAIN).await;
-    if dropped > 0 {
-        tracing::warn!(dropped, "calls were dropped unanswered: they took too long");
-    }
-    Ok(())
-}
-
-/// Until profiles are loaded from their file (issue 6).
-fn interim() -> Profile {
-    Profile {
-        name: "Default".into(),
-        deprecation: None,
-        hash: Some(HashAlgorithm::Sha3_512),
-        certificate: None,
-        encrypt: None,
-        sign: None,
-        sign_key_size: None,
-        mac: None,
-        derive: None,
-        random: true,
-        kem: None,
-    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -45,13 +45,13 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         Command::Migrate(file) => block_on(migrate::run(file)),
         Command::Kek { action } => block_on(kek::run(action)),
         Command::Demo(demo) => block_on(demo::run(demo)),
-        Command::Broker { action } => block_on(broker::run(action)),
+        Command::Broker { action } => return block_on(broker::run(action)),
         Command::Serve(serve) => block_on(serve::run(serve)),
         Command::Call(call) => block_on(call::run(call)),
     };
     done.map(|()| ExitCode::SUCCESS)
 }
 
-fn block_on(service: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn block_on<T>(service: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(service)
 }

@@ -20,6 +20,12 @@ pub(crate) fn load(arguments: &[String]) -> anyhow::Result<()> {
     run(&with("load", arguments))
 }
 
+/// The broker, beside what it is compared with, which is installed first.
+pub(crate) fn broker(arguments: &[String]) -> anyhow::Result<()> {
+    shell::run(shell::command("scripts/setup-bench.sh").arg("broker"))?;
+    run(&with("broker", arguments))
+}
+
 /// The published acceptance test; its verdict is the exit code.
 pub(crate) fn accept(arguments: &[String]) -> anyhow::Result<()> {
     run(&with("accept", arguments))

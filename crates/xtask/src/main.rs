@@ -72,6 +72,12 @@ enum Job {
     },
     /// Compare the load generator with wrk, h2load, k6 and oha
     BenchLoad {
+        /// Arguments for the comparison
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// The broker beside a bare socket, bare cryptography and grpc-go
+    BenchBroker {
         /// Arguments for the comparison: --cases, --tools, --seconds, --rounds, --sockets, --minutes, --quick
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
@@ -109,6 +115,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Bench { arguments } => bench::run(&arguments),
         Job::BenchGateway { arguments } => bench::gateway(&arguments),
         Job::BenchLoad { arguments } => bench::load(&arguments),
+        Job::BenchBroker { arguments } => bench::broker(&arguments),
         Job::AcceptGateway { arguments } => bench::accept(&arguments),
     }
 }

@@ -26,6 +26,7 @@ use super::hashing::hash;
 use super::status::status;
 use super::wiped::Wiped;
 use crate::Refusal;
+use crate::module::module;
 use crate::operation::{self, Signed};
 use crate::service::{Asked, Done, Service};
 
@@ -183,12 +184,13 @@ impl Broker for Ours {
             Ok(Done { value: may_use, key_version: None, bytes_out: 0 })
         });
         let profiles = told.await.map_err(status)?;
+        let module = module();
         Ok(Response::new(InformationResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            module: "AWS-LC".to_owned(),
-            module_version: sealway_awslc::version(),
-            certificate: "none".to_owned(),
-            is_fips: self.service.is_fips,
+            module: module.name.to_owned(),
+            module_version: module.version,
+            certificate: module.certificate.unwrap_or("none").to_owned(),
+            is_fips: module.is_fips,
             profiles,
         }))
     }

@@ -1,0 +1,193 @@
+//! From settings to a broker that serves, and back to a clean end.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::geteuid;
+use sealway_runtime::clock::SystemClock;
+use sealway_runtime::shutdown::{Shutdown, StopSignals};
+use sealway_runtime::telemetry as runtime_telemetry;
+
+use crate::audit::Audit;
+use crate::benchmark::Inputs;
+use crate::callers::Callers;
+use crate::keys::{Kek, Store};
+use crate::module::{self, module};
+use crate::profile::approval::{self, unapproved};
+use crate::profile::{Leniency, Live, Profiles, RequireFips, Watched, lines};
+use crate::server::Server;
+use crate::service::Service;
+use crate::settings::Settings;
+use crate::wire::{Options, Wires};
+use crate::{scrape, socket};
+
+/// How long what is in flight may take at a stop.
+const DRAIN: Duration = Duration::from_secs(30);
+/// Where key-encryption keys are when no file is named.
+const KEK_VARIABLE: &str = "CRYPTO_BROKER_KEK";
+/// The exit code for settings and profiles that are wrong, as of the broker that this replaces.
+const WRONG: u8 = 2;
+
+/// Why a broker does not serve.
+#[derive(Debug)]
+pub struct Failure {
+    /// The process's exit code.
+    pub code: u8,
+    /// For standard error; may have several lines.
+    pub text: String,
+}
+
+impl Failure {
+    /// Settings or profiles that are wrong, one line each.
+    pub fn wrong(text: impl Into<String>) -> Failure {
+        Failure { code: WRONG, text: text.into() }
+    }
+
+    fn other(text: impl ToString) -> Failure {
+        Failure { code: 1, text: text.to_string() }
+    }
+}
+
+/// Serves until SIGTERM or SIGINT. Must run inside a multi-threaded tokio runtime, once a process. What this process makes
+/// from now on, others may not use.
+///
+/// # Errors
+/// [`Failure`]: nothing was served.
+pub async fn run(settings: Settings) -> Result<(), Failure> {
+    socket::keep_others_out();
+    let mut signals = StopSignals::install().map_err(Failure::other)?;
+    let _telemetry = runtime_telemetry::init_slog(&settings.log, &settings.service, &settings.tracing)
+        .map_err(|err| Failure::wrong(format!("OTEL_TRACES_EXPORTER: {err}")))?;
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
+    let shutdown = Shutdown::new();
+    let service = Arc::new(service(&settings)?);
+    let socket = socket::bind(&settings.place).map_err(Failure::other)?;
+    // Always: what counts without anybody to tell it must not be a special case.
+    let render = scrape::render().map_err(Failure::other)?;
+    if let Some(address) = settings.metrics {
+        scrape::serve(address, render, &shutdown).map_err(Failure::other)?;
+    }
+    watch(&service, &shutdown);
+    let dev = settings.is_dev.then(|| Inputs::load(&settings.benchmark)).transpose().map_err(Failure::wrong)?;
+    let wires = Wires::new(service.clone(), Options { has_old_wires: settings.has_old_wires, dev });
+    let path = socket.path().to_owned();
+    let server = Server::start(socket, Arc::new(wires), settings.streams_max, shutdown).map_err(Failure::other)?;
+    let module = module();
+    tracing::info!(
+        socket = %path.display(),
+        version = env!("CARGO_PKG_VERSION"),
+        module = module.version,
+        certificate = module.certificate.unwrap_or("none"),
+        fips = module.is_fips,
+        "serving"
+    );
+    let why = until_stopped(&mut signals, &service).await;
+    tracing::info!(why, "stopping: what is in flight is answered");
+    let dropped = server.stop(DRAIN).await;
+    if dropped > 0 {
+        tracing::warn!(dropped, "calls were dropped unanswered: they took too long");
+    }
+    Ok(())
+}
+
+/// Reads everything that operations stand on; nothing listens yet.
+fn service(settings: &Settings) -> Result<Service, Failure> {
+    let leniency = if settings.is_lenient { Leniency::Lenient } else { Leniency::Strict };
+    let wrong = |file: &Path, problems: &[_]| Failure::wrong(format!("{}:\n{}", file.display(), lines(problems)));
+    let profiles = Live::load(&settings.profiles, leniency).map_err(|problems| wrong(&settings.profiles, &problems))?;
+    let require = strictest(settings.fips, profiles.current().require_fips());
+    module::require(require).map_err(|text| Failure { code: module::EXIT_CODE, text })?;
+    let is_fips = module().is_fips;
+    if is_fips {
+        check_approved(&profiles.current(), require)?;
+    }
+    let demanded = settings.fips;
+    let profiles = profiles.held_to(move |profiles| approval::check(profiles, demanded, is_fips));
+    let callers = settings
+        .callers
+        .as_deref()
+        .map(|path| Watched::<Callers>::load(path, leniency).map(Arc::new).map_err(|problems| wrong(path, &problems)));
+    let audit = settings.audit.as_deref().map(|path| {
+        Audit::open_with(path, settings.durability, Arc::new(SystemClock))
+            .map_err(|err| Failure::other(format!("--audit: {}: {err}", path.display())))
+    });
+    Ok(Service {
+        profiles: Arc::new(profiles),
+        callers: callers.transpose()?,
+        audit: audit.transpose()?,
+        keys: keys(settings)?,
+        clock: Arc::new(SystemClock),
+        owner: Callers::only(geteuid().as_raw()),
+        is_fips,
+    })
+}
+
+fn keys(settings: &Settings) -> Result<Option<Store>, Failure> {
+    let Some(folder) = &settings.keys else { return Ok(None) };
+    let kek = match &settings.kek {
+        Some(file) => Kek::from_file(file),
+        None => Kek::from_env(KEK_VARIABLE),
+    };
+    let kek = kek.map_err(|err| Failure::wrong(format!("--kek-file: {err}")))?;
+    Store::open(folder, kek).map(Some).map_err(|err| Failure::other(format!("--keys: {err}")))
+}
+
+fn strictest(one: RequireFips, other: RequireFips) -> RequireFips {
+    match (one, other) {
+        (RequireFips::Strict, _) | (_, RequireFips::Strict) => RequireFips::Strict,
+        (RequireFips::Yes, _) | (_, RequireFips::Yes) => RequireFips::Yes,
+        (RequireFips::No, RequireFips::No) => RequireFips::No,
+    }
+}
+
+/// Tells what is off in this build, or with `strict` refuses to start with it.
+fn check_approved(profiles: &Profiles, require: RequireFips) -> Result<(), Failure> {
+    let mut refused = Vec::new();
+    for profile in profiles.iter() {
+        for found in unapproved(profile) {
+            tracing::warn!(
+                profile = profile.name,
+                operation = found.operation,
+                key = found.key,
+                "off in this FIPS build: {}",
+                found.why
+            );
+            refused.push(format!("{}: {}: {}: {}", profile.name, found.operation, found.key, found.why));
+        }
+    }
+    if require == RequireFips::Strict && !refused.is_empty() {
+        return Err(Failure { code: module::EXIT_CODE, text: refused.join("\n") });
+    }
+    Ok(())
+}
+
+/// Reads files anew when they change.
+fn watch(service: &Service, shutdown: &Shutdown) {
+    shutdown.spawn(service.profiles.clone().watch(shutdown.clone()));
+    if let Some(callers) = &service.callers {
+        shutdown.spawn(callers.clone().watch(shutdown.clone()));
+    }
+}
+
+/// Serves, and reads files anew when told to, until something says stop; returns what.
+async fn until_stopped(signals: &mut StopSignals, service: &Arc<Service>) -> &'static str {
+    loop {
+        let (stops, why) = signals.next().await;
+        if stops {
+            return why;
+        }
+        let service = service.clone();
+        let reload = move || {
+            // The outcome of each is in the log.
+            let _ = service.profiles.reload();
+            let _ = service.callers.as_ref().map(|callers| callers.reload());
+            let _ = service.audit.as_ref().map(|audit| audit.reopen());
+        };
+        if tokio::task::spawn_blocking(reload).await.is_err() {
+            tracing::error!("reading files anew has failed");
+        }
+    }
+}

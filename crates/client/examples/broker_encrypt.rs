@@ -1,0 +1,35 @@
+//! Seals several texts in one call, opens them again, and seals them anew after a rotation of the key:
+//! `broker_encrypt SOCKET PROFILE KEY TEXT…`.
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use sealway_client::broker::{Client, Options, Plain, Sealed};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [socket, profile, key, texts @ ..] = arguments.as_slice() else {
+        return Err("usage: broker_encrypt SOCKET PROFILE KEY TEXT…".into());
+    };
+    let broker = Client::new(Options::new(socket));
+    let aad = b"example";
+    let plains: Vec<_> =
+        texts.iter().map(|text| Plain { plaintext: text.as_bytes(), aad, ..Plain::default() }).collect();
+    let sealed = broker.encrypt(profile, key, &plains).await?;
+
+    // What was authenticated beside a text is not in its ciphertext: it is given again.
+    let to_open: Vec<_> = sealed.outputs.iter().map(|cipher| Sealed { cipher, aad }).collect();
+    for (text, opened) in texts.iter().zip(broker.decrypt(profile, key, &to_open).await?.outputs) {
+        // Each opens or does not by itself.
+        let opened = opened?;
+        println!(
+            "{} bytes came back {}",
+            opened.len(),
+            if &*opened == text.as_bytes() { "as they were" } else { "wrong" }
+        );
+    }
+
+    let version = broker.rotate_key(key, b"").await?.versions.len();
+    let renewed = broker.rewrap(profile, key, &to_open).await?;
+    println!("{} texts are under version {version} of {key} now", renewed.outputs.iter().flatten().count());
+    Ok(())
+}
