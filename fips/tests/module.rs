@@ -29,7 +29,11 @@ fn profiles(folder: &Path) {
 fn serve(binary: &Path, folder: &Path) -> Output {
     profiles(folder);
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "60"]).arg(binary).args(["broker", "serve", "--socket"]).arg(folder.join("broker.sock"));
+    command
+        .args(["-s", "KILL", "60"])
+        .arg(binary)
+        .args(["broker", "serve", "--socket"])
+        .arg(folder.join("broker.sock"));
     command.env_clear().env("CRYPTO_BROKER_PROFILES_DIR", folder).stdin(Stdio::null()).output().unwrap()
 }
 

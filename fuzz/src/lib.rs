@@ -5,6 +5,9 @@
 //! panics when a property of the code under it does not hold; README.md says which those are.
 
 pub mod answer;
+pub mod broker_csr;
+pub mod broker_files;
+pub mod broker_key;
 pub mod broker_keys;
 pub mod certificate;
 pub mod config;
@@ -23,8 +26,12 @@ pub type Target = fn(&[u8]);
 /// Every target by name: that of its file in `src/bin` and of its folder in `corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("answer-open", answer::answer_open),
+    ("broker-callers", broker_files::callers),
     ("broker-key-file", broker_keys::key_file),
     ("broker-key-import", broker_keys::key_import),
+    ("broker-profiles", broker_files::profiles),
+    ("broker-csr", broker_csr::broker_csr),
+    ("broker-key", broker_key::broker_key),
     ("certificate", certificate::certificate),
     ("config", config::config),
     ("http1", http1::http1),

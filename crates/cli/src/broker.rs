@@ -1,17 +1,76 @@
 //! `sealway broker`: a broker that serves, and calls to one.
 
+mod ask;
+mod files;
+mod keys;
 mod serve;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+
+use sealway_broker::socket;
+use sealway_client::broker::{Client, Options};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Broker {
     /// Serve on a Unix socket
     Serve(Box<serve::Serve>),
+    /// Digest texts or files under a profile
+    Hash(ask::Hash),
+    /// Have a certificate issued
+    Sign(Box<ask::Sign>),
+    /// Say whether a broker serves; the exit code says it too
+    Health(Socket),
+    /// Have a broker that was started with --dev time its operations; prints JSON
+    Bench(Socket),
+    /// Keys of the broker's store
+    Keys {
+        #[command(flatten)]
+        socket: Socket,
+        #[command(subcommand)]
+        action: keys::Keys,
+    },
+    /// Files of profiles
+    Profiles {
+        #[command(subcommand)]
+        action: files::Profiles,
+    },
+    /// Audit logs
+    Audit {
+        #[command(subcommand)]
+        action: files::Audit,
+    },
+}
+
+/// Which broker.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Socket {
+    /// The broker's socket
+    #[arg(long, value_name = "PATH", env = "CRYPTO_BROKER_SOCKET", default_value = socket::DEFAULT_PATH)]
+    socket: PathBuf,
+    /// How long it may take, in milliseconds
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    timeout_ms: u64,
+}
+
+impl Socket {
+    fn client(&self) -> Client {
+        let deadline = Duration::from_millis(self.timeout_ms);
+        Client::new(Options { deadline, ..Options::new(&self.socket) })
+    }
 }
 
 pub(crate) async fn run(command: Broker) -> anyhow::Result<ExitCode> {
     match command {
-        Broker::Serve(serve) => Ok(serve::run(*serve).await),
+        Broker::Serve(serve) => return Ok(serve::run(*serve).await),
+        Broker::Hash(hash) => ask::hash(hash).await?,
+        Broker::Sign(sign) => ask::sign(*sign).await?,
+        Broker::Health(socket) => return ask::health(&socket).await,
+        Broker::Bench(socket) => ask::bench(&socket).await?,
+        Broker::Keys { socket, action } => keys::run(&socket, action).await?,
+        Broker::Profiles { action } => return Ok(files::profiles(action)),
+        Broker::Audit { action } => return Ok(files::audit(action)),
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -76,6 +76,19 @@ fn check(profile: &Profile, key: &Key) -> Result<SignAlgorithm, Refusal> {
         (SignAlgorithm::Ed25519, _) => key.require(Algorithm::Ed25519)?,
         (SignAlgorithm::MlDsa65, _) => key.require(Algorithm::MlDsa65)?,
     }
+    let size = match key.algorithm() {
+        Algorithm::Rsa(bits) => Some(bits),
+        Algorithm::Ecdsa(Curve::P256) => Some(256),
+        Algorithm::Ecdsa(Curve::P384) => Some(384),
+        Algorithm::Ecdsa(Curve::P521) => Some(521),
+        _ => None,
+    };
+    if let (Some(allowed), Some(size)) = (profile.sign_key_size, size)
+        && !(allowed.min..=allowed.max).contains(&size)
+    {
+        let text = format!("key_id: expected a key of {} to {} bits, got {size}", allowed.min, allowed.max);
+        return Err(Refusal::invalid(text));
+    }
     Ok(algorithm)
 }
 

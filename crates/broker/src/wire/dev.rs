@@ -59,7 +59,11 @@ impl CryptoGrpcDev for Dev {
         let metadata = request.into_inner().metadata;
         let _turn = self.0.running.lock().await;
         let inputs = &self.0.inputs;
-        let run = || super::call::heavy(|| Ok(benchmark::run(inputs)));
+        let run = || {
+            let results = super::call::heavy(|| benchmark::run(inputs));
+            tracing::Span::current().record("crypto.benchmark_results_size", results.len());
+            Ok(results)
+        };
         let benchmark_results = self.run(&call, "Benchmark", metadata.as_ref(), run).await?;
         Ok(Response::new(BenchmarkResponse { benchmark_results, metadata }))
     }

@@ -208,3 +208,29 @@ fn the_rules_are_looked_at_in_their_order() {
     asked.subject = None;
     asked.issue(&policy).unwrap();
 }
+
+#[test]
+fn no_turned_bit_of_a_request_or_of_a_ca_certificate_goes_unnoticed() {
+    let der = |text: &[u8]| x509_parser::pem::parse_x509_pem(text).unwrap().1.contents;
+    let mut asked = asked();
+    asked.wire = Flavour::Ours;
+    (asked.csr, asked.ca_certificate) = (der(&asked.csr), der(&asked.ca_certificate));
+    asked.issue(&policy("Default")).unwrap();
+    let (_, ca) = x509_parser::parse_x509_certificate(&asked.ca_certificate).unwrap();
+    let name = ca.subject().as_raw().to_vec();
+    for is_csr in [true, false] {
+        let whole = if is_csr { asked.csr.clone() } else { asked.ca_certificate.clone() };
+        // A CA whose two names differ was signed by another one, whose key is not at hand.
+        let places = whole.windows(name.len()).enumerate().filter(|(_, window)| !is_csr && *window == name);
+        let names: Vec<_> = places.map(|(place, _)| place..place + name.len()).collect();
+        assert_eq!(names.len(), if is_csr { 0 } else { 2 });
+        for bit in (0..whole.len() * 8).filter(|bit| !names.iter().any(|range| range.contains(&(bit / 8)))) {
+            let mut turned = whole.clone();
+            turned[bit / 8] ^= 1 << (bit % 8);
+            let mut asked = asked.clone();
+            *(if is_csr { &mut asked.csr } else { &mut asked.ca_certificate }) = turned;
+            let text = asked.refused(&policy("Default"));
+            assert!(text.len() < 300 && !text.contains('\n'), "{text}");
+        }
+    }
+}

@@ -57,18 +57,7 @@ pub(crate) fn made(store: &Store, name: &str) -> Arc<Key> {
 
 /// A profile that has nothing.
 pub(crate) fn empty() -> Profile {
-    Profile {
-        name: "Test".into(),
-        deprecation: None,
-        hash: None,
-        certificate: None,
-        encrypt: None,
-        sign: None,
-        mac: None,
-        derive: None,
-        random: false,
-        kem: None,
-    }
+    Profile { name: "Test".into(), ..Profile::default() }
 }
 
 pub(crate) fn encrypting(algorithm: EncryptAlgorithm, is_nonce_callers: bool, tag_len: usize) -> Profile {

@@ -9,7 +9,7 @@ use sealway_broker::operation::{
 };
 use sealway_broker::profile::Profile;
 use sealway_broker::profile::policy::{
-    Curve, DeriveAlgorithm, EncryptAlgorithm, KemAlgorithm, MacAlgorithm, SignAlgorithm, SignatureHash,
+    Curve, DeriveAlgorithm, EncryptAlgorithm, KemAlgorithm, MacAlgorithm, SignAlgorithm, SignatureHash, SizeRange,
 };
 use sealway_broker::refusal::{Code, Refusal};
 
@@ -274,6 +274,20 @@ fn every_signature_verifies_by_its_own_algorithm_and_no_other() {
                 "{algorithm:?} as {other:?}"
             );
         }
+    }
+}
+
+#[test]
+fn a_key_outside_of_the_profiles_sizes_neither_signs_nor_verifies() {
+    let store = store();
+    let key = made(&store, "ecdsa-p384");
+    let signed = Signed { input: b"x", signature: b"", key_version: 0 };
+    for (min, max, is_in) in [(256, 521, true), (384, 384, true), (256, 383, false), (385, 521, false), (2, 1, false)] {
+        let sign_key_size = Some(SizeRange { min, max });
+        let algorithm = SignAlgorithm::EcdsaDer(Curve::P384, SignatureHash::Sha384);
+        let profile = Profile { sign: Some(algorithm), sign_key_size, ..empty() };
+        let (made, verified) = (sign(&profile, &key, &[b"x"]), verify(&profile, &key, &[signed]));
+        assert_eq!((made.is_ok(), verified.is_ok()), (is_in, is_in), "{min} to {max}");
     }
 }
 

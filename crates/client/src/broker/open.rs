@@ -12,6 +12,7 @@ use super::call::Client;
 use super::connection::{Line, origin};
 use super::error::Error;
 use super::generated::open::crypto_grpc_client::CryptoGrpcClient;
+use super::generated::open::crypto_grpc_dev_client::CryptoGrpcDevClient;
 use super::retry::Repeat;
 use super::secret::Secret;
 
@@ -79,6 +80,21 @@ impl Open<'_> {
             Some(open::hash_data_response::HashValue::HashValueHex(hex)) => hex.into_bytes(),
             None => Vec::new(),
         })
+    }
+
+    /// What the broker's own benchmarks come to, as JSON; only one that was started for development has them. Takes some
+    /// seconds.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn benchmark(&self) -> Result<String, Error> {
+        let send = |line: Line, request| {
+            let mut stub = CryptoGrpcDevClient::with_origin(line, origin());
+            async move { stub.benchmark(request).await }
+        };
+        let request = open::BenchmarkRequest { metadata: metadata() };
+        let answer = self.0.call("Benchmark", Repeat::Always, request, send).await?;
+        Ok(answer.benchmark_results)
     }
 
     /// A certificate in DER, where the broker gives what it is asked for.

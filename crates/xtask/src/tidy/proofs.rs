@@ -1,16 +1,18 @@
-//! A table in docs/operating/ that names a test as `FILE::TEST` promises that it proves the row: the test is there.
+//! A table in docs/operating/ or docs/reference/broker.md that names a test as `FILE::TEST` promises that it proves the row: the test is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use super::files::Source;
 
-const PAGES: &str = "docs/operating/";
+const PAGES: [&str; 2] = ["docs/operating/", "docs/reference/broker.md"];
 
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let tests = tests(sources);
     let mut findings = Vec::new();
-    for source in sources.iter().filter(|source| source.path.starts_with(PAGES) && source.extension() == "md") {
+    let is_page =
+        |source: &&Source| PAGES.iter().any(|folder| source.path.starts_with(folder)) && source.extension() == "md";
+    for source in sources.iter().filter(is_page) {
         for (line, text) in source.lines().filter(|(_, text)| text.starts_with('|')) {
             for (file, test) in references(text) {
                 let message = match tests.get(file) {
@@ -20,7 +22,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
                          is gone, so is the proof of this row"
                     ),
                     None => format!(
-                        "names {file}::{test}, but there is no {file}.rs in tests/ or crates/*/tests/. Name the test \
+                        "names {file}::{test}, but there is no {file}.rs in tests/, fips/tests/ or crates/*/tests/. Name the test \
                          that proves this row"
                     ),
                 };
@@ -31,13 +33,18 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// The tests of each test binary, by the name of its file. Two crates may each have one of a name.
+/// The tests of each file, by its name or, in a folder that is one test binary, the folder's. Two crates may each have one of a
+/// name.
 fn tests(sources: &[Source]) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut tests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let is_binary =
+        |folder: &str| sources.iter().any(|source| source.path.ends_with(&format!("/tests/{folder}/main.rs")));
     for source in sources {
         let Some(name) = source.path.strip_suffix(".rs") else { continue };
         let file = match name.split('/').collect::<Vec<_>>().as_slice() {
-            ["tests", file] | ["crates", _, "tests", file] => *file,
+            ["tests", file] | ["fips", "tests", file] | ["crates", _, "tests", file] => *file,
+            // A folder that is one test binary.
+            ["crates", _, "tests", folder, _] if is_binary(folder) => *folder,
             _ => continue,
         };
         tests.entry(file).or_default().extend(functions(&source.text));
@@ -102,6 +109,9 @@ mod inner {
             Source::sample("crates/sessions/tests/store.rs", TESTS),
             Source::sample("crates/sessions/tests/store/mod.rs", "#[test]\nfn elsewhere() {}"),
             Source::sample("crates/sessions/src/unit.rs", TESTS),
+            Source::sample("crates/broker/tests/whole/main.rs", "mod part;"),
+            Source::sample("crates/broker/tests/whole/part.rs", "#[test]\nfn in_a_part() {}"),
+            Source::sample("fips/tests/module.rs", "#[test]\nfn closed() {}"),
         ])
     }
 
@@ -114,7 +124,14 @@ mod inner {
 
     #[test]
     fn a_test_that_is_there_passes() {
-        for proof in ["`end::plain`", "`store::marked_twice`, `end::indented`", "no proof", "`replay.window_ms`"] {
+        for proof in [
+            "`end::plain`",
+            "`store::marked_twice`, `end::indented`",
+            "no proof",
+            "`replay.window_ms`",
+            "`whole::in_a_part`",
+            "`module::closed`",
+        ] {
             assert_eq!(row(proof), [], "{proof}");
         }
     }
@@ -141,5 +158,6 @@ mod inner {
         assert_eq!(page("docs/operating/stores.md", "such as `FILE::TEST` or `end::gone`\n"), []);
         assert_eq!(page("docs/reference/cli.md", "| `end::gone` |\n"), []);
         assert_eq!(page("docs/operating/other.md", "| `end::gone` |\n").len(), 1);
+        assert_eq!(page("docs/reference/broker.md", "| `end::gone` |\n").len(), 1);
     }
 }

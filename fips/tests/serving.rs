@@ -1,0 +1,152 @@
+//! The FIPS build while it serves: what the module approves is done, what it does not is off and says why, and `strict` does not
+//! start with it.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use sealway_client::broker::{Client, Code, Options, Plain, Sealed};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
+const WAIT: Duration = Duration::from_secs(60);
+const REFUSED: i32 = 70;
+
+const APPROVED: &str = "
+- { Name: Hash, Settings: { CryptoLibrary: native }, API: { HashData: { HashAlg: sha-256 } } }
+- Name: Seal
+  Settings: { CryptoLibrary: native }
+  API: { EncryptData: { EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: broker-generated } }
+- Name: Sign
+  Settings: { CryptoLibrary: native }
+  API: { SignData: { SignAlg: ecdsa, HashAlg: sha-384, Curve: P-256 } }
+";
+/// As the published profiles for FIPS 140-3 have it, and two of ours.
+const NOT_APPROVED: &str = "
+- Name: Caller
+  Settings: { CryptoLibrary: native }
+  API:
+    HashData: { HashAlg: sha-256 }
+    EncryptData: { EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: user-provided, TagLength: 128 }
+- Name: ChaCha
+  Settings: { CryptoLibrary: native }
+  API: { EncryptData: { EncryptAlg: chacha20-poly1305 } }
+- { Name: Lattice, Settings: { CryptoLibrary: native }, API: { SignData: { SignAlg: ml-dsa-65 } } }
+";
+
+/// A broker in a folder of its own, ended with the test.
+struct Broker {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Broker {
+    fn start(test: &str, profiles: &str, require: &str) -> Broker {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, text) in [("Profiles.yaml", profiles), ("broker.kek", &"5a".repeat(32))] {
+            std::fs::write(folder.join(name), text).unwrap();
+            std::fs::set_permissions(folder.join(name), PermissionsExt::from_mode(0o600)).unwrap();
+        }
+        let log = std::fs::File::create(folder.join("log")).unwrap();
+        let mut command = Command::new(BINARY);
+        command.args(["broker", "serve", "--profiles", "Profiles.yaml", "--keys", "keys", "--kek-file", "broker.kek"]);
+        // A path of its own length: a socket's has 107 bytes.
+        command.args(["--socket", "run/s", "--audit", "audit.log"]).current_dir(&folder);
+        command.env_clear().env("CRYPTO_BROKER_REQUIRE_FIPS", require);
+        let child = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        Broker { child, folder }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+
+    /// Waits until it serves or has ended.
+    fn settled(&mut self) -> Option<ExitStatus> {
+        let begin = Instant::now();
+        while begin.elapsed() < WAIT {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            if self.log().contains("\"serving\"") {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("it neither serves nor ends: {}", self.log());
+    }
+
+    /// Clients dial a path relative to nothing: a link that is short enough leads there.
+    fn client(&self) -> Client {
+        let link = std::env::temp_dir().join(format!("sealway-fips-{}.sock", self.child.id()));
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(self.folder.join("run/s"), &link).unwrap();
+        Client::new(Options::new(link))
+    }
+}
+
+fn plain(text: &[u8]) -> [Plain<'_>; 1] {
+    [Plain { plaintext: text, aad: b"with it", nonce: &[] }]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_module_approves_is_done_and_the_rest_is_off_by_profile_and_key() {
+    let mut broker = Broker::start("serving", &format!("{APPROVED}{NOT_APPROVED}"), "true");
+    assert_eq!(broker.settled(), None, "{}", broker.log());
+    for name in ["Caller", "ChaCha", "Lattice", "API.EncryptData.NonceStrategy", "API.EncryptData.EncryptAlg"] {
+        assert!(broker.log().contains(name), "no warning of {name}: {}", broker.log());
+    }
+    let client = broker.client();
+    let about = client.information().await.unwrap();
+    assert!(about.is_fips, "{about:?}");
+    assert_eq!((about.module_version.as_str(), about.certificate.as_str()), ("AWS-LC FIPS 3.6.0", "#5314"));
+
+    let digest = client.hash("Hash", &[b"abc"]).await.unwrap().outputs.remove(0);
+    assert_eq!(digest[..4], [0xba, 0x78, 0x16, 0xbf]);
+    client.generate_key("seals", "aes-256-gcm").await.unwrap();
+    client.generate_key("signs", "ecdsa-p256").await.unwrap();
+    let sealed = client.encrypt("Seal", "seals", &plain(b"a text")).await.unwrap().outputs.remove(0);
+    let whole = [Sealed { cipher: &sealed, aad: b"with it" }];
+    let opened = client.decrypt("Seal", "seals", &whole).await.unwrap().outputs.remove(0).unwrap();
+    assert_eq!(&*opened, b"a text");
+    let signature = client.sign("Sign", "signs", &[b"a text"]).await.unwrap().outputs.remove(0);
+    assert!(signature.len() > 60);
+
+    let nonce = [Plain { plaintext: b"x", aad: &[], nonce: &[7; 12] }];
+    let refused = client.encrypt("Caller", "seals", &nonce).await.unwrap_err();
+    assert!(refused.code == Code::FailedPrecondition && refused.text.contains("NonceStrategy"), "{refused}");
+    // The profile's other operations stay.
+    client.hash("Caller", &[b"abc"]).await.unwrap();
+    let refused = client.encrypt("ChaCha", "seals", &plain(b"x")).await.unwrap_err();
+    assert!(refused.code == Code::FailedPrecondition && refused.text.contains("EncryptAlg"), "{refused}");
+    let refused = client.generate_key("lattice", "ml-dsa-65").await.unwrap_err();
+    assert_eq!(refused.code, Code::FailedPrecondition, "{refused}");
+
+    drop(client);
+    let begin = Instant::now();
+    let stopped = Command::new("kill").arg(broker.child.id().to_string()).status().unwrap();
+    assert!(stopped.success());
+    let ended = broker.child.wait().unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(20), "nothing is in flight: {:?}", begin.elapsed());
+    assert!(ended.success() && !broker.folder.join("run/s").exists(), "{ended}: {}", broker.log());
+}
+
+#[test]
+fn strict_does_not_start_with_a_profile_that_the_module_does_not_approve() {
+    let mut broker = Broker::start("strict", &format!("{APPROVED}{NOT_APPROVED}"), "strict");
+    let ended = broker.settled().unwrap();
+    assert_eq!(ended.code(), Some(REFUSED), "{}", broker.log());
+    assert!(broker.log().contains("Caller") && !broker.folder.join("run/s").exists(), "{}", broker.log());
+    let mut broker = Broker::start("strict_approved", APPROVED, "strict");
+    assert_eq!(broker.settled(), None, "{}", broker.log());
+}
