@@ -21,6 +21,9 @@ request() {
     [[ ! -f csr/$name.pem ]] || return 0
     echo "make-broker-csrs: $name"
     openssl genpkey "${key[@]}" -out "$keys/$name.pem" 2>/dev/null
+    if [[ -n ${point_form:-} ]]; then
+        openssl ec -in "$keys/$name.pem" -conv_form "$point_form" -out "$keys/$name.pem" 2>/dev/null
+    fi
     openssl req -new -key "$keys/$name.pem" -subj "/C=DE/O=Example/CN=$name.example" -out "csr/$name.pem" "${sign[@]}"
     rm -f "$keys/$name.pem"
 }
@@ -51,6 +54,8 @@ ec p384 P-384 -sha384
 ec p521 P-521 -sha512
 ec secp256k1 secp256k1 -sha256
 ec brainpool brainpoolP256r1 -sha256
+point_form=compressed ec compressed P-256 -sha256
+request explicit -sha256 -- -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -pkeyopt ec_param_enc:explicit
 for bits in 1024 2048 3072 4096 8192 15380; do
     rsa "rsa$bits" "$bits" -sha256
 done

@@ -14,7 +14,7 @@ use crate::benchmark::Inputs;
 use crate::callers::Callers;
 use crate::keys::{Kek, Store};
 use crate::module::{self, module};
-use crate::profile::approval::unapproved;
+use crate::profile::approval::{self, unapproved};
 use crate::profile::{Leniency, Live, Profiles, RequireFips, Watched, lines};
 use crate::server::Server;
 use crate::service::Service;
@@ -104,14 +104,16 @@ fn service(settings: &Settings) -> Result<Service, Failure> {
     if is_fips {
         check_approved(&profiles.current(), require)?;
     }
+    let demanded = settings.fips;
+    let profiles = profiles.held_to(move |profiles| approval::check(profiles, demanded, is_fips));
     let callers = settings
         .callers
         .as_deref()
         .map(|path| Watched::<Callers>::load(path, leniency).map(Arc::new).map_err(|problems| wrong(path, &problems)));
-    let audit = settings
-        .audit
-        .as_deref()
-        .map(|path| Audit::open(path).map_err(|err| Failure::other(format!("--audit: {}: {err}", path.display()))));
+    let audit = settings.audit.as_deref().map(|path| {
+        Audit::open_with(path, settings.durability, Arc::new(SystemClock))
+            .map_err(|err| Failure::other(format!("--audit: {}: {err}", path.display())))
+    });
     Ok(Service {
         profiles: Arc::new(profiles),
         callers: callers.transpose()?,

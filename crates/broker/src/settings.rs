@@ -6,9 +6,11 @@ mod traces;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sealway_runtime::telemetry::{Slog, Tracing};
 
+use crate::audit::Durability;
 use crate::profile::RequireFips;
 use crate::socket::{self, Place};
 pub use environment::Environment;
@@ -35,6 +37,8 @@ pub struct Flags {
     pub kek: Option<PathBuf>,
     /// `--audit`
     pub audit: Option<PathBuf>,
+    /// `--audit-interval-ms`
+    pub audit_interval_ms: Option<u64>,
     /// `--callers`
     pub callers: Option<PathBuf>,
     /// `--metrics`
@@ -62,6 +66,8 @@ pub struct Settings {
     pub kek: Option<PathBuf>,
     /// The file of the audit log.
     pub audit: Option<PathBuf>,
+    /// When its lines have to be on the disk.
+    pub durability: Durability,
     /// The file of what callers may do.
     pub callers: Option<PathBuf>,
     /// Where metrics are told over HTTP.
@@ -137,6 +143,7 @@ impl Settings {
         let service = read.exact("OTEL_SERVICE_NAME").unwrap_or_else(|| "crypto-broker-server".into());
         let tracing = traces::read(&mut read);
         let profiles = flags.profiles.or_else(|| profiles(&mut read));
+        let durability = durability(flags.audit_interval_ms, &mut read);
         let file = |flag: Option<PathBuf>, name: &str| flag.or_else(|| read.text(name).map(PathBuf::from));
         let (keys, kek) = (file(flags.keys, "KEYS"), file(flags.kek, "KEK_FILE"));
         let (audit, callers) = (file(flags.audit, "AUDIT"), file(flags.callers, "CALLERS"));
@@ -154,6 +161,7 @@ impl Settings {
             keys,
             kek,
             audit,
+            durability,
             callers,
             metrics,
             has_old_wires: has_compat,
@@ -166,6 +174,20 @@ impl Settings {
             benchmark,
             warnings,
         })
+    }
+}
+
+/// Each line of the audit log before its answer, unless an interval is given.
+fn durability(flag: Option<u64>, read: &mut Environment) -> Durability {
+    const NAME: &str = "AUDIT_INTERVAL_MS";
+    const EXPECTED: &str = "a number from 1 to 60000";
+    match flag.or_else(|| read.parsed(NAME, EXPECTED)) {
+        None => Durability::EachAnswer,
+        Some(ms @ 1..=60_000) => Durability::Interval(Duration::from_millis(ms)),
+        Some(_) => {
+            read.problem(NAME, &format!("expected {EXPECTED}"));
+            Durability::EachAnswer
+        }
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) async fn run(command: Broker) -> anyhow::Result<ExitCode> {
         Broker::Bench(socket) => ask::bench(&socket).await?,
         Broker::Keys { socket, action } => keys::run(&socket, action).await?,
         Broker::Profiles { action } => return Ok(files::profiles(action)),
-        Broker::Audit { action } => return files::audit(action),
+        Broker::Audit { action } => return Ok(files::audit(action)),
     }
     Ok(ExitCode::SUCCESS)
 }

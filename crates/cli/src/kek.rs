@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_sessions::config::{SessionsConfig, StoreUrl};
-use sealway_sessions::kek::{self, KekSource};
+use sealway_sessions::kek::{self, BrokerKeys, KekSource, KeyWrap};
 use sealway_sessions::store::Store;
 
 use crate::args::{ConfigFile, KekAction};
@@ -24,8 +24,26 @@ pub(crate) async fn run(action: KekAction) -> anyhow::Result<()> {
     }
 }
 
-fn sessions(file: &Path) -> anyhow::Result<SessionsConfig> {
-    Ok(config::load_checked(file)?.sessions)
+/// Plugs the broker in, where session keys are to be wrapped by one; which that is.
+pub(crate) async fn plug_broker(config: &mut SessionsConfig) -> anyhow::Result<Option<Arc<BrokerKeys>>> {
+    let Some(broker) = &config.kek_broker else { return Ok(None) };
+    let keys = Arc::new(BrokerKeys::open(broker).await?);
+    config.wrap_keys_with(keys.clone());
+    Ok(Some(keys))
+}
+
+/// Configured without a broker: only there are keys to be changed here.
+fn with_key_file(file: &Path) -> anyhow::Result<SessionsConfig> {
+    let config = config::load_checked(file)?.sessions;
+    if let Some(broker) = &config.kek_broker {
+        bail!(
+            "session keys are wrapped by the broker at {}: `sealway broker keys rotate {}` adds a version, which wraps from \
+             then on; `sealway kek rotate` then wraps what is stored anew",
+            broker.socket.display(),
+            broker.key
+        );
+    }
+    Ok(config)
 }
 
 fn key_file(config: &SessionsConfig) -> anyhow::Result<PathBuf> {
@@ -36,8 +54,12 @@ fn key_file(config: &SessionsConfig) -> anyhow::Result<PathBuf> {
 }
 
 async fn status(file: &Path) -> anyhow::Result<()> {
-    let config = sessions(file)?;
-    let ids = config.key_ring(default_provider())?.ids();
+    let mut config = config::load_checked(file)?.sessions;
+    let broker = plug_broker(&mut config).await?;
+    let ids = match &broker {
+        Some(keys) => vec![keys.active_id()],
+        None => config.key_ring(default_provider())?.ids(),
+    };
     let wrapped = match config.store.postgres() {
         Some(_) => Some(config.open_postgres(default_provider(), &clock()).await?.wrapped_under().await?),
         None => None,
@@ -54,13 +76,16 @@ async fn status(file: &Path) -> anyhow::Result<()> {
         }
     }
     for (id, count) in wrapped.iter().flatten().filter(|(id, _)| !ids.contains(id)) {
-        println!("{id}  is not in the key file, and {count} live sessions need it");
+        match &broker {
+            Some(keys) => println!("{id}  is no newest version in {}, and {count} live sessions need it", keys.place()),
+            None => println!("{id}  is not in the key file, and {count} live sessions need it"),
+        }
     }
     Ok(())
 }
 
 fn add(file: &Path) -> anyhow::Result<()> {
-    let config = sessions(file)?;
+    let config = with_key_file(file)?;
     let path = key_file(&config)?;
     let id = kek::add(default_provider(), &path)?;
     println!("{id} was added to {}, last: it unwraps", path.display());
@@ -70,12 +95,15 @@ fn add(file: &Path) -> anyhow::Result<()> {
 }
 
 async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
-    let config = sessions(file)?;
     if let Some(id) = to {
-        kek::make_first(default_provider(), &key_file(&config)?, id)?;
+        kek::make_first(default_provider(), &key_file(&with_key_file(file)?)?, id)?;
         println!("{id} is the first key now");
     }
-    let first = config.key_ring(default_provider())?.active_id();
+    let mut config = config::load_checked(file)?.sessions;
+    let first = match plug_broker(&mut config).await? {
+        Some(keys) => keys.active_id(),
+        None => config.key_ring(default_provider())?.active_id(),
+    };
     match &config.store {
         StoreUrl::File(path) => match config.open_embedded(default_provider(), &clock()).await {
             Ok(store) => {
@@ -84,10 +112,8 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
                 Ok(())
             }
             Err(err) if err.to_string().contains("another process uses it") => {
-                println!(
-                    "{} is in use: the process that has it open reads the key file within ten seconds,",
-                    path.display()
-                );
+                let asks = if config.kek_broker.is_some() { "asks the broker" } else { "reads the key file" };
+                println!("{} is in use: the process that has it open {asks} within ten seconds,", path.display());
                 println!("wraps all its sessions under {first}, and says so in its log.");
                 Ok(())
             }

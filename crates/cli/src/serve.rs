@@ -108,7 +108,9 @@ impl Running {
         // Addresses first: a port in use must not touch the store of the process that uses it.
         let bound = Bound::bind(&config.gateway, &clock).map_err(|err| anyhow!(err))?;
         let admin = config.admin.as_ref().map(AdminListener::bind).transpose()?;
-        let authority = Arc::new(config.sessions.start(provider, clock.clone()).await?);
+        let mut sessions = config.sessions.clone();
+        crate::kek::plug_broker(&mut sessions).await?;
+        let authority = Arc::new(sessions.start(provider, clock.clone()).await?);
         let shutdown = Shutdown::new();
         let parts = Parts { authority: authority.clone(), provider, clock };
         let server = Server::start(bound, &config.gateway, parts, reread, shutdown.clone());

@@ -36,6 +36,8 @@ use crate::{Code, Refusal};
 const WAITING_MAX: usize = 8_192;
 /// Most lines of one write.
 const BATCH_MAX: usize = 1_024;
+/// How often a log that cannot be written is tried while nobody writes.
+const TRY: Duration = Duration::from_secs(1);
 /// Longest wait for the disk.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -66,8 +68,7 @@ struct Log {
 }
 
 struct Job {
-    /// None only looks whether the log can be written.
-    members: Option<Members>,
+    members: Members,
     answer: Answer,
 }
 
@@ -108,7 +109,18 @@ impl Audit {
     /// [`Refusal`] with code 14, and 13 when the log is gone for good: the operation's outcome is to be dropped. The line may be
     /// in the file nevertheless where the disk did not answer within 10 s.
     pub fn record(&self, entry: &Entry<'_>) -> Result<(), Refusal> {
-        self.blocking(Some(Members::of_entry(entry)))
+        let members = Members::of_entry(entry);
+        if self.durability != Durability::EachAnswer {
+            return self.log.append(&[members]);
+        }
+        let (answer, answered) = sync_channel(1);
+        self.send(Job { members, answer: Answer::Blocking(answer) })?;
+        match answered.recv_timeout(WAIT_MAX) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(cannot_write()),
+            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+            Err(RecvTimeoutError::Timeout) => Err(slow()),
+        }
     }
 
     /// As [`Audit::record`], without blocking the thread. With an interval the line is written at once, which takes some µs.
@@ -121,7 +133,7 @@ impl Audit {
             return self.log.append(&[members]);
         }
         let (answer, answered) = oneshot::channel();
-        self.send(Job { members: Some(members), answer: Answer::Async(answer) })?;
+        self.send(Job { members, answer: Answer::Async(answer) })?;
         match tokio::time::timeout(WAIT_MAX, answered).await {
             Ok(Ok(true)) => Ok(()),
             Ok(Ok(false)) => Err(cannot_write()),
@@ -130,16 +142,13 @@ impl Audit {
         }
     }
 
-    /// Whether the log can be written, for what is not to be begun otherwise, such as the rotation of a key. Costs nothing unless
-    /// the last write has failed; then it tries.
+    /// Whether the last write has succeeded, for what is not to be begun otherwise, such as the rotation of a key. A log that
+    /// cannot be written is tried again each second, and at each line.
     ///
     /// # Errors
     /// As with [`Audit::record`].
     pub fn ready(&self) -> Result<(), Refusal> {
-        if !*self.log.is_failing.lock() {
-            return Ok(());
-        }
-        self.blocking(None)
+        if *self.log.is_failing.lock() { Err(cannot_write()) } else { Ok(()) }
     }
 
     /// After the file was renamed: begins a new one, which goes on from the old one. Does nothing if the path still leads to the
@@ -158,20 +167,6 @@ impl Audit {
             }
         }
         reopened
-    }
-
-    fn blocking(&self, members: Option<Members>) -> Result<(), Refusal> {
-        if self.durability != Durability::EachAnswer {
-            return self.log.append(members.as_slice());
-        }
-        let (answer, answered) = sync_channel(1);
-        self.send(Job { members, answer: Answer::Blocking(answer) })?;
-        match answered.recv_timeout(WAIT_MAX) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(cannot_write()),
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
-            Err(RecvTimeoutError::Timeout) => Err(slow()),
-        }
     }
 
     fn send(&self, job: Job) -> Result<(), Refusal> {
@@ -255,10 +250,18 @@ impl Log {
 fn write_batches(log: &Log, waiting: &Receiver<Job>) {
     let mut answers = Vec::new();
     let mut lines = Vec::new();
-    while let Ok(first) = waiting.recv() {
-        for job in std::iter::once(first).chain(waiting.try_iter().take(BATCH_MAX - 1)) {
-            lines.extend(job.members);
+    loop {
+        let first = match waiting.recv_timeout(TRY) {
+            Ok(job) => Some(job),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        for job in first.into_iter().chain(waiting.try_iter().take(BATCH_MAX - 1)) {
+            lines.push(job.members);
             answers.push(job.answer);
+        }
+        if lines.is_empty() && !*log.is_failing.lock() {
+            continue;
         }
         let is_written = log.append_durably(&lines);
         lines.clear();
@@ -276,6 +279,9 @@ fn write_batches(log: &Log, waiting: &Receiver<Job>) {
 fn sync_at(log: &Log, waiting: &Receiver<Job>, interval: Duration) {
     loop {
         let is_over = matches!(waiting.recv_timeout(interval), Err(RecvTimeoutError::Disconnected));
+        if *log.is_failing.lock() {
+            log.append_durably(&[]);
+        }
         // On a descriptor of its own, so that nobody waits for the disk.
         let synced = log.file.lock().to_sync().and_then(|file| file.sync_data());
         if let Err(err) = synced {

@@ -3,13 +3,11 @@
 //! It may not know: what a profile says, what a key is. Whoever no rule lets is refused, always with the same words, so that a
 //! refusal does not tell what there is.
 
-mod guard;
 mod operations;
 mod peer;
 
 use std::path::Path;
 
-pub use guard::Guard;
 pub use operations::{OPERATIONS, operation_name};
 pub use peer::Peer;
 

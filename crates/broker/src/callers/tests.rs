@@ -102,32 +102,3 @@ fn everything_wrong_with_a_policy_is_told_at_once() {
     let text = "- {Uid: 65534, Profiles: ['*'], Operations: ['*'], Keys: ['*']}";
     assert_eq!(Callers::parse(text, Leniency::Strict).unwrap().warnings().len(), 1);
 }
-
-#[test]
-fn a_file_of_callers_goes_before_a_section_and_that_before_the_owner() {
-    use crate::profile::{Profiles, Watched};
-    use std::os::unix::fs::PermissionsExt;
-    let rule = |uid: u32| format!("[{{Uid: {uid}, Profiles: ['*'], Operations: ['*'], Keys: ['*']}}]");
-    let profile = "{Name: A, API: {Random: true}}";
-    let parse = |callers: &str| {
-        let text = format!("{{Settings: {{CryptoLibrary: native}}, Profiles: [{profile}]{callers}}}");
-        Profiles::parse(&text, Leniency::Strict).unwrap()
-    };
-    let (without, with) = (parse(""), parse(&format!(", Callers: {}", rule(20))));
-    let ground = tempfile::tempdir().unwrap();
-    let path = ground.path().join("callers.yaml");
-    std::fs::write(&path, rule(30)).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let file = std::sync::Arc::new(Watched::load(&path, Leniency::Strict).unwrap());
-    let (of_file, of_none) = (Guard::new(Some(file), 10), Guard::new(None, 10));
-    for (guard, profiles, allowed) in
-        [(&of_none, &without, 10), (&of_none, &with, 20), (&of_file, &without, 30), (&of_file, &with, 30)]
-    {
-        for uid in [10, 20, 30] {
-            let is_allowed = guard.allows(profiles, &peer(uid, 1), ask("Random", Some("A"), None)).is_ok();
-            assert_eq!(is_allowed, uid == allowed, "{uid} of {allowed}");
-            assert_eq!(guard.may_use(profiles, &peer(uid, 1), "A"), uid == allowed);
-            assert_eq!(guard.may_see(profiles, &peer(uid, 1), "k"), uid == allowed);
-        }
-    }
-}

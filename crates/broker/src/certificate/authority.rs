@@ -12,6 +12,8 @@ use crate::refusal::Refusal;
 
 /// An issuer's certificate, read.
 pub(super) struct Authority<'a> {
+    /// The certificate itself, DER.
+    pub(super) whole: &'a [u8],
     signed: &'a [u8],
     algorithm: Algorithm,
     signature: &'a [u8],
@@ -115,6 +117,7 @@ fn read(bytes: &[u8]) -> Result<Authority<'_>, Malformed> {
     fields.end()?;
 
     let mut authority = Authority {
+        whole: bytes,
         signed: signed.whole,
         algorithm,
         signature,

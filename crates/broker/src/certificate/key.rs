@@ -33,8 +33,10 @@ impl SubjectKey {
         match identifier.element(der::OID)?.value {
             RSA => {}
             EC => {
-                let curve =
-                    identifier.element(der::OID).map_err(|_| Malformed("malformed elliptic curve parameters"))?.value;
+                let curve = identifier
+                    .element(der::OID)
+                    .map_err(|_| Malformed("failed to parse ECDSA parameters as named curve"))?
+                    .value;
                 if !CURVES.contains(&curve) {
                     return Err(Malformed("unsupported elliptic curve"));
                 }

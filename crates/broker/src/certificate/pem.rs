@@ -61,29 +61,35 @@ fn label<'a>(line: &'a [u8], prefix: &[u8]) -> Option<&'a str> {
 }
 
 fn body<'a>(label_begun: &'a str, text: &[u8]) -> Option<Block<'a>> {
-    let mut rest = text;
-    let mut base64 = Zeroizing::new(Vec::with_capacity(text.len()));
-    let mut in_headers = true;
-    loop {
-        let (line, after) = next_line(rest)?;
-        if line.starts_with(DASHES) {
-            if label(line, END)? != label_begun {
-                return None;
-            }
-            break;
-        }
-        if in_headers && line.contains(&b':') {
-            // A header; what an encrypted key has of them makes no difference: its bytes are no key.
-        } else {
-            in_headers = in_headers && line.is_empty();
-            base64.extend(line.iter().filter(|byte| !byte.is_ascii_whitespace()));
-        }
+    let encoded = encoded(label_begun, text)?;
+    // As long as it can get, so that no secret is left behind where it grew; it is made for whole blocks alone.
+    let mut base64 = Zeroizing::new(Vec::with_capacity(encoded.len()));
+    let (mut rest, mut in_headers) = (encoded, true);
+    while let Some((line, after)) = next_line(rest) {
         rest = after;
+        // A header; what an encrypted key has of them makes no difference: its bytes are no key.
+        if in_headers && line.contains(&b':') {
+            continue;
+        }
+        in_headers = in_headers && line.is_empty();
+        base64.extend(line.iter().filter(|byte| !byte.is_ascii_whitespace()));
     }
     let mut der = Zeroizing::new(vec![0; base64.len().div_ceil(4) * 3]);
     let len = STANDARD.decode_slice(&*base64, &mut der).ok()?;
     der.truncate(len);
     Some(Block { label: label_begun, der })
+}
+
+/// What stands before the line that ends the block; nothing where another line of dashes comes first.
+fn encoded<'a>(label_begun: &str, text: &'a [u8]) -> Option<&'a [u8]> {
+    let mut rest = text;
+    loop {
+        let (line, after) = next_line(rest)?;
+        if line.starts_with(DASHES) {
+            return (label(line, END)? == label_begun).then(|| &text[..text.len() - rest.len()]);
+        }
+        rest = after;
+    }
 }
 
 #[cfg(test)]

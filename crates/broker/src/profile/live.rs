@@ -87,25 +87,19 @@ impl<T: Reloaded> Watched<T> {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn load(path: impl Into<PathBuf>, leniency: Leniency) -> Result<Watched<T>, Vec<Problem>> {
-        Watched::load_with(path, leniency, |_| Ok(()))
-    }
-
-    /// As [`Watched::load`], with something else that has to be so, now and at each reload.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it.
-    pub fn load_with(
-        path: impl Into<PathBuf>,
-        leniency: Leniency,
-        check: impl Fn(&T) -> Result<(), Vec<Problem>> + Send + Sync + 'static,
-    ) -> Result<Watched<T>, Vec<Problem>> {
         let path = path.into();
         let seen = stamp(&path);
         let loaded = T::load(&path, leniency)?;
-        check(&loaded)?;
         warn(&loaded);
-        let check: Check<T> = Box::new(check);
+        let check: Check<T> = Box::new(|_| Ok(()));
         Ok(Watched { path, leniency, check, current: ArcSwap::from_pointee(loaded), seen: Mutex::new(seen) })
+    }
+
+    /// The same, with something else that has to be so of what each reload reads, as it was of what is in force.
+    #[must_use]
+    pub fn held_to(mut self, check: impl Fn(&T) -> Result<(), Vec<Problem>> + Send + Sync + 'static) -> Watched<T> {
+        self.check = Box::new(check);
+        self
     }
 
     /// What is in force. A call keeps what it began with.
@@ -255,11 +249,10 @@ mod tests {
             let is_new = profiles.get("A").is_some_and(|profile| profile.hash == Some(HashAlgorithm::Sha3_512));
             if is_new { Err(vec![Problem::of_file("not here")]) } else { Ok(()) }
         };
-        let live = Live::load_with(&path, Leniency::Strict, check).unwrap();
+        let live = Live::load(&path, Leniency::Strict).unwrap().held_to(check);
         replace(&path, &text("sha3-512"));
         assert_eq!(live.reload(), Err(vec![Problem::of_file("not here")]));
         assert_eq!(live.current().get("A").unwrap().hash, Some(HashAlgorithm::Sha256));
-        assert!(Live::load_with(&path, Leniency::Strict, check).is_err());
     }
 
     #[tokio::test]

@@ -99,6 +99,16 @@ fn what_cannot_be_is_an_error_with_its_name_and_all_are_told() {
 }
 
 #[test]
+fn the_audit_log_waits_for_the_disk_unless_an_interval_is_given() {
+    assert_eq!(read(&[]).unwrap().durability, Durability::EachAnswer);
+    let interval = read(&[("CRYPTO_BROKER_AUDIT_INTERVAL_MS", "50")]).unwrap().durability;
+    assert_eq!(interval, Durability::Interval(Duration::from_millis(50)));
+    for wrong in ["0", "60001", "x"] {
+        assert!(read(&[("CRYPTO_BROKER_AUDIT_INTERVAL_MS", wrong)]).unwrap_err()[0].contains("from 1 to 60000"));
+    }
+}
+
+#[test]
 fn flags_win_over_the_environment() {
     let variables =
         [("CRYPTO_BROKER_SOCKET", "/e.sock"), ("CRYPTO_BROKER_AUDIT", "/e"), ("CRYPTO_BROKER_KEYS", "/keys")];

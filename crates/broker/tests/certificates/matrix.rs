@@ -18,6 +18,9 @@ type Facts = (&'static str, Result<(KeyKind, u32), &'static str>, Option<&'stati
 
 const CURVE: &str =
     "error parsing request data: could not parse certificate request, err: x509: unsupported elliptic curve";
+const POINT: &str = "error parsing request data: could not parse certificate request, err: x509: malformed public key";
+const PARAMETERS: &str = "error parsing request data: could not parse certificate request, err: \
+                          x509: failed to parse ECDSA parameters as named curve";
 const ED25519: &str = "error while signing data: invalid public key, err: unsupported signature algorithm (public key) of type ed25519.PublicKey";
 const RSA_WRONG: &str =
     "error while signing data: invalid certificate request signature, err: crypto/rsa: verification error";
@@ -28,7 +31,7 @@ const MD5: &str = "error while signing data: invalid certificate request signatu
 
 use KeyKind::{Ecdsa, Rsa};
 
-const REQUESTS: [Facts; 25] = [
+const REQUESTS: [Facts; 27] = [
     ("p224", Ok((Ecdsa, 224)), None),
     ("p256", Ok((Ecdsa, 256)), None),
     ("p384", Ok((Ecdsa, 384)), None),
@@ -42,6 +45,8 @@ const REQUESTS: [Facts; 25] = [
     ("ed25519", Err(ED25519), None),
     ("secp256k1", Err(CURVE), None),
     ("brainpool", Err(CURVE), None),
+    ("compressed", Err(POINT), None),
+    ("explicit", Err(PARAMETERS), None),
     ("bad-p256", Ok((Ecdsa, 256)), Some(ECDSA_WRONG)),
     ("bad-p521", Ok((Ecdsa, 521)), Some(ECDSA_WRONG)),
     ("bad-rsa3072", Ok((Rsa, 3072)), Some(RSA_WRONG)),

@@ -1,4 +1,5 @@
-//! Files of a broker, looked at without one: profiles, audit logs. And files that are sent to one.
+//! `sealway broker profiles` and `sealway broker audit`: the files of a broker, without one that serves. And files that are
+//! sent to one.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,11 +14,12 @@ const COLUMNS: usize = 64;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Profiles {
-    /// Say everything that is wrong with a file, or that nothing is
+    /// Say what is in a file of profiles, or everything that is wrong with it
     Check {
         /// The file
+        #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Warn of unknown keys, as a broker with --lenient does
+        /// Warn of unknown keys, and go on
         #[arg(long)]
         lenient: bool,
     },
@@ -25,12 +27,12 @@ pub(crate) enum Profiles {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Audit {
-    /// Say whether the chain of a log holds
+    /// Say whether nothing in an audit log was changed, taken out, put in or moved
     Verify {
-        /// The files, the oldest first, where it was put aside and goes on
-        #[arg(required = true, value_name = "FILE")]
+        /// The log; several that go on from each other, the oldest first
+        #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
-        /// A hash that was noted as the last: shows that nothing was cut off since
+        /// The last hash as it was noted earlier: without it nothing shows that the end was cut off
         #[arg(long, value_name = "HASH")]
         last: Option<String>,
     },
@@ -38,50 +40,26 @@ pub(crate) enum Audit {
 
 pub(super) fn profiles(action: Profiles) -> ExitCode {
     let Profiles::Check { file, lenient } = action;
-    match profile::load(&file, if lenient { Leniency::Lenient } else { Leniency::Strict }) {
-        Ok(profiles) => {
-            for warning in profiles.warnings() {
-                println!("warning: {warning}");
-            }
-            println!("{} profiles, nothing wrong", profiles.names().count());
+    said(profile::check(&file, if lenient { Leniency::Lenient } else { Leniency::Strict }))
+}
+
+pub(super) fn audit(action: Audit) -> ExitCode {
+    let Audit::Verify { files, last } = action;
+    said(audit::report(&files, last.as_deref()).map_err(|broken| broken.to_string()))
+}
+
+/// What was found to standard output, what is wrong to standard error.
+fn said(outcome: Result<String, String>) -> ExitCode {
+    match outcome {
+        Ok(text) => {
+            println!("{text}");
             ExitCode::SUCCESS
         }
-        Err(problems) => {
-            eprintln!("{}:\n{}", file.display(), profile::lines(&problems));
+        Err(text) => {
+            eprintln!("sealway: {text}");
             ExitCode::FAILURE
         }
     }
-}
-
-pub(super) fn audit(action: Audit) -> anyhow::Result<ExitCode> {
-    let Audit::Verify { files, last } = action;
-    let verified = match audit::verify_all(&files, last.as_deref()) {
-        Ok(verified) => verified,
-        Err(broken) => {
-            eprintln!("sealway: {broken}");
-            return Ok(ExitCode::FAILURE);
-        }
-    };
-    for (file, log) in files.iter().zip(&verified) {
-        println!(
-            "{}: holds: {} lines, {} to {}, last hash {}",
-            file.display(),
-            log.lines,
-            log.time.0,
-            log.time.1,
-            log.last_hash
-        );
-        if log.refused > 0 {
-            println!("  {} operations were refused because it could not be written", log.refused);
-        }
-        if log.torn_bytes > 0 {
-            println!("  {} bytes of a line that is not whole stand at its end", log.torn_bytes);
-        }
-        for line in &log.recovered {
-            println!("  line {line}: a line that an earlier process had not finished was put aside");
-        }
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// A file of a bounded length.

@@ -31,6 +31,9 @@ pub(crate) struct Serve {
     /// Write everything that is done into this file first
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
+    /// Let answers leave when their lines are in that file, and put it on the disk each MS milliseconds
+    #[arg(long, value_name = "MS", requires = "audit")]
+    audit_interval_ms: Option<u64>,
     /// What callers may do; without it the profiles' file says so, or the socket's owner may do everything
     #[arg(long, value_name = "FILE")]
     callers: Option<PathBuf>,
@@ -67,6 +70,7 @@ pub(super) async fn run(serve: Serve) -> ExitCode {
         keys: serve.keys,
         kek: serve.kek_file,
         audit: serve.audit,
+        audit_interval_ms: serve.audit_interval_ms,
         callers: serve.callers,
         metrics: serve.metrics,
         is_dev: serve.dev,

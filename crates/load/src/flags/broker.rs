@@ -20,7 +20,7 @@ const INPUT_LEN_MAX: u64 = 1024 * 1024;
 /// The most inputs in a call.
 const BATCH_MAX: u64 = 1024;
 /// The most bytes of all inputs in a call.
-const CALL_LEN_MAX: u64 = 2 * 1024 * 1024;
+const CALL_LEN_MAX: u64 = 1024 * 1024;
 const PROFILE_LEN_MAX: usize = 64;
 const KEY_LEN_MAX: usize = 1024;
 const INPUT_LEN: u64 = 64;

@@ -115,8 +115,8 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
             "--input-bytes 1048577: expected a whole number, 0 to 1,048,576",
         ),
         (
-            &["broker:///s", "--broker-operation", "hash", "--input-bytes", "65536", "--batch", "33"],
-            "--batch 33 of --input-bytes 65536: expected at most 2,097,152 bytes in a call",
+            &["broker:///s", "--broker-operation", "hash", "--input-bytes", "65536", "--batch", "17"],
+            "--batch 17 of --input-bytes 65536: expected at most 1,048,576 bytes in a call",
         ),
         (
             &["broker:///s", "--broker-operation", "random", "--input-bytes", "0"],

@@ -4,7 +4,9 @@
 //! taken out when the last session wrapped under it has expired. One key wraps at most 2^32 sessions with random IVs
 //! (SP 800-38D section 8.3): rotate before.
 
+mod broker;
 mod file;
+mod gather;
 mod wrap;
 
 use std::fmt;
@@ -21,6 +23,7 @@ use sealway_proto::wire::{SessionId, base64};
 use sealway_runtime::config::{ConfigError, read_bounded};
 use zeroize::{Zeroize, Zeroizing};
 
+pub use broker::BrokerKeys;
 pub use file::{add, make_first};
 pub use wrap::{KeyWrap, WRAP_MAX, WrapError};
 pub(crate) use wrap::{unwrap_one, wrap_one};

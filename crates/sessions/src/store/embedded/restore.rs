@@ -142,11 +142,12 @@ fn page(database: &Database, after: &[u8], is_first: bool) -> Result<Vec<Entry>,
     let sessions = transaction.open_table(SESSIONS).map_err(|err| text(&err))?;
     let start = if is_first { Bound::Included(after) } else { Bound::Excluded(after) };
     let range = sessions.range::<&[u8]>((start, Bound::Unbounded)).map_err(|err| text(&err))?;
-    let read = |entry: Result<(redb::AccessGuard<'_, &[u8]>, redb::AccessGuard<'_, &[u8]>), redb::StorageError>| {
+    let mut entries = Vec::new();
+    for entry in range.take(WRAP_MAX) {
         let (key, row) = entry.map_err(|err| text(&err))?;
-        Ok((key.value().to_vec(), row.value().to_vec()))
-    };
-    range.take(WRAP_MAX).map(read).collect()
+        entries.push((key.value().to_vec(), row.value().to_vec()));
+    }
+    Ok(entries)
 }
 
 /// Unwraps a page of sessions into memory; how many there are now.
