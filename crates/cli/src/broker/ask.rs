@@ -105,16 +105,13 @@ pub(crate) enum Encoding {
     Der,
 }
 
-fn text(bytes: &[u8]) -> anyhow::Result<&str> {
-    std::str::from_utf8(bytes).context("expected PEM")
-}
-
 pub(super) async fn sign(asked: Sign) -> anyhow::Result<()> {
     let (csr, ca_certificate) = (read(&asked.csr, PEM_LEN_MAX)?, read(&asked.ca_cert, PEM_LEN_MAX)?);
     let client = asked.socket.client();
     let der = match &asked.ca_key {
         Some(file) => {
-            let key = read(file, PEM_LEN_MAX).map(Zeroizing::new)?;
+            let key = Zeroizing::new(read(file, PEM_LEN_MAX)?);
+            let text = |bytes| std::str::from_utf8(bytes).context("expected PEM");
             let request = open::CertificateRequest {
                 profile: &asked.profile,
                 csr: text(&csr)?,
