@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sealway_broker::keys::{Kek, LIST_MAX, State, Store, VERSIONS_MAX};
+use sealway_broker::keys::{KEYS_MAX, Kek, LIST_MAX, State, Store, VERSIONS_MAX};
 use sealway_broker::operation::{Plain, encrypt, mac, verify_mac};
 use sealway_broker::profile::Profile;
 use sealway_broker::profile::policy::{EncryptAlgorithm, MacAlgorithm};
@@ -96,6 +96,19 @@ fn pages_of_the_list_have_every_key_once_and_in_order() {
         assert_eq!(seen, ids, "pages of {limit}");
     }
     assert!(store.list("k9999", 0).keys.is_empty() && store.list("zz", 5).keys.is_empty());
+}
+
+#[test]
+fn a_store_has_ten_thousand_keys_and_no_more_and_opens_with_them() {
+    let memory = Memory::default();
+    let store = Store::over(memory.clone(), kek()).unwrap();
+    for index in 0..KEYS_MAX {
+        store.import(&format!("k{index}"), algorithm("aes-256-gcm"), &[7; 32], 1).unwrap();
+    }
+    assert_eq!(store.generate("more", algorithm("hmac-sha-256"), 1).unwrap_err().code, Code::FailedPrecondition);
+    store.rotate("k77", &[], 2).unwrap();
+    drop(store);
+    assert_eq!(Store::over(memory, kek()).unwrap().count(), KEYS_MAX);
 }
 
 #[test]
