@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use sealway_client::broker::open::{self, Open};
 use sealway_client::broker::{CertificateRequest, Health};
-use sealway_runtime::config::read_secret;
+use zeroize::Zeroizing;
 
 use super::Socket;
 use super::files::{pem, read};
@@ -110,12 +110,12 @@ pub(super) async fn sign(asked: Sign) -> anyhow::Result<()> {
     let client = asked.socket.client();
     let der = match &asked.ca_key {
         Some(file) => {
-            let key = read_secret(file).with_context(|| format!("--ca-key {}", file.display()))?;
+            let key = Zeroizing::new(read(file, PEM_LEN_MAX)?);
             let text = |bytes| std::str::from_utf8(bytes).context("expected PEM");
             let request = open::CertificateRequest {
                 profile: &asked.profile,
                 csr: text(&csr)?,
-                ca_key: &key,
+                ca_key: text(&key)?,
                 ca_certificate: text(&ca_certificate)?,
             };
             Open(&client).sign_certificate(&request).await?

@@ -50,7 +50,7 @@ pub(crate) enum Keys {
         /// The key's id
         id: String,
         /// The version; without it all
-        #[arg(long, default_value_t = 0)]
+        #[arg(id = "key-version", long, value_name = "NUMBER", default_value_t = 0)]
         version: u32,
     },
     /// Enable a version again
@@ -58,7 +58,7 @@ pub(crate) enum Keys {
         /// The key's id
         id: String,
         /// The version; without it all
-        #[arg(long, default_value_t = 0)]
+        #[arg(id = "key-version", long, value_name = "NUMBER", default_value_t = 0)]
         version: u32,
     },
     /// Print the public half
@@ -66,7 +66,7 @@ pub(crate) enum Keys {
         /// The key's id
         id: String,
         /// The version; without it the current one
-        #[arg(long, default_value_t = 0)]
+        #[arg(id = "key-version", long, value_name = "NUMBER", default_value_t = 0)]
         version: u32,
         /// How it is printed
         #[arg(long, value_enum, default_value_t = Form::Pem)]

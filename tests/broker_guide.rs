@@ -1,0 +1,147 @@
+//! The broker's guides, run as they are written: their files are written, their commands run in their order in an empty folder,
+//! against the broker that they start.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
+const GUIDE: &str = include_str!("../docs/guides/broker.md");
+const SWITCH: &str = include_str!("../docs/guides/replace-crypto-broker.md");
+const SAMPLE: &str = include_str!("../deploy/broker/Profiles.yaml");
+
+/// A fenced block: what follows its marks, its text, its line, and the name in backticks on the paragraph before it.
+struct Block {
+    info: String,
+    text: String,
+    line: usize,
+    file: Option<String>,
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let (mut open, mut before, mut indent) = (false, "", "");
+    for (index, line) in text.lines().enumerate() {
+        if !open && line.trim_start().starts_with("```") {
+            // A block of a list stands further in.
+            indent = &line[..line.len() - line.trim_start().len()];
+        }
+        let line = line.strip_prefix(indent).unwrap_or(line);
+        match (open, line.strip_prefix("```")) {
+            (false, Some(info)) => {
+                let file = before.strip_prefix('`').and_then(|rest| rest.strip_suffix("`:")).map(str::to_owned);
+                blocks.push(Block { info: info.to_owned(), text: String::new(), line: index + 1, file });
+                (open, before) = (true, "");
+            }
+            (true, Some(_)) => (open, indent) = (false, ""),
+            (true, None) => blocks.last_mut().unwrap().text.push_str(&format!("{line}\n")),
+            (false, None) if !line.is_empty() => before = line,
+            (false, None) => {}
+        }
+    }
+    blocks
+}
+
+/// The blocks as one script of the shell. The last command of a block `refused` must fail, that of `wait` may take a while, and
+/// what `build` asks for is what `cargo xtask test-fips` does.
+fn script(blocks: &[Block]) -> String {
+    let mut script = String::from("set -e\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
+    for block in blocks.iter().filter(|block| block.info.starts_with("sh") && block.info != "sh build") {
+        script.push_str(&format!("echo '### line {}' >&2\n", block.line));
+        let text = block.text.replace(" &\n", " >>broker.log 2>&1 &\n");
+        let lines: Vec<&str> = text.trim_end().lines().collect();
+        let (last, others) = lines.split_last().unwrap();
+        match block.info.as_str() {
+            "sh refused" => {
+                script.push_str(&format!(
+                    "{}\nif {last}; then echo 'it was not refused' >&2; exit 1; fi\n",
+                    others.join("\n")
+                ));
+            }
+            "sh wait" => {
+                script.push_str(&format!(
+                    "for try in $(seq 300); do if {last} 2>try.log; then break; fi; sleep 0.1; done\n{last}\n"
+                ));
+            }
+            "sh" => script.push_str(&text),
+            other => panic!("line {}: what is `{other}`?", block.line),
+        }
+    }
+    script
+}
+
+fn run(blocks: &[Block], folder: &Path, environment: &[(&str, &str)]) {
+    for block in blocks.iter().filter(|block| block.file.is_some()) {
+        std::fs::write(folder.join(block.file.as_ref().unwrap()), &block.text).unwrap();
+    }
+    let programs = folder.join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    std::os::unix::fs::symlink(BINARY, programs.join("sealway")).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &script(blocks)]).current_dir(folder).env_clear().env("PATH", path).env("HOME", folder);
+    let done = shell.envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let log = std::fs::read_to_string(folder.join("broker.log")).unwrap_or_default();
+    let at = err.lines().rev().find(|line| line.starts_with("### ")).unwrap_or_default();
+    assert!(done.status.success(), "the block at {at}: {}\n{out}\n{err}\n{log}", done.status);
+}
+
+fn folder_of_ones_own() -> tempfile::TempDir {
+    // Writable by nobody else, whatever the umask of the test is.
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn every_command_of_the_guide_does_what_it_says() {
+    let folder = folder_of_ones_own();
+    let blocks = blocks(GUIDE);
+    assert!(blocks.iter().filter(|block| block.info.starts_with("sh")).count() > 12);
+    run(&blocks, folder.path(), &[]);
+    let log = std::fs::read_to_string(folder.path().join("broker.log")).unwrap();
+    assert!(log.contains("profiles reloaded") && !log.contains("hello"), "an input is in the log, or no reload: {log}");
+    let audit = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
+    assert!(audit.contains("\"SignCertificate\"") && !audit.contains("hello"), "{audit}");
+}
+
+#[test]
+fn a_file_of_callers_as_the_guide_has_it_is_one() {
+    let block = blocks(GUIDE).into_iter().find(|block| block.file.as_deref() == Some("callers.yaml")).unwrap();
+    let callers = sealway_broker::callers::Callers::parse(&block.text, sealway_broker::profile::Leniency::Strict);
+    let callers = callers.unwrap_or_else(|err| panic!("{err:?}"));
+    let peer = sealway_broker::callers::Peer { uid: 1000, gid: 1000, pid: None };
+    let ask = |operation| sealway_broker::callers::Ask { operation, profile: Some("Default"), key: None };
+    assert!(callers.allows(&peer, ask("HashData")).is_ok() && callers.allows(&peer, ask("Random")).is_err());
+}
+
+#[test]
+fn the_switch_from_the_old_broker_is_done_as_its_guide_says() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder_of_ones_own();
+    let profiles = folder.path().join("Profiles.yaml");
+    std::fs::write(&profiles, SAMPLE).unwrap();
+    std::fs::set_permissions(&profiles, PermissionsExt::from_mode(0o644)).unwrap();
+    let mut blocks = blocks(SWITCH);
+    for block in &mut blocks {
+        // Whoever reads it has a terminal of its own for it.
+        block.text = block.text.replace("sealway broker serve\n", "sealway broker serve &\n");
+    }
+    let health = Block { info: "sh wait".into(), text: "sealway broker health\n".into(), line: 0, file: None };
+    blocks.push(health);
+    // Not where clients of others on this machine look.
+    run(&blocks, folder.path(), &[("CRYPTO_BROKER_SOCKET", "run/broker.sock"), ("CRYPTO_BROKER_APP_ENV", "prod")]);
+}
+
+#[test]
+fn what_the_guides_name_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides");
+    let mut missing = Vec::new();
+    for part in [GUIDE, SWITCH].iter().flat_map(|guide| guide.split("](").skip(1)) {
+        let to = part.split(')').next().unwrap().split('#').next().unwrap();
+        if !to.is_empty() && !to.starts_with("http") && !root.join(to).exists() {
+            missing.push(to);
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(root.join("../../fips/Cargo.toml").is_file());
+}
