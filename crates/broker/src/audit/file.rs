@@ -11,6 +11,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use sealway_runtime::clock::{Clock, iso8601};
 
 use super::line::{self, Event, Hash, LINE_LEN_MAX, Members};
+use crate::module::Module;
 
 /// The form of the lines.
 const FORMAT: u32 = 1;
@@ -89,12 +90,14 @@ impl LogFile {
         let torn_len = tail.file_len - tail.whole_len;
         let pid = std::process::id();
         let mut log = LogFile { len: tail.whole_len, ..LogFile::new(file, path, clock, tail.hash, tail.seq + 1) };
+        let Module { version: module, certificate, .. } = crate::module::module();
+        let certificate = certificate.unwrap_or("none");
         let event = if torn_len == 0 {
-            Event::Opened { pid }
+            Event::Opened { pid, module, certificate }
         } else {
             let torn_sha256 = log.put_aside(torn_len)?;
             tracing::warn!(file = %path.display(), torn_len, "the audit log's last line was not whole: it was put into .torn");
-            Event::Recovered { pid, torn_bytes: torn_len, torn_sha256 }
+            Event::Recovered { pid, module, certificate, torn_bytes: torn_len, torn_sha256 }
         };
         log.append_durably(&[Members::of_event(&event)])?;
         Ok(log)
