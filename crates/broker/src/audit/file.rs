@@ -32,6 +32,12 @@ pub(super) struct LogFile {
     refused: u64,
 }
 
+/// What does the operations of this process, and the certificate of its validation.
+fn library() -> (String, &'static str) {
+    let Module { version, certificate, .. } = crate::module::module();
+    (version, certificate.unwrap_or("none"))
+}
+
 impl LogFile {
     /// Opens a log, or begins one.
     ///
@@ -90,8 +96,7 @@ impl LogFile {
         let torn_len = tail.file_len - tail.whole_len;
         let pid = std::process::id();
         let mut log = LogFile { len: tail.whole_len, ..LogFile::new(file, path, clock, tail.hash, tail.seq + 1) };
-        let Module { version: module, certificate, .. } = crate::module::module();
-        let certificate = certificate.unwrap_or("none");
+        let (module, certificate) = library();
         let event = if torn_len == 0 {
             Event::Opened { pid, module, certificate }
         } else {
@@ -134,7 +139,9 @@ impl LogFile {
         let mut id = [0; 16];
         aws_lc_rs::rand::fill(&mut id).map_err(|_| io::Error::other("no random numbers"))?;
         let file = line::hex(&id);
-        let event = Event::Begin { format: FORMAT, file: file.clone(), previous: line::hex(&self.hash) };
+        let (module, certificate) = library();
+        let previous = line::hex(&self.hash);
+        let event = Event::Begin { format: FORMAT, file: file.clone(), previous, module, certificate };
         Ok((Members::of_event(&event), file))
     }
 

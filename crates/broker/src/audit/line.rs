@@ -56,9 +56,10 @@ pub struct Entry<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum Event {
-    /// A file begins: its random id, and the hash that it goes on from.
-    Begin { format: u32, file: String, previous: String },
-    /// A process has opened the file: its cryptographic library, and the certificate of that one's validation, or "none".
+    /// A file begins: its random id, the hash that it goes on from, the cryptographic library and the certificate of that one's
+    /// validation, or "none".
+    Begin { format: u32, file: String, previous: String, module: String, certificate: &'static str },
+    /// A process has opened the file.
     Opened { pid: u32, module: String, certificate: &'static str },
     /// As `Opened`, and what an earlier process had not written to its end was cut off.
     Recovered { pid: u32, module: String, certificate: &'static str, torn_bytes: u64, torn_sha256: String },
