@@ -71,6 +71,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
         scrape::serve(address, render, &shutdown).map_err(Failure::other)?;
     }
     watch(&service, &shutdown);
+    wrap_anew(&service);
     let dev = settings.is_dev.then(|| Inputs::load(&settings.benchmark)).transpose().map_err(Failure::wrong)?;
     let wires = Wires::new(service.clone(), Options { has_old_wires: settings.has_old_wires, dev });
     let path = socket.path().to_owned();
@@ -89,6 +90,10 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     let dropped = server.stop(DRAIN).await;
     if dropped > 0 {
         tracing::warn!(dropped, "calls were dropped unanswered: they took too long");
+    }
+    // Here, as tasks may still hold the service when this process ends.
+    if let Some(keys) = &service.keys {
+        keys.close();
     }
     Ok(())
 }
@@ -162,6 +167,18 @@ fn check_approved(profiles: &Profiles, require: RequireFips) -> Result<(), Failu
         return Err(Failure { code: module::EXIT_CODE, text: refused.join("\n") });
     }
     Ok(())
+}
+
+/// Wraps the material of keys anew, beside what is served, that is wrapped under another key-encryption key than the first.
+fn wrap_anew(service: &Arc<Service>) {
+    let service = service.clone();
+    tokio::task::spawn_blocking(move || match service.keys.as_ref().map(Store::rewrap) {
+        None | Some(Ok(0)) => {}
+        Some(Ok(keys)) => {
+            tracing::info!(keys, "keys were wrapped anew: the first key-encryption key alone is needed from now on");
+        }
+        Some(Err(refusal)) => tracing::error!(%refusal, "not every key was wrapped anew; the next start tries again"),
+    });
 }
 
 /// Reads files anew when they change.

@@ -1,6 +1,7 @@
 //! A real `sealway broker serve` in a process of its own, on a socket of its own, with a key store under a key of its own; it
 //! can be killed and started again on the same files.
 
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -74,6 +75,8 @@ pub const PROFILES: &str = "
 pub struct Broker {
     binary: PathBuf,
     folder: PathBuf,
+    /// Further arguments.
+    arguments: Vec<OsString>,
     daemon: Daemon,
 }
 
@@ -83,13 +86,22 @@ impl Broker {
     /// # Errors
     /// When it does not, with the end of its output.
     pub fn start(binary: impl AsRef<Path>, folder: &Path) -> anyhow::Result<Self> {
+        Broker::start_with(binary, folder, &[])
+    }
+
+    /// As [`Broker::start`], with further arguments of `broker serve`.
+    ///
+    /// # Errors
+    /// As [`Broker::start`].
+    pub fn start_with(binary: impl AsRef<Path>, folder: &Path, arguments: &[&OsStr]) -> anyhow::Result<Self> {
         // The socket's folder is its owner's alone, or the broker does not start.
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
         write_new(&folder.join("Profiles.yaml"), PROFILES)?;
         write_new(&folder.join("store.kek"), &format!("test {}\n", "5a".repeat(32)))?;
         let binary = binary.as_ref().to_owned();
-        let daemon = launch(&binary, folder)?;
-        Ok(Broker { binary, folder: folder.to_owned(), daemon })
+        let arguments: Vec<OsString> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let daemon = launch(&binary, folder, &arguments)?;
+        Ok(Broker { binary, folder: folder.to_owned(), arguments, daemon })
     }
 
     /// Where it listens.
@@ -112,12 +124,20 @@ impl Broker {
         Ok(())
     }
 
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// When it is gone already.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        self.daemon.signal(signal)
+    }
+
     /// Starts it again on the same files, and waits until it listens.
     ///
     /// # Errors
     /// When it does not, with the end of its output.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
-        self.daemon = launch(&self.binary, &self.folder)?;
+        self.daemon = launch(&self.binary, &self.folder, &self.arguments)?;
         Ok(())
     }
 
@@ -136,12 +156,13 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     }
 }
 
-fn launch(binary: &Path, folder: &Path) -> anyhow::Result<Daemon> {
+fn launch(binary: &Path, folder: &Path, arguments: &[OsString]) -> anyhow::Result<Daemon> {
     let socket = folder.join("broker.sock");
     let mut command = Command::new(binary);
     command.args(["broker", "serve", "--socket"]).arg(&socket);
     command.arg("--profiles").arg(folder.join("Profiles.yaml"));
     command.arg("--keys").arg(folder.join("keys")).arg("--kek-file").arg(folder.join("store.kek"));
+    command.args(arguments);
     command.env("OTEL_TRACES_EXPORTER", "none").env("CRYPTO_BROKER_LOG_LEVEL", "warn");
     let mut daemon = Daemon::start(command, &folder.join("broker.log"))?;
     let begin = Instant::now();

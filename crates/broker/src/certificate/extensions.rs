@@ -144,10 +144,16 @@ fn crl_points(urls: &[String]) -> Vec<u8> {
 
 /// The request's SubjectAltName where the profile lets it through; it must be one.
 fn alternative_names<'a>(facts: &Facts<'a>) -> Result<Option<&'a [u8]>, Malformed> {
-    const WHAT: &str = "malformed subject alternative name";
     let wanted = facts.requested.iter().find(|extension| extension.oid == SUBJECT_ALT_NAME);
     let Some(extension) = wanted.filter(|_| facts.policy.copies_san) else { return Ok(None) };
-    let mut whole = Reader::new(extension.value, WHAT);
+    check_names(extension.value)?;
+    Ok(Some(extension.value))
+}
+
+/// Whether these are GeneralNames (RFC 5280 section 4.2.1.6), at least one, each of what its kind holds.
+fn check_names(value: &[u8]) -> Result<(), Malformed> {
+    const WHAT: &str = "malformed subject alternative name";
+    let mut whole = Reader::new(value, WHAT);
     let mut names = whole.inside(der::SEQUENCE)?;
     whole.end()?;
     if names.is_empty() {
@@ -158,15 +164,63 @@ fn alternative_names<'a>(facts: &Facts<'a>) -> Result<Option<&'a [u8]>, Malforme
         let is_right = match name.tag {
             // rfc822Name, dNSName, URI
             0x81 | 0x82 | 0x86 => !name.value.is_empty() && name.value.iter().all(u8::is_ascii_graphic),
+            // iPAddress
             0x87 => matches!(name.value.len(), 4 | 16),
-            // otherName, directoryName, registeredID
-            0xa0 | 0xa4 => !name.value.is_empty(),
+            // registeredID
             0x88 => !name.value.is_empty(),
+            // directoryName
+            0xa4 => super::subject::check(name.value).is_ok(),
+            // otherName
+            0xa0 => {
+                let mut fields = Reader::new(name.value, WHAT);
+                fields.element(der::OID)?;
+                let mut content = fields.inside(0xa0)?;
+                content.any()?;
+                content.end().and_then(|()| fields.end()).is_ok()
+            }
             _ => false,
         };
         if !is_right {
             return Err(Malformed(WHAT));
         }
     }
-    Ok(Some(extension.value))
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alternative_names_that_are_copied_are_names() {
+        for right in [
+            &b"\x30\x03\x82\x01a"[..],
+            b"\x30\x06\x87\x04\x01\x02\x03\x04",
+            b"\x30\x10\xa4\x0e\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x0a\x13\x01x",
+            b"\x30\x0a\xa0\x08\x06\x01\x2a\xa0\x03\x0c\x01x",
+        ] {
+            assert_eq!(check_names(right), Ok(()), "{right:?}");
+        }
+        for wrong in [
+            // Nothing, no sequence, and what follows it.
+            &b""[..],
+            b"\x30\x00",
+            b"\x31\x03\x82\x01a",
+            b"\x30\x03\x82\x01a\x00",
+            // An address of three bytes, a name that is empty, has a blank, a zero, or bytes beyond ASCII.
+            b"\x30\x05\x87\x03\x01\x02\x03",
+            b"\x30\x02\x82\x00",
+            b"\x30\x05\x82\x03a b",
+            b"\x30\x05\x82\x03a\x00b",
+            b"\x30\x04\x86\x02\xc3\xa4",
+            // No name in a directoryName, an otherName without its value.
+            b"\x30\x05\xa4\x03\x30\x01\x00",
+            b"\x30\x05\xa0\x03\x06\x01\x2a",
+            // Tags that GeneralName has not.
+            b"\x30\x03\x8a\x01a",
+            b"\x30\x03\x0c\x01a",
+        ] {
+            assert!(check_names(wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

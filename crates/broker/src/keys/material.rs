@@ -82,8 +82,10 @@ pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<
         return Err(Refusal::invalid(format!("material: too large (max {MATERIAL_LEN_MAX})")));
     }
     let wrong = |what: &str| Refusal::invalid(format!("material: not a key of {algorithm}: {what}"));
-    let is_raw = !algorithm.is_asymmetric() || matches!(algorithm, Algorithm::Kem(_));
-    let material = if is_raw {
+    let is_kem = matches!(algorithm, Algorithm::Kem(_));
+    let material = if is_kem {
+        Zeroizing::new(pkcs8(material).and_then(|der| expanded(&der)).unwrap_or_else(|| material.to_vec()))
+    } else if !algorithm.is_asymmetric() {
         Zeroizing::new(material.to_vec())
     } else {
         pkcs8(material).ok_or_else(|| wrong("expected PKCS#8, unencrypted, as DER or PEM"))?
@@ -129,6 +131,20 @@ fn rsa(bits: u32, pkcs8: &[u8]) -> Result<(), String> {
         return Err("its exponent is less than 65537".into());
     }
     Ok(())
+}
+
+/// The expanded decapsulation key in a PKCS#8 of ML-KEM-768 (RFC 9935), which may have the seed beside it; a seed alone is
+/// nothing that the module reads. Its lengths are fixed, and so are all bytes before the keys.
+fn expanded(der: &[u8]) -> Option<Vec<u8>> {
+    const VERSION_AND_OID: &[u8] =
+        &[0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x04, 0x02];
+    const SEED_LEN: usize = 64;
+    let body = der.strip_prefix(&[0x30, 0x82])?.get(2..)?.strip_prefix(VERSION_AND_OID)?;
+    let key = match body.strip_prefix(&[0x04, 0x82, 0x09, 0xaa, 0x30, 0x82, 0x09, 0xa6, 0x04, 0x40]) {
+        Some(both) => both.get(SEED_LEN..)?,
+        None => body.strip_prefix(&[0x04, 0x82, 0x09, 0x64])?,
+    };
+    Some(key.strip_prefix(&[0x04, 0x82, 0x09, 0x60])?.to_vec())
 }
 
 fn signing(curve: Curve) -> &'static EcdsaSigningAlgorithm {
@@ -222,6 +238,23 @@ mod tests {
             for len in bad {
                 assert!(import(parsed(name), &vec![7; len]).is_err(), "{name} {len}");
             }
+        }
+    }
+
+    #[test]
+    fn a_decapsulation_key_is_taken_raw_and_as_pkcs8_with_and_without_its_seed() {
+        let algorithm = parsed("ml-kem-768");
+        let material = generate(algorithm).unwrap();
+        let oid = [0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x04, 0x02];
+        let alone =
+            [&[0x30, 0x82, 0x09, 0x78], oid.as_slice(), &[0x04, 0x82, 0x09, 0x64, 0x04, 0x82, 0x09, 0x60], &material];
+        let (head, seed) = ([0x04, 0x82, 0x09, 0xaa, 0x30, 0x82, 0x09, 0xa6, 0x04, 0x40], [7; 64]);
+        let both =
+            [&[0x30, 0x82, 0x09, 0xbe], oid.as_slice(), &head, &seed, &[0x04, 0x82, 0x09, 0x60], material.as_slice()];
+        for der in [alone.concat(), both.concat()] {
+            assert_eq!(import(algorithm, &der).unwrap(), material);
+            assert_eq!(import(algorithm, pem(&der).as_bytes()).unwrap(), material);
+            assert!(import(algorithm, &der[..der.len() - 1]).is_err());
         }
     }
 

@@ -18,7 +18,7 @@ use crate::refusal::{Code, Refusal};
 /// Versions that all keys of a page have together, but for its first key.
 const LIST_VERSIONS_MAX: usize = 16 * 1024;
 
-/// Keys, and where they are kept. Dropped, it writes down what the next start needs not count as used.
+/// Keys, and where they are kept. Dropped, it is closed: [`Store::close`].
 pub struct Store {
     shared: Arc<Shared>,
 }
@@ -194,10 +194,10 @@ impl Store {
         }
         Ok(ids.len())
     }
-}
 
-impl Drop for Store {
-    fn drop(&mut self) {
+    /// Seals nothing any more with nonces of the broker's, and writes down how much was sealed: else all that was reserved
+    /// counts as used at the next start. For the end of a process; what opens and signs goes on.
+    pub fn close(&self) {
         let _writing = self.shared.writing.lock();
         let keys: Vec<Arc<Key>> = self.shared.keys.read().values().cloned().collect();
         for key in keys {
@@ -207,7 +207,6 @@ impl Drop for Store {
                 let used = version.seals.close();
                 if used < version.reserved {
                     version.reserved = used;
-                    // What is not written now counts as used: nothing is lost but a part of the version's life.
                     is_changed |= self.shared.rebind(&key, before, version).is_ok();
                 }
             }
@@ -215,6 +214,12 @@ impl Drop for Store {
                 tracing::warn!(key = %key.id, %refusal, "what a key sealed is not written down; its reserve counts as used");
             }
         }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -206,20 +206,26 @@ fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     (far * 3 <= near.len()).then_some(near)
 }
 
-/// How many letters have to be changed, left out or put in.
+/// How many letters have to be changed, left out or put in, or swapped with the next one.
 fn distance(one: &str, other: &str) -> usize {
     // Longer names are not near to any.
-    let other: Vec<char> = other.chars().take(SHOWN_MAX).collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.chars().take(SHOWN_MAX).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+    let [one, other] = [one, other].map(|name| name.chars().take(SHOWN_MAX).collect::<Vec<char>>());
+    // Three rows: of the letters up to two before, up to one before, and up to this one.
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.iter().enumerate() {
+        let mut row = vec![at + 1];
         for (column, known) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *known);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+            let mut least =
+                (last[column] + usize::from(letter != known)).min(last[column + 1] + 1).min(row[column] + 1);
+            if at > 0 && column > 0 && one[at - 1] == *known && *letter == other[column - 1] {
+                least = least.min(before[column - 1] + 1);
+            }
+            row.push(least);
         }
+        before = std::mem::replace(&mut last, row);
     }
-    row[other.len()]
+    last[other.len()]
 }
 
 #[cfg(test)]
@@ -239,6 +245,16 @@ mod tests {
         ] {
             assert_eq!(nearest(name, &known), want, "{name}");
         }
-        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(nearest("Nmae", &["Settings", "Name"]), Some("Name"));
+        for (one, other, far) in [
+            ("kitten", "sitting", 3),
+            ("ab", "ba", 1),
+            ("abcd", "badc", 2),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("a", "a", 0),
+        ] {
+            assert_eq!(distance(one, other), far, "{one} {other}");
+        }
     }
 }

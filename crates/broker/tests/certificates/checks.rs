@@ -5,7 +5,7 @@ use rcgen::{
 };
 use sealway_broker::profile::policy::{CertificatePolicy, IssuerChecks};
 
-use crate::ground::{Asked, hours, policy, read};
+use crate::ground::{Asked, NOW, policy, read};
 
 /// A certificate of the P-384 CA's key, from 2023 to 2033 unless changed.
 fn ca(change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
@@ -71,10 +71,14 @@ fn what_it_issues_does_not_outlive_it() {
         "what it issues would end at 2027-11-21 16:53:27 +0000 UTC, after its own end at 2027-01-01 00:00:00 +0000 UTC";
     hold(certificate.clone(), &policy("Default"), text, |checks| checks.not_beyond = false);
     let mut short = policy("Default");
-    short.not_after = hours(24);
+    // To the second of its end, and one further.
+    short.not_after.ns = (date_time_ymd(2027, 1, 1).unix_timestamp() - NOW) * 1_000_000_000;
+    let mut longer = short.clone();
+    longer.not_after.ns += 1_000_000_000;
     let mut asked = Asked::new("p521", "p384");
     asked.ca_certificate = certificate;
     asked.issue(&short).unwrap();
+    asked.refused(&longer);
 }
 
 #[test]

@@ -136,16 +136,16 @@ impl KeyWrap for BrokerKeys {
         let known =
             wrapped.iter().zip(&ciphers).filter_map(|((id, _), cipher)| Some((*id, cipher.as_ref().ok()?.clone())));
         let mut answers = self.unwraps.ask(known.collect()).await.into_iter();
-        let opened = |cipher: Result<Cipher, UnwrapError>| {
+        let mut opened = |cipher: Result<Cipher, UnwrapError>, kek_id: &str| {
             cipher?;
             match answers.next() {
                 Some(Ok(Ok(secret))) => session_key(&secret),
-                Some(Ok(Err(refusal))) => Err(refused(refusal)),
+                Some(Ok(Err(refusal))) => Err(refused(refusal, kek_id)),
                 Some(Err(text)) => Err(UnwrapError::Unavailable(text)),
                 None => Err(UnwrapError::Unavailable("nothing was answered".into())),
             }
         };
-        ciphers.into_iter().map(opened).collect()
+        ciphers.into_iter().zip(wrapped).map(|(cipher, (_, wrapped))| opened(cipher, &wrapped.kek_id)).collect()
     }
 
     async fn refresh(&self) -> bool {
@@ -213,10 +213,11 @@ fn session_key(secret: &Secret) -> Result<SessionKey, UnwrapError> {
     Ok(key)
 }
 
-/// What does not open is damaged; a version that is disabled may be enabled again, and ends no session.
-fn refused(refusal: Refusal) -> UnwrapError {
+/// What does not open is damaged; a version that is disabled is not at hand, may be enabled again, and ends no session.
+fn refused(refusal: Refusal, kek_id: &str) -> UnwrapError {
     match refusal.code {
         Code::InvalidArgument => UnwrapError::Damaged,
+        Code::FailedPrecondition => UnwrapError::UnknownKek(kek_id.to_owned()),
         _ => UnwrapError::Unavailable(refusal.text),
     }
 }
