@@ -2,6 +2,7 @@
 //!
 //! A line is `BODY,"hash":"HEX"}`, where HEX is SHA-256 over the 32 bytes of the previous line's hash and the bytes of BODY.
 //! In a file's first line the previous hash is written out: 32 zero bytes, or that of the file which it goes on from.
+// SPEC broker.md#audit
 
 use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
