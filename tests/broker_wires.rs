@@ -337,6 +337,9 @@ fn a_caller_whom_no_rule_lets_is_refused_until_a_reload_lets_it() {
     write(uid + 1);
     let mut command = command(ground.path());
     command.arg("--callers").arg(&callers);
+    // A collector that is not there costs nothing but a word.
+    command.env("OTEL_TRACES_EXPORTER", "otlphttp");
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("127.0.0.1:{}", free_port().unwrap()));
     let daemon = launch(ground.path(), command);
     let broker = Broker { ground, daemon };
     let path = broker.socket().display().to_string();
@@ -351,7 +354,8 @@ fn a_caller_whom_no_rule_lets_is_refused_until_a_reload_lets_it() {
     }
     let (is_served, said) = hash("Default");
     assert!(!is_served && said.contains("not allowed to this caller"), "{said}");
-    broker.stop();
+    let log = broker.stop();
+    assert!(log.contains("spans do not reach where they go"), "{log}");
 }
 
 #[test]
