@@ -132,6 +132,8 @@ async fn what_the_module_approves_is_done_and_the_rest_is_off_by_profile_and_key
     let refused = client.generate_key("lattice", "ml-dsa-65").await.unwrap_err();
     assert_eq!(refused.code, Code::FailedPrecondition, "{refused}");
 
+    let audit = std::fs::read_to_string(broker.folder.join("audit.log")).unwrap();
+    assert!(audit.contains("\"certificate\":\"#5314\"") && audit.contains("\"code\":9"), "{audit}");
     drop(client);
     let begin = Instant::now();
     let stopped = Command::new("kill").arg(broker.child.id().to_string()).status().unwrap();

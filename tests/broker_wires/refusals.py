@@ -173,7 +173,7 @@ def everything(client):
         request = client.request(path)
         for field in request.DESCRIPTOR.fields:
             if field.name in ("profile", "csr", "caCert"):
-                setattr(request, field.name, "Default")
+                setattr(request, field.name, b"Default" if field.type == field.TYPE_BYTES else "Default")
             elif field.name in ("input", "plaintext", "material", "ciphertext"):
                 setattr(request, field.name, mark)
             elif field.name == "caPrivateKey":

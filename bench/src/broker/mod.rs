@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// The binary of ours; beside this one unless said
     #[arg(long)]
     sealway: Option<PathBuf>,
-    /// The FIPS broker, to be compared with the plain one; target/fips/release/sealway-broker-fips unless said
+    /// The FIPS broker, to be compared with the plain one; target/fips/release/sealway unless said
     #[arg(long)]
     fips: Option<PathBuf>,
     /// The echo of grpc-go; target/tools/bin/grpc-echo unless said
@@ -193,9 +193,9 @@ fn fips(
     folder: &Path,
     keys: &[ground::SigningKey],
 ) -> anyhow::Result<Option<Vec<Row>>> {
-    let usual = report::root().join("target/fips/release/sealway-broker-fips");
+    let usual = report::root().join("target/fips/release/sealway");
     let Some(program) = options.fips.clone().or_else(|| usual.exists().then_some(usual)) else { return Ok(None) };
-    let process = broker(&program, &folder.join("fips"), &["serve"])?;
+    let process = broker(&program, &folder.join("fips"), &["broker", "serve"])?;
     runtime.block_on(ground::import(&process.socket, keys))?;
     let mut cases = cases::plain();
     cases.extend(cases::signing(keys));

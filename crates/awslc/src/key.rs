@@ -152,8 +152,8 @@ impl PrivateKey {
     /// It is not one, is beyond a bound, or something follows it.
     pub fn from_pkcs1(der: &[u8]) -> Result<PrivateKey, Failed> {
         let _queue = QueueEmptied;
-        // SAFETY: the reader is valid during the call; the key that is made is freed below, whatever happens to it.
-        let rsa = Rsa(parse(der, |reader| NonNull::new(unsafe { sys::RSA_parse_private_key(reader) }))?);
+        // SAFETY: the reader is valid during the call; what is made is owned at once, so that it is freed whatever follows.
+        let rsa = parse(der, |reader| NonNull::new(unsafe { sys::RSA_parse_private_key(reader) }).map(Rsa))?;
         let key = new_key()?;
         // SAFETY: both are alive; the library takes a reference of its own.
         yes(unsafe { sys::EVP_PKEY_set1_RSA(key.0.as_ptr(), rsa.0.as_ptr()) })?;
@@ -176,9 +176,9 @@ impl PrivateKey {
     /// It is not one, names no known curve, is beyond a bound, or something follows it.
     pub fn from_sec1(der: &[u8]) -> Result<PrivateKey, Failed> {
         let _queue = QueueEmptied;
-        // SAFETY: the reader is valid during the call, NULL is "the curve is in it"; the key is freed below.
-        let made = |reader| NonNull::new(unsafe { sys::EC_KEY_parse_private_key(reader, std::ptr::null()) });
-        let point = Ec(parse(der, made)?);
+        // SAFETY: the reader is valid during the call, NULL is "the curve is in it"; what is made is owned at once.
+        let made = |reader| NonNull::new(unsafe { sys::EC_KEY_parse_private_key(reader, std::ptr::null()) }).map(Ec);
+        let point = parse(der, made)?;
         let key = new_key()?;
         // SAFETY: both are alive; the library takes a reference of its own.
         yes(unsafe { sys::EVP_PKEY_set1_EC_KEY(key.0.as_ptr(), point.0.as_ptr()) })?;

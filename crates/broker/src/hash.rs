@@ -1,4 +1,5 @@
 //! Digests: the nine of `API.HashData.HashAlg` (FIPS 180-4, FIPS 202). SHAKE has as many bytes of output as its wire says.
+// SPEC broker.md#hashes
 
 use aws_lc_rs::digest;
 

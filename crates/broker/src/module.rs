@@ -2,6 +2,7 @@
 //! is served.
 //!
 //! It may not know profiles or sockets. Nothing here turns a mode on or off: a build has the module or it has not.
+// SPEC broker.md#fips
 
 use std::fmt;
 

@@ -94,6 +94,7 @@ impl Told {
             rpc.grpc.status_code = tracing::field::Empty,
             correlationId = correlation,
             crypto.module = crate::telemetry::module(),
+            crypto.module_certificate = certificate(),
             crypto.profile = tracing::field::Empty,
             crypto.key = tracing::field::Empty,
             crypto.input_size = tracing::field::Empty,
@@ -192,6 +193,12 @@ pub fn finish_span(span: &Span, code: tonic::Code, text: &str) {
         span.record("otel.status_code", "ERROR");
         span.record("otel.status_description", text);
     }
+}
+
+/// Of the validation of the library below, or "none".
+fn certificate() -> &'static str {
+    static CERTIFICATE: OnceLock<&'static str> = OnceLock::new();
+    CERTIFICATE.get_or_init(|| crate::module::module().certificate.unwrap_or("none"))
 }
 
 /// The library below, by its own name and version.

@@ -17,7 +17,8 @@ fn version() -> &'static str {
     use std::sync::OnceLock;
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
-        format!("{}\ncrypto: {}", env!("CARGO_PKG_VERSION"), sealway_proto::crypto::default_provider().name())
+        let (provider, module) = (sealway_proto::crypto::default_provider(), sealway_broker::module::module());
+        format!("{}\ncrypto: {}\n{module}", env!("CARGO_PKG_VERSION"), provider.name())
     })
 }
 

@@ -124,6 +124,19 @@ impl Broker {
         Ok(())
     }
 
+    /// Ends it as an operator would, and waits until it has.
+    ///
+    /// # Errors
+    /// When it is gone already, or does not end well.
+    pub fn stop(&mut self) -> anyhow::Result<()> {
+        self.daemon.signal(Signal::TERM)?;
+        let status = self.daemon.wait()?;
+        if !status.success() {
+            bail!("the broker ended with {status}:\n{}", self.daemon.tail());
+        }
+        Ok(())
+    }
+
     /// Sends it a signal.
     ///
     /// # Errors

@@ -26,6 +26,11 @@ pub(crate) fn add(steps: &mut Steps) {
     steps.step("fips: fmt", || shell::run(&mut shell::cargo(&["fmt", "--manifest-path", MANIFEST, "--check"])));
     steps.step("fips: tree", tree);
     steps.step("fips: deny", deny);
+    // Code that is for this build alone is compiled nowhere else.
+    steps.step("fips: clippy", || {
+        let mut cargo = shell::cargo(&["clippy", "--locked", "--all-targets", "--manifest-path", MANIFEST]);
+        shell::run(cargo.arg("--target-dir").arg(target_dir()).args(["--", "-D", "warnings"]))
+    });
     steps.step("fips: tests", || {
         let mut cargo = shell::cargo(&["test", "--locked", "--no-fail-fast", "--manifest-path", MANIFEST]);
         shell::run(cargo.arg("--target-dir").arg(target_dir()))

@@ -11,6 +11,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use sealway_runtime::clock::{Clock, iso8601};
 
 use super::line::{self, Event, Hash, LINE_LEN_MAX, Members};
+use crate::module::Module;
 
 /// The form of the lines.
 const FORMAT: u32 = 1;
@@ -29,6 +30,12 @@ pub(super) struct LogFile {
     is_dirty: bool,
     /// Operations that were refused since a write has failed.
     refused: u64,
+}
+
+/// What does the operations of this process, and the certificate of its validation.
+fn library() -> (String, &'static str) {
+    let Module { version, certificate, .. } = crate::module::module();
+    (version, certificate.unwrap_or("none"))
 }
 
 impl LogFile {
@@ -89,12 +96,13 @@ impl LogFile {
         let torn_len = tail.file_len - tail.whole_len;
         let pid = std::process::id();
         let mut log = LogFile { len: tail.whole_len, ..LogFile::new(file, path, clock, tail.hash, tail.seq + 1) };
+        let (module, certificate) = library();
         let event = if torn_len == 0 {
-            Event::Opened { pid }
+            Event::Opened { pid, module, certificate }
         } else {
             let torn_sha256 = log.put_aside(torn_len)?;
             tracing::warn!(file = %path.display(), torn_len, "the audit log's last line was not whole: it was put into .torn");
-            Event::Recovered { pid, torn_bytes: torn_len, torn_sha256 }
+            Event::Recovered { pid, module, certificate, torn_bytes: torn_len, torn_sha256 }
         };
         log.append_durably(&[Members::of_event(&event)])?;
         Ok(log)
@@ -131,7 +139,9 @@ impl LogFile {
         let mut id = [0; 16];
         aws_lc_rs::rand::fill(&mut id).map_err(|_| io::Error::other("no random numbers"))?;
         let file = line::hex(&id);
-        let event = Event::Begin { format: FORMAT, file: file.clone(), previous: line::hex(&self.hash) };
+        let (module, certificate) = library();
+        let previous = line::hex(&self.hash);
+        let event = Event::Begin { format: FORMAT, file: file.clone(), previous, module, certificate };
         Ok((Members::of_event(&event), file))
     }
 

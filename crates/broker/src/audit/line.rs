@@ -2,6 +2,7 @@
 //!
 //! A line is `BODY,"hash":"HEX"}`, where HEX is SHA-256 over the 32 bytes of the previous line's hash and the bytes of BODY.
 //! In a file's first line the previous hash is written out: 32 zero bytes, or that of the file which it goes on from.
+// SPEC broker.md#audit
 
 use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
@@ -56,12 +57,13 @@ pub struct Entry<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum Event {
-    /// A file begins: its random id, and the hash that it goes on from.
-    Begin { format: u32, file: String, previous: String },
+    /// A file begins: its random id, the hash that it goes on from, the cryptographic library and the certificate of that one's
+    /// validation, or "none".
+    Begin { format: u32, file: String, previous: String, module: String, certificate: &'static str },
     /// A process has opened the file.
-    Opened { pid: u32 },
+    Opened { pid: u32, module: String, certificate: &'static str },
     /// As `Opened`, and what an earlier process had not written to its end was cut off.
-    Recovered { pid: u32, torn_bytes: u64, torn_sha256: String },
+    Recovered { pid: u32, module: String, certificate: &'static str, torn_bytes: u64, torn_sha256: String },
     /// Writing works again; so many operations were refused meanwhile.
     Resumed { refused: u64 },
     /// The file was put aside; the one of this id goes on from the line before this one.

@@ -2,6 +2,7 @@
 //!
 //! It may not know: what a profile says, what a key is. Whoever no rule lets is refused, always with the same words, so that a
 //! refusal does not tell what there is.
+// SPEC broker.md#callers
 
 mod operations;
 mod peer;

@@ -2,6 +2,7 @@
 //! users of the wire look for; a wire puts its own words before them.
 //!
 //! It may not know: wires, sockets, files, where keys are kept.
+// SPEC broker.md#certificates
 
 mod algorithm;
 mod authority;

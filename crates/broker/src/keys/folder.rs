@@ -48,8 +48,9 @@ impl Folder {
     pub fn open(path: &Path) -> Result<Folder, ConfigError> {
         let fail = |why: &dyn std::fmt::Display| ConfigError(format!("key store {}: {why}", path.display()));
         match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => sync_parent(path).map_err(|err| fail(&err))?,
             Err(err) if err.kind() != io::ErrorKind::AlreadyExists => return Err(fail(&err)),
-            _ => {}
+            Err(_) => {}
         }
         let meta = std::fs::symlink_metadata(path).map_err(|err| fail(&err))?;
         if !meta.is_dir() {
@@ -91,6 +92,12 @@ impl Folder {
         std::fs::rename(unfinished, finished)?;
         File::open(&self.path)?.sync_all()
     }
+}
+
+/// A new folder that is lost with the power takes every key in it along.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
 }
 
 impl Backend for Folder {

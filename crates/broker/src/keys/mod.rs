@@ -1,9 +1,10 @@
 //! The key store: named, versioned keys that never leave the broker. Each key is a file in a folder of the broker's own,
 //! each version's material wrapped under a key-encryption key; reads come from memory, what a key is parsed to is kept.
 //!
-//! It may not know: callers, profiles' names, the wire. spec/broker.md, keys.
+//! It may not know: callers, profiles' names, the wire.
 //!
 //! Everything that writes, and the making of RSA keys, blocks: call it where blocking is allowed.
+// SPEC broker.md#keys
 
 mod algorithm;
 mod document;

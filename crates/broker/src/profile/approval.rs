@@ -1,5 +1,6 @@
 //! Which operations of a profile need a service that a FIPS module has not approved. Data alone: who runs on such a module
 //! switches them off, or does not start.
+// SPEC broker.md#fips
 
 use super::policy::{EncryptAlgorithm, SignAlgorithm, SizeRange};
 use super::{Problem, Profile, Profiles, RequireFips};

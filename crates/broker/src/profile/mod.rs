@@ -1,6 +1,7 @@
 //! Profiles: what the operator's file says of how each operation is done, resolved and checked.
 //!
 //! It may not know: wires, sockets, keys. The file's keys are listed in spec/broker.md.
+// SPEC broker.md#profiles
 
 pub mod approval;
 mod certificate;

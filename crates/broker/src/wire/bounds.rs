@@ -1,4 +1,5 @@
 //! The bounds of requests on the wires of the Open Crypto Broker, and the texts that tell of them.
+// SPEC broker.md#bounds
 
 use sealway_proto::broker::open::TraceContext;
 

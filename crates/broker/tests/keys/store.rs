@@ -2,8 +2,10 @@
 
 use std::fs;
 
-use sealway_broker::keys::{Kek, LIST_MAX, State, Store, VERSIONS_MAX};
-use sealway_broker::operation::{Plain, encrypt, mac, verify_mac};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sealway_broker::keys::{KEYS_MAX, Kek, LIST_MAX, State, Store, VERSIONS_MAX, Wrap};
+use sealway_broker::operation::{Plain, Signed, encrypt, mac, verify_mac};
 use sealway_broker::profile::Profile;
 use sealway_broker::profile::policy::{EncryptAlgorithm, MacAlgorithm};
 use sealway_broker::refusal::Code;
@@ -43,8 +45,7 @@ fn a_disabled_version_does_nothing_and_all_disabled_leave_no_current_one() {
     made(&store, "hmac-sha-256");
     let key = store.rotate("hmac-sha-256", &[], 2).unwrap();
     let tags = mac(&maccing(), &key, &[b"text"]).unwrap().outputs;
-    let signed =
-        |version| sealway_broker::operation::Signed { input: b"text", signature: &tags[0], key_version: version };
+    let signed = |version| Signed { input: b"text", signature: &tags[0], key_version: version };
     let key = store.disable("hmac-sha-256", 2).unwrap();
     assert_eq!(mac(&maccing(), &key, &[b"text"]).unwrap().key_version, 1);
     assert_eq!(verify_mac(&maccing(), &key, &[signed(2)]).unwrap_err().code, Code::FailedPrecondition);
@@ -99,14 +100,60 @@ fn pages_of_the_list_have_every_key_once_and_in_order() {
 }
 
 #[test]
-fn a_key_has_a_thousand_versions_and_no_more() {
-    let store = store();
-    made(&store, "hmac-sha-256");
-    for _ in 1..VERSIONS_MAX {
-        store.rotate("hmac-sha-256", &[], 1).unwrap();
+fn a_store_has_ten_thousand_keys_and_no_more_and_opens_with_them() {
+    let memory = Memory::default();
+    let store = Store::over(memory.clone(), kek()).unwrap();
+    for index in 0..KEYS_MAX {
+        store.import(&format!("k{index}"), algorithm("aes-256-gcm"), &[7; 32], 1).unwrap();
     }
-    assert_eq!(store.rotate("hmac-sha-256", &[], 1).unwrap_err().code, Code::FailedPrecondition);
-    assert_eq!(store.get("hmac-sha-256").unwrap().versions().len(), VERSIONS_MAX);
+    assert_eq!(store.generate("more", algorithm("hmac-sha-256"), 1).unwrap_err().code, Code::FailedPrecondition);
+    store.rotate("k77", &[], 2).unwrap();
+    drop(store);
+    assert_eq!(Store::over(memory, kek()).unwrap().count(), KEYS_MAX);
+}
+
+/// A key's file as spec/broker.md says it, made by hand.
+fn file_by_the_book(id: &str, algorithm: &str, versions: u32) -> Vec<u8> {
+    let version = |number: u32| {
+        let mut aad = b"sealway broker key 1\0".to_vec();
+        for text in [id, algorithm] {
+            aad.push(u8::try_from(text.len()).unwrap());
+            aad.extend_from_slice(text.as_bytes());
+        }
+        aad.extend_from_slice(&number.to_be_bytes());
+        aad.extend_from_slice(&[0, 1]);
+        aad.extend_from_slice(&1_700_000_000_000_u64.to_be_bytes());
+        aad.extend_from_slice(&0_u64.to_be_bytes());
+        let wrapped = kek().wrap(&aad, &number.to_be_bytes().repeat(8)).unwrap();
+        serde_json::json!({
+            "version": number, "disabled": false, "imported": true, "created_ms": 1_700_000_000_000_u64, "reserved": 0,
+            "kek": wrapped.kek_id, "wrapped": STANDARD.encode(wrapped.bytes),
+        })
+    };
+    let versions: Vec<_> = (1..=versions).map(version).collect();
+    let file = serde_json::json!({ "format": 1, "id": id, "algorithm": algorithm, "versions": versions });
+    serde_json::to_vec(&file).unwrap()
+}
+
+#[test]
+fn a_file_by_the_book_opens_and_has_a_thousand_versions_and_no_more() {
+    let count = u32::try_from(VERSIONS_MAX).unwrap();
+    let opened = |versions| {
+        let memory = Memory::default();
+        let file = file_by_the_book("hmac", "hmac-sha-256", versions);
+        memory.0.lock().unwrap().files.insert("hmac".into(), file);
+        Store::over(memory, kek())
+    };
+    let store = opened(count - 1).unwrap();
+    // The material is the version's own.
+    let expected = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &7_u32.to_be_bytes().repeat(8));
+    let tag = aws_lc_rs::hmac::sign(&expected, b"text");
+    let signed = Signed { input: b"text", signature: tag.as_ref(), key_version: 7 };
+    assert_eq!(verify_mac(&maccing(), &store.get("hmac").unwrap(), &[signed]).unwrap(), [true]);
+    store.rotate("hmac", &[], 1).unwrap();
+    assert_eq!(store.rotate("hmac", &[], 1).unwrap_err().code, Code::FailedPrecondition);
+    assert_eq!(store.get("hmac").unwrap().versions().len(), VERSIONS_MAX);
+    assert!(opened(count + 1).is_err() && opened(0).is_err());
 }
 
 #[test]

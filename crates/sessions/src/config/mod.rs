@@ -277,7 +277,7 @@ pub fn resolve(
 
 fn resolve_kek_broker(sessions: &RawSessions, file: Option<&Path>, problems: &mut Problems) -> Option<KekBroker> {
     let raw = sessions.kek_broker.as_ref()?;
-    for (name, text, len_max) in [("profile", &raw.profile, 64), ("key", &raw.key, 64), ("socket", &raw.socket, 107)] {
+    for (name, text, len_max) in [("profile", &raw.profile, 64), ("key", &raw.key, 53), ("socket", &raw.socket, 107)] {
         if text.is_empty() || text.len() > len_max {
             problems.add(format!("sessions.kek_broker.{name}"), format!("expected 1 to {len_max} bytes"));
         }

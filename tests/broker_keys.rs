@@ -1,0 +1,61 @@
+//! The broker's key store through its life: a clean stop, a new key-encryption key, the old one taken away.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sealway_client::broker::{Client, Options, Plain, Sealed};
+use sealway_testkit::broker::Broker;
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
+const OLD: &str = "test 5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
+const NEW: &str = "next 6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b";
+
+/// The versions in a key's file.
+fn versions(folder: &Path, key: &str) -> Vec<Value> {
+    let text = std::fs::read(folder.join(format!("keys/{key}.key"))).unwrap();
+    let file: Value = serde_json::from_slice(&text).unwrap();
+    file["versions"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clean_stop_writes_what_was_sealed_and_a_new_key_encryption_key_takes_over_at_a_start() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let mut broker = Broker::start(BINARY, folder).unwrap();
+    let client = Client::new(Options::new(broker.socket()));
+    client.generate_key("seal", "aes-256-gcm").await.unwrap();
+    let plain = Plain { plaintext: b"kept", ..Plain::default() };
+    let sealed = client.encrypt("Seal", "seal", &[plain; 5]).await.unwrap().outputs;
+    client.rotate_key("seal", &[]).await.unwrap();
+    client.generate_key("mac", "hmac-sha-256").await.unwrap();
+    let tags = client.mac("Mac", "mac", &["text"]).await.unwrap().outputs;
+    assert!(versions(folder, "seal")[0]["reserved"].as_u64().unwrap() > 100_000, "written ahead");
+    broker.stop().unwrap();
+    assert_eq!(versions(folder, "seal")[0]["reserved"], 5, "a clean stop writes what it was");
+
+    std::fs::write(folder.join("store.kek"), format!("{NEW}\n{OLD}\n")).unwrap();
+    broker.start_again().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    let is_new = |key: &str| versions(folder, key).iter().all(|version| version["kek"] == "next");
+    while !(is_new("seal") && is_new("mac")) {
+        assert!(Instant::now() < until, "not wrapped anew: {}", broker.tail());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    broker.stop().unwrap();
+
+    std::fs::write(folder.join("store.kek"), format!("{NEW}\n")).unwrap();
+    broker.start_again().unwrap();
+    let client = Client::new(Options::new(broker.socket()));
+    let given: Vec<Sealed<'_>> = sealed.iter().map(|cipher| Sealed { cipher, aad: b"" }).collect();
+    for opened in client.decrypt("Seal", "seal", &given).await.unwrap().outputs {
+        assert_eq!(opened.unwrap().as_ref(), b"kept");
+    }
+    assert_eq!(client.mac("Mac", "mac", &["text"]).await.unwrap().outputs, tags);
+    broker.stop().unwrap();
+
+    std::fs::write(folder.join("store.kek"), format!("{OLD}\n")).unwrap();
+    let err = broker.start_again().unwrap_err().to_string();
+    assert!(err.contains("key store") && err.contains("next"), "{err}");
+}
