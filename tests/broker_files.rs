@@ -85,6 +85,15 @@ async fn profiles_and_callers_are_read_anew_on_a_change_and_on_sighup_or_nothing
     broker.signal(Signal::HUP).unwrap();
     until("a file in order is read", async || hash(&client, "Sha256").await.unwrap() == 32).await;
 
+    // What a start would refuse, a reload does too.
+    replace(
+        &profiles,
+        "Settings: {CryptoLibrary: native, RequireFips: true}\nProfiles: [{Name: Sha256, API: {Random: true}}]\n",
+    );
+    until("the log tells", async || log().contains("this build has no FIPS module")).await;
+    assert_eq!(hash(&client, "Sha256").await.unwrap(), 32);
+    replace(&profiles, PROFILES);
+
     // A refusal does not tell what there is.
     replace(&policy, &callers(getuid().as_raw(), "[Default]"));
     until("a changed policy is read", async || hash(&client, "Sha256").await.is_err()).await;

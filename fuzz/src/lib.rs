@@ -9,6 +9,7 @@ pub mod broker_csr;
 pub mod broker_files;
 pub mod broker_key;
 pub mod broker_keys;
+pub mod broker_wires;
 pub mod certificate;
 pub mod config;
 pub mod http1;
@@ -32,6 +33,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("broker-profiles", broker_files::profiles),
     ("broker-csr", broker_csr::broker_csr),
     ("broker-key", broker_key::broker_key),
+    ("broker-wires", broker_wires::broker_wires),
     ("certificate", certificate::certificate),
     ("config", config::config),
     ("http1", http1::http1),

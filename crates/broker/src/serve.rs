@@ -110,7 +110,13 @@ fn service(settings: &Settings) -> Result<Service, Failure> {
         check_approved(&profiles.current(), require)?;
     }
     let demanded = settings.fips;
-    let profiles = profiles.held_to(move |profiles| approval::check(profiles, demanded, is_fips));
+    let profiles = profiles.held_to(move |profiles| {
+        approval::check(profiles, demanded, is_fips)?;
+        for problem in approval::problems(profiles).iter().filter(|_| is_fips) {
+            tracing::warn!(%problem, "off in this FIPS build");
+        }
+        Ok(())
+    });
     let callers = settings
         .callers
         .as_deref()

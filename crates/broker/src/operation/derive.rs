@@ -54,6 +54,12 @@ pub fn derive(
     if derivations.iter().map(|one| one.length).fold(0, usize::saturating_add) > BATCH_LEN_MAX {
         return Err(Refusal::invalid(format!("length: too large (max {BATCH_LEN_MAX} bytes in all)")));
     }
+    // The module's approved service extracts with a salt, and expands for something.
+    #[cfg(feature = "fips")]
+    if derivations.iter().any(|one| one.salt.is_empty() || one.info.is_empty()) {
+        let text = "derivations: without a salt or an info it is not an approved service, and off in this FIPS build";
+        return Err(Refusal::new(crate::Code::FailedPrecondition, text));
+    }
     let version = key.version(key_version)?;
     let Form::Secret(secret) = key.form(version)? else { return Err(failed("Derive")) };
     let one = |derivation: &Derivation<'_>| {

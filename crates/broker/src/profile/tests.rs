@@ -142,6 +142,17 @@ fn the_published_set_means_what_its_tests_expect() {
 }
 
 #[test]
+fn how_a_file_is_written_changes_nothing() {
+    let plain = strict(PUBLISHED).unwrap();
+    let begun = format!("---\n# first\n{PUBLISHED}\n...\n");
+    for text in [begun.clone(), begun.replace('\n', "\r\n"), format!("\u{feff}{PUBLISHED}")] {
+        let written = strict(&text).unwrap_or_else(|err| panic!("{}", lines(&err)));
+        assert!(written.iter().eq(plain.iter()));
+    }
+    assert!(strict(&format!("{PUBLISHED}---\n{PUBLISHED}")).is_err(), "two documents");
+}
+
+#[test]
 fn both_shapes_of_the_file_mean_the_same() {
     let list = strict(&with("HashData: {HashAlg: SHA3-512}")).unwrap();
     let map = "\

@@ -5,10 +5,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use hyper::body::Incoming;
 use tonic::Status;
 use tonic::body::Body;
-use tonic::codegen::Service as _;
+use tonic::codegen::{Service as _, StdError};
 
 use super::call::Call;
 use super::dev::Dev;
@@ -90,17 +89,19 @@ impl Wires {
     ///
     /// # Errors
     /// None.
-    pub async fn answer(
+    pub async fn answer<B>(
         self: Arc<Wires>,
-        mut request: http::Request<Incoming>,
+        mut request: http::Request<B>,
         peer: Peer,
-    ) -> Result<http::Response<Body>, Infallible> {
+    ) -> Result<http::Response<Body>, Infallible>
+    where
+        B: hyper::body::Body + Send + 'static,
+        B::Error: Into<StdError> + Send + 'static,
+    {
         let method = Method::find(request.uri().path()).unwrap_or(&Method::UNKNOWN);
         let call = Call::new(method, peer, self.service.now_ms());
         request.extensions_mut().insert(call.clone());
-        // A panic is a bug of ours: it must cost one call and no more.
-        let answer = AssertUnwindSafe(self.route(method, request)).catch_unwind().await;
-        let answer = answer.unwrap_or_else(|_| Status::internal("internal error").into_http());
+        let answer = survive(self.route(method, request)).await;
         match Status::from_header_map(answer.headers()) {
             Some(status) => call.told().end(status.code(), status.message()),
             // The headers of an answer that is there have no status; a stream's end is not waited for.
@@ -109,7 +110,11 @@ impl Wires {
         Ok(answer)
     }
 
-    async fn route(&self, method: &'static Method, request: http::Request<Incoming>) -> http::Response<Body> {
+    async fn route<B>(&self, method: &'static Method, request: http::Request<B>) -> http::Response<Body>
+    where
+        B: hyper::body::Body + Send + 'static,
+        B::Error: Into<StdError> + Send + 'static,
+    {
         let answer = match method.service {
             "CryptoBroker.CryptoGrpc" => self.open.clone().call(request).await,
             "sealway.broker.v1.Broker" => self.ours.clone().call(request).await,
@@ -130,7 +135,25 @@ impl Wires {
     }
 }
 
+/// A panic is a bug of ours: it must cost one call and no more.
+async fn survive(answer: impl Future<Output = http::Response<Body>>) -> http::Response<Body> {
+    let answer = AssertUnwindSafe(answer).catch_unwind().await;
+    answer.unwrap_or_else(|_| Status::internal("internal error").into_http())
+}
+
 /// As Go's gRPC tells it.
 fn unknown(method: &Method) -> http::Response<Body> {
     Status::unimplemented(format!("unknown service {}", method.service)).into_http()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_costs_one_call_and_tells_nothing_of_itself() {
+        let answer = survive(async { panic!("with a secret") }).await;
+        let status = Status::from_header_map(answer.headers()).unwrap();
+        assert_eq!((status.code(), status.message()), (tonic::Code::Internal, "internal error"));
+    }
 }
