@@ -235,10 +235,9 @@ fn the_images_run_as_user_1000_from_named_releases_with_what_their_context_has()
             let is_let_in = |line: &str| line.strip_prefix('!').is_some_and(|kept| source.starts_with(kept));
             assert!(ignored.lines().any(is_let_in), "{path}: {source} is not in its context");
         }
-        // Whatever the workspace is made of has to be in the context.
-        for needed in
-            ["Cargo.toml", "Cargo.lock", "crates", "bench", "fuzz", ".cargo", manifest.split('/').next().unwrap()]
-        {
+        // Whatever the workspace is made of has to be in the context, and what its code includes.
+        let parts = ["Cargo.toml", "Cargo.lock", "crates", "bench", "fuzz", ".cargo", "spec", "deploy/config"];
+        for needed in parts.into_iter().chain(manifest.split('/').next()) {
             assert!(ignored.lines().any(|line| line == format!("!{needed}")), "{path}: {needed}");
         }
         assert!(root().join(manifest).is_file());

