@@ -82,7 +82,7 @@ fn a_wrong_value_names_its_flag_and_what_is_allowed() {
                 *expected
             }
         };
-        let has_target = arguments.iter().any(|word| word.starts_with("https://"));
+        let has_target = arguments.iter().any(|word| word.starts_with("https://") || word.starts_with("broker://"));
         if *words == ["compare"] {
             arguments.extend(["/nowhere/a.json", "/nowhere/b.json"]);
         } else if !has_target && *flag != "--litegateway" && *words != ["matrix"] {

@@ -12,6 +12,7 @@ pub(crate) enum Case {
 use Case::{Nothing, Switch, Wrong};
 
 const HTTPS: &str = "https://localhost:1/";
+const BROKER: &str = "broker:///nowhere/broker.sock";
 const PERCENT: &str = "a number, 0 to 100";
 
 /// By the flag.
@@ -81,6 +82,19 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("--watch-pid", Wrong(&["--preset", "poc", "--watch-pid", "0"], "1 to ")),
     ("--jmeter", Wrong(&["--jmeter", "/nowhere/plan.jmx"], "/nowhere/plan.jmx")),
     ("--litegateway", Wrong(&["--litegateway", "--matrix", "0"], "there is no such flag")),
+    // Of brokers.
+    ("--broker-operation", Wrong(&["--broker-operation", "guess", BROKER], "hash, sign, ")),
+    ("--broker-wire", Wrong(&["--broker-wire", "w9", BROKER], "v1, open")),
+    ("--profile", Wrong(&["--broker-operation", "hash", "--profile", "", BROKER], "1 to 64 bytes")),
+    ("--broker-key", Wrong(&["--broker-operation", "mac", "--broker-key", "", BROKER], "1 to 1024 bytes")),
+    ("--input-bytes", Wrong(&["--broker-operation", "hash", "--input-bytes", "-1", BROKER], "0 to 1,048,576")),
+    ("--batch", Wrong(&["--broker-operation", "hash", "--batch", "0", BROKER], "1 to 1,024")),
+    ("--csr", Wrong(&["--broker-operation", "sign", "--csr", "/nowhere/csr.pem", BROKER], "/nowhere/csr.pem")),
+    ("--issuer", Wrong(&["--broker-operation", "sign", "--issuer", "/nowhere/ca.pem", BROKER], "/nowhere/ca.pem")),
+    (
+        "--issuer-key",
+        Wrong(&["--broker-operation", "sign", "--issuer-key", "/nowhere/ca.key", BROKER], "--broker-wire open"),
+    ),
     // Of `autotune` and `matrix`.
     ("--search", Wrong(&["--search", "best"], "concurrency, rate")),
     ("--search-min", Wrong(&["--search-min", "0"], "1 to 1,000,000")),
