@@ -1,6 +1,10 @@
 //! The load generator held to the truth: what it reports of a server whose behaviour is scripted is what that server
 //! recorded of itself. Figures of time are compared within 1 % or 0.5 ms; counts must be the same.
-#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test stops where it fails, and says what it does meanwhile"
+)]
 
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
