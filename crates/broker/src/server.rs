@@ -18,7 +18,7 @@ use crate::wire::Wires;
 const CONNECTIONS_MAX: usize = 1024;
 /// What may lie unread of one request, and of all requests of a connection, in bytes.
 const STREAM_WINDOW: u32 = 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 /// The longest list of headers, in bytes.
 const HEADERS_MAX: u32 = 16 * 1024;
 /// How long to wait when the process is out of descriptors.

@@ -309,8 +309,17 @@ impl Shared {
         self.replace(key.with(versions))
     }
 
-    /// Writes down that a version may seal so many messages in all.
+    /// Writes down that a version may seal so many messages in all. The one write that an operation on data may have to wait
+    /// for: calls that stand behind it on its thread go on elsewhere.
     pub(super) fn reserve(&self, id: &str, number: u32, raise: Raise) -> Result<(), Refusal> {
+        let handle = tokio::runtime::Handle::try_current();
+        if handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread) {
+            return tokio::task::block_in_place(|| self.reserve_here(id, number, raise));
+        }
+        self.reserve_here(id, number, raise)
+    }
+
+    fn reserve_here(&self, id: &str, number: u32, raise: Raise) -> Result<(), Refusal> {
         let _writing = self.writing.lock();
         let key = self.get(id)?;
         let mut versions = key.versions.clone();

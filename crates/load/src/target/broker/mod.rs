@@ -96,8 +96,9 @@ impl Broker {
         let work = &self.lines.work;
         let before = Instant::now();
         let made = work.ready(&self.line.client).await;
-        sample.aside +=
-            made.as_ref().is_ok_and(|(_, was_made)| *was_made).then(|| before.elapsed()).unwrap_or_default();
+        if made.as_ref().is_ok_and(|(_, was_made)| *was_made) {
+            sample.aside += before.elapsed();
+        }
         let (made, _) = made.map_err(|err| told(&err, sample))?;
         let called = work.call(&self.line.client, made).await;
         self.line.tell(sample);
