@@ -158,7 +158,8 @@ impl Facts<'_> {
     fn unsent(&self) -> Option<String> {
         let unsent = self.totals.sum.counts.unsent;
         (unsent > 0).then(|| {
-            let (requests, were, are) = if unsent == 1 { ("request", "was", "is") } else { ("requests", "were", "are") };
+            let (requests, were, are) =
+                if unsent == 1 { ("request", "was", "is") } else { ("requests", "were", "are") };
             format!("{unsent} {requests} {were} due and never sent, and {are} in no time that is told.")
         })
     }
@@ -290,9 +291,11 @@ mod tests {
         };
         // The answers take 5 ms.
         assert_eq!(at(0.8, 0.85, 3), Limit::Target);
-        for (limit, word) in
-            [(at(0.95, 0.95, 0), "95 %"), (at(0.3, 0.97, 0), "other programs"), (at(0.1, 0.1, 6), "an answer takes 5.0")]
-        {
+        for (limit, word) in [
+            (at(0.95, 0.95, 0), "95 %"),
+            (at(0.3, 0.97, 0), "other programs"),
+            (at(0.1, 0.1, 6), "an answer takes 5.0"),
+        ] {
             assert!(matches!(&limit, Limit::Generator(reason) if reason.contains(word)), "{limit:?}");
         }
     }

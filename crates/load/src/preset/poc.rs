@@ -89,7 +89,9 @@ pub fn render(bars: &[Bar]) -> (String, bool) {
     let is_unjudged = bars.iter().any(|bar| bar.met.is_none() && bar.text.contains("not judged"));
     text.push_str(match (is_missed, is_unjudged) {
         (true, _) => "  Not accepted.\n",
-        (false, true) => "  Not accepted: no bar was missed, and one could not be judged. Give the client more of a machine.\n",
+        (false, true) => {
+            "  Not accepted: no bar was missed, and one could not be judged. Give the client more of a machine.\n"
+        }
         (false, false) => "  Accepted.\n",
     });
     (text, !is_missed && !is_unjudged)
