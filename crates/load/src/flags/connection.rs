@@ -33,7 +33,7 @@ pub struct ConnectionFlags {
     /// A local address to come from; several are taken in turn, each has about 28,000 ports; repeatable
     #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_SOURCE", hide_env = true, value_delimiter = ',')]
     pub source: Vec<String>,
-    /// Connect to ADDRESS where the URL says HOST: localhost:10.0.0.7, example.com:[::1]:8443; repeatable
+    /// Connect to ADDRESS where the URL says HOST: localhost:10.0.0.7, example.com:10.0.0.7:8443; repeatable
     #[arg(long, value_name = "HOST:ADDRESS", env = "SEALWAY_LOAD_RESOLVE", hide_env = true, value_delimiter = ',')]
     pub resolve: Vec<String>,
     /// For a request, from its start to its answer's last byte [default: 30s]
