@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
 use sealway_proto::crypto::default_provider;
@@ -15,6 +16,8 @@ use crate::config;
 
 /// Sessions that are wrapped anew in one transaction.
 const BATCH: usize = 500;
+/// How long what another process wraps anew is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(action: KekAction) -> anyhow::Result<()> {
     match action {
@@ -122,9 +125,7 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
         url if url.postgres().is_some() => {
             let store = config.open_postgres(default_provider(), &clock()).await?;
             let all = rewrap_all(store.as_ref()).await?;
-            // What another process held, what does not unwrap, and what was agreed meanwhile.
-            let left: u64 =
-                store.wrapped_under().await?.iter().filter(|(id, _)| *id != first).map(|(_, count)| count).sum();
+            let left = left_over(&store, &first).await?;
             match left {
                 0 => println!("{all} sessions were wrapped anew; all that live are under {first}"),
                 _ => {
@@ -139,6 +140,20 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
             Ok(())
         }
         _ => bail!("this store keeps no wrapped keys"),
+    }
+}
+
+/// How many live sessions are not under the first key: those that do not unwrap, and those that were agreed meanwhile. What
+/// another process holds, as it wraps it anew itself, is waited for.
+async fn left_over(store: &Postgres, first: &str) -> anyhow::Result<u64> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let counts = store.wrapped_under().await?;
+        let left = counts.iter().filter(|(id, _)| id != first).map(|(_, count)| count).sum();
+        if left == 0 || Instant::now() >= until {
+            return Ok(left);
+        }
+        tokio::time::sleep(PATIENCE / 20).await;
     }
 }
 
