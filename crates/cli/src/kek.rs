@@ -10,6 +10,7 @@ use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_sessions::config::{SessionsConfig, StoreUrl};
 use sealway_sessions::kek::{self, BrokerKeys, KekSource, KeyWrap};
 use sealway_sessions::store::Store;
+use sealway_sessions::store::postgres::Postgres;
 
 use crate::args::{ConfigFile, KekAction};
 use crate::config;
