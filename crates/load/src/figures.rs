@@ -27,6 +27,18 @@ pub(crate) fn clock(time: Duration) -> String {
     }
 }
 
+/// As [`clock`], of a moment that may lie between two seconds: `16.3 s`, `2 min 05.3 s`.
+pub(crate) fn moment(at: Duration) -> String {
+    let tenths = (at.as_secs_f64() * 10.0).round() as u64;
+    let (seconds, tenth) = (tenths / 10, tenths % 10);
+    match seconds {
+        _ if tenth == 0 => clock(at),
+        0..100 => format!("{seconds}.{tenth} s"),
+        100..3600 => format!("{} min {:02}.{tenth} s", seconds / 60, seconds % 60),
+        _ => clock(at),
+    }
+}
+
 /// As [`clock`], of what is a guess: whole minutes from two on.
 pub(crate) fn clock_about(time: Duration) -> String {
     match time.as_secs() {
@@ -142,6 +154,8 @@ mod tests {
             [59, 125, 3725].map(|seconds| clock_about(Duration::from_secs(seconds))),
             ["59 s", "3 min", "1 h 02 min"]
         );
+        let moments = [0, 16_000, 16_312, 125_260, 3_725_300].map(|ms| moment(Duration::from_millis(ms)));
+        assert_eq!(moments, ["0 s", "16 s", "16.3 s", "2 min 05.3 s", "1 h 02 min"]);
         assert_eq!([0.0, f64::NAN, 1.234, 99.96, 12_345.6].map(rate), ["0", "0", "1.23", "100", "12,346"]);
         assert_eq!([5.0, 950.0, 12_300.0, 1_234_567.0].map(short), ["5", "950", "12.3k", "1.23M"]);
         assert_eq!((part(1, 8), part(0, 0)), ("12.5 %".to_owned(), "0 %".to_owned()));

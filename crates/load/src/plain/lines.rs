@@ -62,7 +62,7 @@ impl Form for Lines {
             line.push_str(&row(["time", "ok/s", "p50", "p95", "p99", "max", "failed", "in flight", "conns", "CPU"]));
         }
         self.until_head -= 1;
-        let time = format!("{}{}", figures::clock(last.at), if last.warm_up { "*" } else { "" });
+        let time = format!("{}{}", figures::moment(last.at), if last.warm_up { "*" } else { "" });
         let ok = figures::rate(counts.succeeded as f64 / length);
         let failed = figures::count(counts.failed);
         let (in_flight, connections) = (figures::count(last.in_flight), figures::count(last.connections));
