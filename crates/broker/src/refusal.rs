@@ -10,12 +10,16 @@ pub enum Code {
     Unknown,
     /// 3: the request is wrong.
     InvalidArgument,
+    /// 4: nobody waits for the answer any more.
+    DeadlineExceeded,
     /// 5: there is no such key.
     NotFound,
     /// 6: there is such a key already.
     AlreadyExists,
     /// 7: the caller's policy does not allow it.
     PermissionDenied,
+    /// 8: the broker as a whole has too much under way; not for anything that one caller did.
+    ResourceExhausted,
     /// 9: the profile, the key's state or this build do not allow it now; a quota is used up.
     FailedPrecondition,
     /// 11: a message beyond the bound.
@@ -34,9 +38,11 @@ impl Code {
         match self {
             Code::Unknown => 2,
             Code::InvalidArgument => 3,
+            Code::DeadlineExceeded => 4,
             Code::NotFound => 5,
             Code::AlreadyExists => 6,
             Code::PermissionDenied => 7,
+            Code::ResourceExhausted => 8,
             Code::FailedPrecondition => 9,
             Code::OutOfRange => 11,
             Code::Unimplemented => 12,

@@ -74,7 +74,9 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     watch(&service, &shutdown);
     wrap_anew(&service);
     let dev = settings.is_dev.then(|| Inputs::load(&settings.benchmark)).transpose().map_err(Failure::wrong)?;
-    let wires = Wires::new(service.clone(), Options { has_old_wires: settings.has_old_wires, dev });
+    let calls_memory = settings.calls_memory;
+    let options = Options { has_old_wires: settings.has_old_wires, dev, calls_memory };
+    let wires = Wires::new(service.clone(), options);
     let path = socket.path().to_owned();
     let server = Server::start(socket, Arc::new(wires), settings.streams_max, shutdown).map_err(Failure::other)?;
     let module = module();

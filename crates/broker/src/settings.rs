@@ -13,6 +13,7 @@ use sealway_runtime::telemetry::{Slog, Tracing};
 use crate::audit::Durability;
 use crate::profile::RequireFips;
 use crate::socket::{self, Place};
+use crate::wire::Options;
 pub use environment::Environment;
 
 /// The file's name in `CRYPTO_BROKER_PROFILES_DIR`.
@@ -78,6 +79,8 @@ pub struct Settings {
     pub is_dev: bool,
     /// Calls of one connection at a time.
     pub streams_max: u32,
+    /// What the calls of all connections may hold together, in bytes.
+    pub calls_memory: usize,
     /// Whether the module must be a FIPS one.
     pub fips: RequireFips,
     /// `service` in logs, `service.name` in traces.
@@ -129,6 +132,7 @@ impl Settings {
         if streams_max == 0 {
             read.problem("GRPC_MAX_CONCURRENT_STREAMS", "expected a number from 1 to 4294967295");
         }
+        let calls_memory = calls_memory(&mut read);
         let metrics =
             flags.metrics.or_else(|| read.parsed("METRICS_ADDR", "an address and port, such as 127.0.0.1:9464"));
         let words = [("false", RequireFips::No), ("true", RequireFips::Yes), ("strict", RequireFips::Strict)];
@@ -167,6 +171,7 @@ impl Settings {
             has_old_wires: has_compat,
             is_dev,
             streams_max,
+            calls_memory,
             fips,
             service,
             log,
@@ -174,6 +179,20 @@ impl Settings {
             benchmark,
             warnings,
         })
+    }
+}
+
+/// In MiB; two of the largest calls have to fit, or every large one would be refused.
+fn calls_memory(read: &mut Environment) -> usize {
+    const NAME: &str = "CALLS_MEMORY_MIB";
+    const EXPECTED: &str = "a number from 8 to 65536";
+    match read.parsed(NAME, EXPECTED) {
+        None => Options::CALLS_MEMORY,
+        Some(mib @ 8..=65_536_usize) => mib * 1024 * 1024,
+        Some(_) => {
+            read.problem(NAME, &format!("expected {EXPECTED}"));
+            Options::CALLS_MEMORY
+        }
     }
 }
 

@@ -98,7 +98,10 @@ fn messages(wire: &Wire, set: &FileDescriptorSet, scratch: &Path) -> anyhow::Res
 
 fn stubs(wire: &Wire, set: &FileDescriptorSet, scratch: &Path, serves: bool) -> anyhow::Result<String> {
     let folder = fresh(scratch)?;
+    // What a broker reads is a stranger's: the number of its parts is bounded too.
+    let codec = if serves { "crate::wire::codec::Bounded" } else { "tonic_prost::ProstCodec" };
     tonic_prost_build::configure()
+        .codec_path(codec)
         .build_client(!serves)
         .build_server(serves)
         // The client brings its own connections: a Unix socket is none of tonic's transports.

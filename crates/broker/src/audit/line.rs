@@ -21,6 +21,9 @@ const HASH_END: &str = "\"}";
 /// What was asked for and how it ended. Nothing of it is an input.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Entry<'a> {
+    /// It is about to be done, and another line says what came of it.
+    #[serde(skip)]
+    pub is_intent: bool,
     /// The caller's user.
     pub uid: u32,
     /// The caller's group.
@@ -76,7 +79,8 @@ pub(super) struct Members(Vec<u8>);
 
 impl Members {
     pub(super) fn of_entry(entry: &Entry<'_>) -> Members {
-        let mut members = b"\"kind\":\"operation\",".to_vec();
+        let kind = if entry.is_intent { "intent" } else { "operation" };
+        let mut members = format!("\"kind\":\"{kind}\",").into_bytes();
         members.extend(inner(entry));
         Members(members)
     }

@@ -57,7 +57,8 @@ impl Cipher {
         #[cfg(feature = "fips")]
         let sealing = match algorithm {
             EncryptAlgorithm::Aes128Gcm | EncryptAlgorithm::Aes256Gcm => {
-                aws_lc_rs::aead::RandomizedNonceKey::new(cipher(algorithm), key).ok()
+                // A key that cannot seal so seals not at all: the other way is no approved service.
+                Some(aws_lc_rs::aead::RandomizedNonceKey::new(cipher(algorithm), key).ok()?)
             }
             _ => None,
         };
@@ -125,6 +126,12 @@ impl Form {
 #[cfg(feature = "fips")]
 pub(crate) fn no_ml_dsa() -> Refusal {
     Refusal::new(Code::FailedPrecondition, "ml-dsa-65: not in this build's cryptographic module")
+}
+
+/// What a FIPS build makes and takes no keys for: the library rules it out where the module is to be approved.
+#[cfg(feature = "fips")]
+pub(crate) fn no_ed25519() -> Refusal {
+    Refusal::new(Code::FailedPrecondition, "ed25519: not an approved service of this build's cryptographic module")
 }
 
 /// The module's name of a MAC.

@@ -7,10 +7,10 @@ use aws_lc_rs::rand;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{
     self, ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING, EcdsaKeyPair,
-    EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair,
+    EcdsaSigningAlgorithm, KeyPair,
 };
 #[cfg(not(feature = "fips"))]
-use aws_lc_rs::signature::{ML_DSA_65_SIGNING, PqdsaKeyPair};
+use aws_lc_rs::signature::{Ed25519KeyPair, ML_DSA_65_SIGNING, PqdsaKeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
@@ -55,6 +55,9 @@ pub(crate) fn generate(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>, Refus
             let der: Pkcs8V1Der<'_> = pair.as_der().map_err(failed)?;
             made(der.as_ref())
         }
+        #[cfg(feature = "fips")]
+        Algorithm::Ed25519 => Err(super::form::no_ed25519()),
+        #[cfg(not(feature = "fips"))]
         Algorithm::Ed25519 => {
             let pair = Ed25519KeyPair::generate().map_err(failed)?;
             made(pair.to_pkcs8v1().map_err(failed)?.as_ref())
@@ -80,6 +83,10 @@ pub(crate) fn generate(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>, Refus
 pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     if material.len() > MATERIAL_LEN_MAX {
         return Err(Refusal::invalid(format!("material: too large (max {MATERIAL_LEN_MAX})")));
+    }
+    #[cfg(feature = "fips")]
+    if algorithm == Algorithm::Ed25519 {
+        return Err(super::form::no_ed25519());
     }
     let wrong = |what: &str| Refusal::invalid(format!("material: not a key of {algorithm}: {what}"));
     let is_kem = matches!(algorithm, Algorithm::Kem(_));

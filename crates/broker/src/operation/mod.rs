@@ -25,6 +25,8 @@ pub use sign::{Signed, sign, verify};
 pub const BATCH_MAX: usize = 1024;
 /// Bytes of a batch's inputs together, what authenticates or describes them included; and of its outputs.
 pub const BATCH_LEN_MAX: usize = 1024 * 1024;
+/// Bytes of what authenticates the one message of W4.
+pub const AAD_LEN_MAX: usize = 64 * 1024;
 /// Random bytes of one call.
 pub const RANDOM_LEN_MAX: usize = 64 * 1024;
 
@@ -66,6 +68,15 @@ fn check_batch(field: &str, lens: impl ExactSizeIterator<Item = usize>) -> Resul
     }
     if lens.fold(0_usize, usize::saturating_add) > BATCH_LEN_MAX {
         return Err(Refusal::invalid(format!("{field}: too large (max {BATCH_LEN_MAX} bytes in all)")));
+    }
+    Ok(())
+}
+
+/// Checks one message and what authenticates it, each by its own bound.
+fn check_one(field: &str, text: &[u8], aad: &[u8]) -> Result<(), Refusal> {
+    check_batch(field, [text.len()].into_iter())?;
+    if aad.len() > AAD_LEN_MAX {
+        return Err(Refusal::invalid(format!("aad: too large (max {AAD_LEN_MAX})")));
     }
     Ok(())
 }

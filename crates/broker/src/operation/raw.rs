@@ -2,7 +2,7 @@
 //! whatever the profile says, and no word of a key's version.
 
 use super::encrypt::{Cipher, Plain, Sealed, TAG_LEN, caller_nonce, cipher_of, seal_batch, seal_random};
-use super::{check_batch, failed, mechanism, not_in};
+use super::{check_one, failed, mechanism, not_in};
 use crate::keys::{self, Key, State};
 use crate::profile::policy::{EncryptPolicy, Profile};
 use crate::refusal::{Code, Refusal};
@@ -35,7 +35,7 @@ impl std::fmt::Debug for RawKey<'_> {
 /// As [`super::encrypt`]; [`Code::InvalidArgument`]: the raw key has not the cipher's length.
 pub fn encrypt_one(profile: &Profile, source: Source<'_>, plain: Plain<'_>) -> Result<Sealed, Refusal> {
     let policy = policy_of(profile)?;
-    check_batch("plaintext", [plain.plaintext.len().saturating_add(plain.aad.len())].into_iter())?;
+    check_one("plaintext", plain.plaintext, plain.aad)?;
     let sealed = match source {
         Source::Key(key) => seal_batch(&policy, key, &[plain], TAG_LEN)?,
         Source::Raw(key) => {
@@ -62,7 +62,7 @@ pub fn encrypt_one(profile: &Profile, source: Source<'_>, plain: Plain<'_>) -> R
 /// not in the profile, or every version of the key is disabled.
 pub fn decrypt_one(profile: &Profile, source: Source<'_>, cipher: &Cipher<'_>) -> Result<Vec<u8>, Refusal> {
     let policy = policy_of(profile)?;
-    check_batch("ciphertext", [cipher.ciphertext.len().saturating_add(cipher.aad.len())].into_iter())?;
+    check_one("ciphertext", cipher.ciphertext, cipher.aad)?;
     let key = match source {
         Source::Raw(key) => return mechanism::open(&raw_cipher(&policy, key)?, cipher, TAG_LEN),
         Source::Key(key) => key,

@@ -2,9 +2,11 @@
 //! switches them off, or does not start.
 // SPEC broker.md#fips
 
-use super::policy::{EncryptAlgorithm, SignAlgorithm, SizeRange};
+use super::policy::{EncryptAlgorithm, EncryptPolicy, SignAlgorithm, SizeRange};
 use super::{Problem, Profile, Profiles, RequireFips};
 
+/// What a cipher is for.
+const SEALING: [&str; 3] = ["EncryptData", "DecryptData", "Rewrap"];
 /// Bytes of a tag that is not cut.
 const WHOLE_TAG_LEN: usize = 16;
 /// Least size of an approved RSA key, in bits.
@@ -21,38 +23,20 @@ pub struct Unapproved {
     pub key: &'static str,
     /// Why.
     pub why: &'static str,
+    /// W4 does it all the same: its tags are whole whatever the profile says.
+    pub is_done_on_w4: bool,
 }
 
 /// What of a profile is not approved, in the order of the file's documentation.
 ///
-/// SHAKE, Ed25519 (FIPS 186-5), HKDF and ML-KEM are services of the module and approved. SHA-1 as an identifier of a key, and
-/// opening what a caller's nonce has sealed, need no approved service.
+/// Approved is what the module's own service indicator counts and what the library over it does not rule out (the table in
+/// docs/reference/broker.md); what is in doubt is not. SHA-1 as an identifier of a key needs no approved service.
 pub fn unapproved(profile: &Profile) -> Vec<Unapproved> {
-    let mut found = Vec::new();
-    let mut add = |operation, key, why| found.push(Unapproved { operation, key, why });
-    if let Some(encrypt) = profile.encrypt {
-        let why = match encrypt.algorithm {
-            EncryptAlgorithm::Aes128Gcm | EncryptAlgorithm::Aes192Gcm | EncryptAlgorithm::Aes256Gcm => None,
-            EncryptAlgorithm::Aes256GcmSiv => Some("AES-GCM-SIV is not approved"),
-            EncryptAlgorithm::ChaCha20Poly1305 => Some("ChaCha20-Poly1305 is not approved"),
-        };
-        if let Some(why) = why {
-            for operation in ["EncryptData", "DecryptData", "Rewrap"] {
-                add(operation, "API.EncryptData.EncryptAlg", why);
-            }
-        } else if encrypt.is_nonce_callers {
-            add("EncryptData", "API.EncryptData.NonceStrategy", "sealing under a caller's nonce is not approved");
-            add("Rewrap", "API.EncryptData.NonceStrategy", "sealing under a caller's nonce is not approved");
-        } else if encrypt.algorithm == EncryptAlgorithm::Aes192Gcm {
-            for operation in ["EncryptData", "Rewrap"] {
-                add(operation, "API.EncryptData.KeySize", "the module draws no nonces for AES-192-GCM");
-            }
-        }
-        if why.is_none() && encrypt.tag_len < WHOLE_TAG_LEN {
-            // The library opens whole tags alone: a short one is looked at by sealing again under the nonce that was given.
-            for operation in ["DecryptData", "Rewrap"] {
-                add(operation, "API.EncryptData.TagLength", "opening with a tag under 128 bits is not approved");
-            }
+    let mut found = profile.encrypt.map(unapproved_of).unwrap_or_default();
+    let mut add = |operation, key, why| found.push(Unapproved { operation, key, why, is_done_on_w4: false });
+    if profile.sign == Some(SignAlgorithm::Ed25519) {
+        for operation in ["SignData", "VerifyData"] {
+            add(operation, "API.SignData.SignAlg", "the library rules Ed25519 out where the module is to be approved");
         }
     }
     if profile.sign == Some(SignAlgorithm::MlDsa65) {
@@ -80,6 +64,49 @@ pub fn unapproved(profile: &Profile) -> Vec<Unapproved> {
         }
     }
     found
+}
+
+/// What of encryption is not approved.
+fn unapproved_of(encrypt: EncryptPolicy) -> Vec<Unapproved> {
+    let mut found = Vec::new();
+    let mut add = |operation, key, why, is_done_on_w4| found.push(Unapproved { operation, key, why, is_done_on_w4 });
+    let why = match encrypt.algorithm {
+        EncryptAlgorithm::Aes128Gcm | EncryptAlgorithm::Aes192Gcm | EncryptAlgorithm::Aes256Gcm => None,
+        EncryptAlgorithm::Aes256GcmSiv => Some("AES-GCM-SIV is not approved"),
+        EncryptAlgorithm::ChaCha20Poly1305 => Some("ChaCha20-Poly1305 is not approved"),
+    };
+    if let Some(why) = why {
+        for operation in SEALING {
+            add(operation, "API.EncryptData.EncryptAlg", why, false);
+        }
+        return found;
+    }
+    if encrypt.algorithm == EncryptAlgorithm::Aes192Gcm {
+        for operation in SEALING {
+            add(operation, "API.EncryptData.KeySize", "AES-192-GCM is not approved", false);
+        }
+    }
+    if encrypt.is_nonce_callers {
+        for operation in ["EncryptData", "Rewrap"] {
+            let why = "sealing under a caller's nonce is not approved";
+            add(operation, "API.EncryptData.NonceStrategy", why, false);
+        }
+    }
+    if encrypt.tag_len < WHOLE_TAG_LEN {
+        // The module seals and opens whole tags alone: a short one is cut, and looked at by sealing again, outside of what its
+        // indicator counts.
+        for operation in SEALING {
+            let why = "tags under 128 bits are not approved (those of W4 are whole)";
+            add(operation, "API.EncryptData.TagLength", why, true);
+        }
+    }
+    found
+}
+
+/// What stands against an operation of a profile, if it is asked for on this wire.
+pub fn refused(profile: &Profile, operation: &str, wire: &str) -> Option<Unapproved> {
+    let is_meant = |found: &Unapproved| found.operation == operation && !(found.is_done_on_w4 && wire == "w4");
+    unapproved(profile).into_iter().find(is_meant)
 }
 
 /// Whether profiles may be in force in a process that has a FIPS module or has none, as the sterner of what was asked for
@@ -140,21 +167,36 @@ mod tests {
         let sealing = "EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: ";
         assert_eq!(operations(&format!("{sealing} user-provided}}")), ["EncryptData", "Rewrap"]);
         assert!(operations(&format!("{sealing} broker-generated}}")).is_empty());
-        assert_eq!(operations(&format!("{sealing} broker-generated, TagLength: 96}}")), ["DecryptData", "Rewrap"]);
-        let small = sealing.replace("256", "192");
-        assert_eq!(operations(&format!("{small} broker-generated}}")), ["EncryptData", "Rewrap"]);
         let all = ["EncryptData", "DecryptData", "Rewrap"];
+        assert_eq!(operations(&format!("{sealing} broker-generated, TagLength: 96}}")), all);
+        let small = sealing.replace("256", "192");
+        assert_eq!(operations(&format!("{small} broker-generated}}")), all);
         assert_eq!(operations("EncryptData: {EncryptAlg: chacha20-poly1305}"), all);
         assert_eq!(operations("EncryptData: {EncryptAlg: aes-gcm-siv}"), all);
         assert_eq!(operations("SignData: {SignAlg: ml-dsa-65}"), ["SignData", "VerifyData"]);
-        assert!(operations("SignData: {SignAlg: ed25519}, Random: true, Encapsulate: {KemAlg: ml-kem-768}").is_empty());
+        assert_eq!(operations("SignData: {SignAlg: ed25519}"), ["SignData", "VerifyData"]);
+        assert!(operations("Random: true, Encapsulate: {KemAlg: ml-kem-768}").is_empty());
         assert!(operations("HashData: {HashAlg: shake-256}, Mac: {MacAlg: hmac-sha-256}").is_empty());
+        assert!(operations("SignData: {SignAlg: ecdsa, HashAlg: sha-512, Curve: P-521}").is_empty());
+        assert!(operations("Derive: {DeriveAlg: hkdf-sha-384}").is_empty());
         let rsa = "SignData: {SignAlg: rsa, HashAlg: sha-256, KeyConstraints: {rsa: {MaxKeySize: 4096, MinKeySize: ";
         assert_eq!(operations(&format!("{rsa} 1024}}}}}}")), ["SignData"]);
         assert!(operations(&format!("{rsa} 2048}}}}}}")).is_empty());
         assert_eq!(sign_certificate("Issuer: {rsa: {MinKeySize: 1024, MaxKeySize: 4096}}"), ["SignCertificate"]);
         assert_eq!(sign_certificate("Subject: {ecdsa: {MinKeySize: 224, MaxKeySize: 521}}"), ["SignCertificate"]);
         assert!(sign_certificate("Subject: {ecdsa: {MinKeySize: 256, MaxKeySize: 521}}").is_empty());
+    }
+
+    #[test]
+    fn short_tags_are_off_where_there_are_any_and_w4_has_none() {
+        let api = "EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: user-provided, TagLength: 96}";
+        let text = format!("- {{Name: A, Settings: {{CryptoLibrary: native}}, API: {{{api}}}}}");
+        let profiles = Profiles::parse(&text, Leniency::Strict).unwrap_or_else(|err| panic!("{err:?}"));
+        let profile = profiles.get("A").unwrap();
+        let is_off = |operation, wire| refused(profile, operation, wire).is_some();
+        assert!(is_off("DecryptData", "v1") && is_off("Rewrap", "v1") && is_off("EncryptData", "v1"));
+        assert!(!is_off("DecryptData", "w4"), "a tag of W4 is whole");
+        assert!(is_off("EncryptData", "w4"), "the nonce is still the caller's");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use sealway_runtime::clock::Clock;
 use crate::audit::{Audit, Entry};
 use crate::callers::{Ask, Callers, Peer};
 use crate::keys::{Key, Store};
-use crate::profile::approval::unapproved;
+use crate::profile::approval;
 use crate::profile::policy::Profile;
 use crate::profile::{Live, Profiles, Watched};
 use crate::{Code, Refusal};
@@ -54,6 +54,13 @@ pub struct Asked<'a> {
     pub count: usize,
     /// All inputs together.
     pub bytes_in: usize,
+}
+
+impl Asked<'_> {
+    /// Whether it changes the key store: what is done then stays done, whoever hears of it.
+    pub fn changes_keys(&self) -> bool {
+        matches!(self.operation, "GenerateKey" | "ImportKey" | "RotateKey" | "DisableKey" | "EnableKey")
+    }
 }
 
 /// What an operation came to.
@@ -104,7 +111,7 @@ impl Service {
         self.check_caller(peer, asked, &profiles)?;
         let profile = asked.profile.map(|name| find(&profiles, name)).transpose()?;
         if let Some(profile) = profile.as_deref().filter(|_| self.is_fips) {
-            check_approved(profile, asked.operation)?;
+            check_approved(profile, asked)?;
         }
         // Without a profile it is about the key itself, which may not be there yet.
         let used = asked.key.filter(|_| profile.is_some());
@@ -150,20 +157,21 @@ impl Service {
     ) -> Result<(), Refusal> {
         let Some(audit) = &self.audit else { return Ok(()) };
         let entry = Entry {
-            uid: peer.uid,
-            gid: peer.gid,
-            pid: peer.pid,
-            operation: asked.operation,
-            wire: asked.wire,
-            profile: asked.profile,
-            key: asked.key,
             key_version: done.as_ref().ok().and_then(|done| done.key_version),
-            count: u32::try_from(asked.count).unwrap_or(u32::MAX),
-            bytes_in: asked.bytes_in as u64,
             bytes_out: done.as_ref().map_or(0, |done| done.bytes_out as u64),
             code: done.as_ref().err().map_or(0, |refusal| refusal.code.number()),
+            ..entry(peer, asked)
         };
         audit.recorded(&entry).await
+    }
+
+    /// Writes down what is about to be done, for what stays done even if this process ends before it can say what came of it.
+    ///
+    /// # Errors
+    /// It cannot be written: nothing may be done.
+    pub async fn intend(&self, peer: &Peer, asked: &Asked<'_>) -> Result<(), Refusal> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        audit.recorded(&Entry { is_intent: true, ..entry(peer, asked) }).await
     }
 
     /// Milliseconds since 1970.
@@ -172,13 +180,28 @@ impl Service {
     }
 }
 
+fn entry<'a>(peer: &Peer, asked: &Asked<'a>) -> Entry<'a> {
+    Entry {
+        uid: peer.uid,
+        gid: peer.gid,
+        pid: peer.pid,
+        operation: asked.operation,
+        wire: asked.wire,
+        profile: asked.profile,
+        key: asked.key,
+        count: u32::try_from(asked.count).unwrap_or(u32::MAX),
+        bytes_in: asked.bytes_in as u64,
+        ..Entry::default()
+    }
+}
+
 fn find(profiles: &Profiles, name: &str) -> Result<Arc<Profile>, Refusal> {
     let found = profiles.get(name).cloned();
     found.ok_or_else(|| Refusal::invalid(format!("could not retrieve profile, err: there is no profile: {name}")))
 }
 
-fn check_approved(profile: &Profile, operation: &str) -> Result<(), Refusal> {
-    match unapproved(profile).into_iter().find(|found| found.operation == operation) {
+fn check_approved(profile: &Profile, asked: &Asked<'_>) -> Result<(), Refusal> {
+    match approval::refused(profile, asked.operation, asked.wire) {
         None => Ok(()),
         Some(found) => Err(Refusal::new(
             Code::FailedPrecondition,

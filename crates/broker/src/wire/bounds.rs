@@ -4,14 +4,14 @@
 use sealway_proto::broker::open::TraceContext;
 
 use crate::Refusal;
-use crate::operation::{BATCH_LEN_MAX, BATCH_MAX};
+use crate::operation::{AAD_LEN_MAX, BATCH_LEN_MAX, BATCH_MAX};
 
 /// The longest input of a hash and of an encryption, in bytes.
 pub(super) const INPUT_MAX: usize = 1024 * 1024;
 /// Of a CSR, a CA's key and a CA's certificate, in bytes.
 pub(super) const PEM_MAX: usize = 64 * 1024;
 /// Of additional authenticated data, in bytes.
-pub(super) const AAD_MAX: usize = 64 * 1024;
+pub(super) const AAD_MAX: usize = AAD_LEN_MAX;
 /// Of a profile's name, in bytes.
 pub(super) const PROFILE_MAX: usize = 64;
 /// Of a key's id, in bytes.

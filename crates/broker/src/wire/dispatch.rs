@@ -3,12 +3,14 @@
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::FutureExt;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{Service as _, StdError};
 
+use super::budget::Budget;
 use super::call::Call;
 use super::dev::Dev;
 use super::generated::health::health_server::HealthServer;
@@ -19,14 +21,15 @@ use super::generated::v1::keys_server::KeysServer;
 use super::generated::w0::crypto_broker_server::CryptoBrokerServer;
 use super::open::Open;
 use super::ours::{OurKeys, Ours};
+use super::passage::{Answer, Arriving, no_room};
 use super::w0::W0;
-use super::{Health, Method};
+use super::{Health, Method, deadline};
 use crate::benchmark::Inputs;
 use crate::callers::Peer;
 use crate::service::Service;
 
 /// The longest request, in bytes; beyond it, 11.
-const REQUEST_MAX: usize = 2 * 1024 * 1024;
+pub(super) const REQUEST_MAX: usize = 2 * 1024 * 1024;
 /// The longest answer, in bytes: a batch's outputs and what describes each.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
@@ -37,6 +40,13 @@ pub struct Options {
     pub has_old_wires: bool,
     /// Benchmark and FakeEndpoint, and what the first signs.
     pub dev: Option<Inputs>,
+    /// What all calls that are under way may hold together, in bytes; beyond it they are refused.
+    pub calls_memory: usize,
+}
+
+impl Options {
+    /// What they may hold unless said otherwise: some thousand small calls, or thirty of the largest.
+    pub const CALLS_MEMORY: usize = 64 * 1024 * 1024;
 }
 
 /// Every service.
@@ -50,6 +60,7 @@ pub struct Wires {
     health: HealthServer<Health>,
     state: Health,
     service: Arc<Service>,
+    budget: Arc<Budget>,
 }
 
 macro_rules! bounded {
@@ -77,6 +88,7 @@ impl Wires {
             health: bounded!(HealthServer::new(state.clone())),
             state,
             service,
+            budget: Budget::new(options.calls_memory),
         }
     }
 
@@ -91,23 +103,35 @@ impl Wires {
     /// None.
     pub async fn answer<B>(
         self: Arc<Wires>,
-        mut request: http::Request<B>,
+        request: http::Request<B>,
         peer: Peer,
-    ) -> Result<http::Response<Body>, Infallible>
+    ) -> Result<http::Response<Answer>, Infallible>
     where
-        B: hyper::body::Body + Send + 'static,
+        B: hyper::body::Body + Send + Unpin + 'static,
         B::Error: Into<StdError> + Send + 'static,
     {
         let method = Method::find(request.uri().path()).unwrap_or(&Method::UNKNOWN);
-        let call = Call::new(method, peer, self.service.now_ms());
+        let deadline = deadline::of(request.headers(), Instant::now());
+        let held = self.budget.call();
+        let has_room = held.is_some();
+        let call = Call::new(method, peer, self.service.now_ms(), held, deadline);
+        let mut request = request.map(|body| Arriving::new(body, call.clone()));
         request.extensions_mut().insert(call.clone());
-        let answer = survive(self.route(method, request)).await;
+        let answering = survive(self.route(method, request));
+        let answer = match deadline {
+            _ if !has_room => no_room().into_http(),
+            None => answering.await,
+            Some(deadline) => {
+                let answer = tokio::time::timeout_at(deadline.into(), answering).await;
+                answer.unwrap_or_else(|_| Status::deadline_exceeded("the deadline has passed").into_http())
+            }
+        };
         match Status::from_header_map(answer.headers()) {
             Some(status) => call.told().end(status.code(), status.message()),
             // The headers of an answer that is there have no status; a stream's end is not waited for.
             None => call.told().end(tonic::Code::Ok, ""),
         }
-        Ok(answer)
+        Ok(answer.map(|body| Answer::new(body, call)))
     }
 
     async fn route<B>(&self, method: &'static Method, request: http::Request<B>) -> http::Response<Body>

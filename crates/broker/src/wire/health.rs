@@ -13,6 +13,9 @@ use tonic::{Request, Response, Status};
 
 use super::generated::health::health_server;
 
+/// Who may watch at a time: each holds its call for as long as it likes.
+const WATCHING_MAX: usize = 1024;
+
 /// Tells whether the broker serves. It does until told otherwise.
 #[derive(Clone, Debug)]
 pub struct Health {
@@ -60,6 +63,9 @@ impl health_server::Health for Health {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        if self.serves.receiver_count() >= WATCHING_MAX {
+            return Err(Status::resource_exhausted("too many watch already; ask by Check"));
+        }
         if !self.knows(&request.get_ref().service) {
             // The stream stays open, for the service might come: ours never does, so it ends with the broker.
             let unknown = HealthCheckResponse { status: ServingStatus::ServiceUnknown.into() };

@@ -2,8 +2,11 @@
 //! in its wire's own form.
 
 mod bounds;
+mod budget;
 mod call;
 mod certifying;
+mod codec;
+mod deadline;
 mod dev;
 mod dispatch;
 mod generated;
@@ -12,6 +15,7 @@ mod health;
 mod method;
 mod open;
 mod ours;
+mod passage;
 mod status;
 mod w0;
 mod wiped;

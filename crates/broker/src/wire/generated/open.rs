@@ -133,7 +133,7 @@ pub mod crypto_grpc_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = HashDataSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -167,7 +167,7 @@ pub mod crypto_grpc_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SignCertificateSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -200,7 +200,7 @@ pub mod crypto_grpc_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EncryptDataSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -233,7 +233,7 @@ pub mod crypto_grpc_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DecryptDataSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -264,7 +264,7 @@ pub mod crypto_grpc_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = HashSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -295,7 +295,7 @@ pub mod crypto_grpc_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SignSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -326,7 +326,7 @@ pub mod crypto_grpc_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = BenchmarkSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -359,7 +359,7 @@ pub mod crypto_grpc_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FakeEndpointSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -506,7 +506,7 @@ pub mod crypto_grpc_dev_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = BenchmarkSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -540,7 +540,7 @@ pub mod crypto_grpc_dev_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FakeEndpointSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);

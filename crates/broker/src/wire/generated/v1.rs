@@ -156,7 +156,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = HashSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -189,7 +189,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SignCertificateSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -220,7 +220,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EncryptSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -251,7 +251,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DecryptSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -282,7 +282,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RewrapSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -313,7 +313,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SignSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -344,7 +344,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = VerifySvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -375,7 +375,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = MacSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -406,7 +406,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = VerifyMacSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -437,7 +437,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DeriveSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -468,7 +468,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RandomSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -499,7 +499,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EncapsulateSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -530,7 +530,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DecapsulateSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -561,7 +561,7 @@ pub mod broker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = InformationSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -727,7 +727,7 @@ pub mod keys_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GenerateSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -758,7 +758,7 @@ pub mod keys_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ImportSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -789,7 +789,7 @@ pub mod keys_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -820,7 +820,7 @@ pub mod keys_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RotateSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -851,7 +851,7 @@ pub mod keys_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DisableSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -882,7 +882,7 @@ pub mod keys_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EnableSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
@@ -913,7 +913,7 @@ pub mod keys_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PublicKeySvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)
                             .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);

@@ -6,6 +6,7 @@ use sealway_proto::broker::v1::{
     DisableRequest, EnableRequest, GenerateRequest, ImportRequest, Key as KeyMessage, KeyResponse, KeyState,
     KeyVersion, ListRequest, ListResponse, PublicKeyRequest, PublicKeyResponse, RotateRequest,
 };
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::{Request, Response, Status};
 use zeroize::Zeroize;
 
@@ -23,11 +24,20 @@ use crate::service::{Allowed, Asked, Done, Service};
 #[derive(Clone, Debug)]
 pub(in super::super) struct OurKeys {
     service: Arc<Service>,
+    /// A key of RSA takes a processor for up to a minute: many at once would leave none for other calls.
+    making: Arc<Semaphore>,
 }
+
+/// Keys that are made at a time; others wait for their turn.
+const MAKING_MAX: usize = 2;
 
 impl OurKeys {
     pub(in super::super) fn new(service: Arc<Service>) -> OurKeys {
-        OurKeys { service }
+        OurKeys { service, making: Arc::new(Semaphore::new(MAKING_MAX)) }
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, Status> {
+        self.making.acquire().await.map_err(|_| Status::unavailable("the broker stops"))
     }
 
     /// Does something with a key, and tells of it.
@@ -83,6 +93,7 @@ impl Keys for OurKeys {
     async fn generate(&self, request: Request<GenerateRequest>) -> Result<Response<KeyResponse>, Status> {
         let (arrived, request) = Arrived::of(request)?;
         let now = self.service.now_ms();
+        let _turn = self.turn().await?;
         let made = self.run(&arrived, "GenerateKey", (&request.key_id, 0), |store| {
             store.generate(&request.key_id, algorithm(&request.algorithm)?, now)
         });
@@ -121,6 +132,7 @@ impl Keys for OurKeys {
         let (arrived, request) = Arrived::of(request)?;
         let request = Wiped::new(request, |request: &mut RotateRequest| request.material.zeroize());
         let now = self.service.now_ms();
+        let _turn = self.turn().await?;
         let made = self.run(&arrived, "RotateKey", (&request.key_id, request.material.len()), |store| {
             store.rotate(&request.key_id, &request.material, now)
         });

@@ -56,6 +56,10 @@ fn wipe_inputs(inputs: &mut [Vec<u8>]) {
     inputs.iter_mut().for_each(Zeroize::zeroize);
 }
 
+fn wipe_signed(batch: &mut [sealway_proto::broker::v1::Signed]) {
+    batch.iter_mut().for_each(|one| one.input.zeroize());
+}
+
 #[tonic::async_trait]
 impl Broker for Ours {
     async fn hash(&self, request: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
@@ -114,6 +118,7 @@ impl Broker for Ours {
 
     async fn verify(&self, request: Request<VerifyRequest>) -> Result<Response<VerifyResponse>, Status> {
         let (arrived, request) = Arrived::of(request)?;
+        let request = Wiped::new(request, |request: &mut VerifyRequest| wipe_signed(&mut request.signed));
         let wanted = of_signed("VerifyData", &request.profile, &request.key_id, &request.signed, true);
         let made = run(&self.service, &arrived, wanted, |profile, key| {
             let valid = operation::verify(profile, key.ok_or_else(no_key)?, &signed(&request.signed))?;
@@ -140,6 +145,7 @@ impl Broker for Ours {
 
     async fn verify_mac(&self, request: Request<VerifyMacRequest>) -> Result<Response<VerifyMacResponse>, Status> {
         let (arrived, request) = Arrived::of(request)?;
+        let request = Wiped::new(request, |request: &mut VerifyMacRequest| wipe_signed(&mut request.signed));
         let wanted = of_signed("VerifyMac", &request.profile, &request.key_id, &request.signed, false);
         let made = run(&self.service, &arrived, wanted, |profile, key| {
             let key = key.ok_or_else(no_key)?;
