@@ -31,11 +31,12 @@ routes:
 upstreams: {{ shop: {{ servers: ['demo:'] }} }}
 sessions:
   store: 'file:sessions.redb'
-  kek_broker: {{ socket: '{}', profile: Seal, key: {KEY} }}
+  kek_broker: {{ socket: '{}', profile: Seal, key: {KEY}, uid: {} }}
   anonymous_inits_per_minute: 0
   authenticated_inits_per_minute: 0
 ",
-        socket.display()
+        socket.display(),
+        rustix::process::getuid().as_raw(),
     )
 }
 
@@ -140,8 +141,12 @@ fn a_start_without_the_broker_waits_says_so_and_refuses_and_one_with_a_late_brok
     let err = Launch::new(BINARY, &config(place.path())).folder(folder.path()).start().unwrap_err().to_string();
     assert!(err.contains("sessions.kek_broker: the broker at ") && err.contains("broker.sock"), "{err}");
     assert!(begin.elapsed() >= Duration::from_secs(9), "it did not wait: {:?}", begin.elapsed());
-    // What the broker refuses is not waited for.
     broker.start_again().unwrap();
+    // Somebody else listens where the broker should: nothing is sent to them.
+    let other = config(place.path()).replace(&format!("uid: {}", rustix::process::getuid().as_raw()), "uid: 4294967");
+    let err = Launch::new(BINARY, &other).folder(folder.path()).start().unwrap_err().to_string();
+    assert!(err.contains("not user 4294967's"), "{err}");
+    // What the broker refuses is not waited for.
     let wrong = config(place.path()).replace("profile: Seal", "profile: Sha256");
     let begin = Instant::now();
     let err = Launch::new(BINARY, &wrong).folder(folder.path()).start().unwrap_err().to_string();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use sealway_client::broker::open::{self, Open};
 use sealway_client::broker::{Client, Code, Options, Plain, Sealed};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
@@ -32,6 +33,10 @@ const NOT_APPROVED: &str = "
 - Name: ChaCha
   Settings: { CryptoLibrary: native }
   API: { EncryptData: { EncryptAlg: chacha20-poly1305 } }
+- { Name: Edwards, Settings: { CryptoLibrary: native }, API: { SignData: { SignAlg: ed25519 } } }
+- Name: Short
+  Settings: { CryptoLibrary: native }
+  API: { EncryptData: { EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: user-provided, TagLength: 96 } }
 - { Name: Lattice, Settings: { CryptoLibrary: native }, API: { SignData: { SignAlg: ml-dsa-65 } } }
 ";
 
@@ -103,7 +108,7 @@ fn plain(text: &[u8]) -> [Plain<'_>; 1] {
 async fn what_the_module_approves_is_done_and_the_rest_is_off_by_profile_and_key() {
     let mut broker = Broker::start("serving", &format!("{APPROVED}{NOT_APPROVED}"), "true");
     assert_eq!(broker.settled(), None, "{}", broker.log());
-    for name in ["Caller", "ChaCha", "Lattice", "API.EncryptData.NonceStrategy", "API.EncryptData.EncryptAlg"] {
+    for name in ["Caller", "ChaCha", "Edwards", "Short", "Lattice", "API.EncryptData.NonceStrategy", "API.EncryptData.EncryptAlg"] {
         assert!(broker.log().contains(name), "no warning of {name}: {}", broker.log());
     }
     let client = broker.client();
@@ -129,8 +134,16 @@ async fn what_the_module_approves_is_done_and_the_rest_is_off_by_profile_and_key
     client.hash("Caller", &[b"abc"]).await.unwrap();
     let refused = client.encrypt("ChaCha", "seals", &plain(b"x")).await.unwrap_err();
     assert!(refused.code == Code::FailedPrecondition && refused.text.contains("EncryptAlg"), "{refused}");
-    let refused = client.generate_key("lattice", "ml-dsa-65").await.unwrap_err();
-    assert_eq!(refused.code, Code::FailedPrecondition, "{refused}");
+    for (id, algorithm) in [("lattice", "ml-dsa-65"), ("edwards", "ed25519")] {
+        let refused = client.generate_key(id, algorithm).await.unwrap_err();
+        assert_eq!(refused.code, Code::FailedPrecondition, "{refused}");
+    }
+    // A tag of W4 is whole whatever the profile says, so that opening one is approved; a short one of our own wire is not.
+    let w4 = open::Cipher { ciphertext: sealed.ciphertext.clone(), nonce: sealed.nonce.clone(), tag: sealed.tag.clone() };
+    let other = Open(&client).decrypt_data("Short", "seals", &w4).await.unwrap_err();
+    assert_eq!(other.code, Code::InvalidArgument, "it has an aad that W4's client does not send: {other}");
+    let refused = client.decrypt("Short", "seals", &whole).await.unwrap_err();
+    assert!(refused.code == Code::FailedPrecondition && refused.text.contains("TagLength"), "{refused}");
 
     let audit = std::fs::read_to_string(broker.folder.join("audit.log")).unwrap();
     assert!(audit.contains("\"certificate\":\"#5314\"") && audit.contains("\"code\":9"), "{audit}");

@@ -24,6 +24,8 @@ mod signature;
 
 pub use digest::{XOF_MAX, shake128, shake256};
 pub use key::{Curve, Kind, PrivateKey, PublicKey};
+#[cfg(feature = "fips")]
+pub use module::approved_services;
 pub use module::{is_fips, version};
 pub use signature::{Hash, MESSAGE_MAX, Scheme};
 

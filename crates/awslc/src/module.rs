@@ -17,6 +17,13 @@ pub fn version() -> String {
     text.to_string_lossy().into_owned()
 }
 
+/// How many approved services of the module this thread has completed: one that is not approved does not raise it.
+#[cfg(feature = "fips")]
+pub fn approved_services() -> u64 {
+    // SAFETY: takes no argument, reads a counter of the calling thread.
+    unsafe { sys::FIPS_service_indicator_before_call() }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::geteuid;
+use rustix::process::{Resource, Rlimit, geteuid};
 use sealway_runtime::clock::SystemClock;
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
 use sealway_runtime::telemetry as runtime_telemetry;
@@ -18,14 +18,12 @@ use crate::profile::approval::{self, unapproved};
 use crate::profile::{Leniency, Live, Profiles, RequireFips, Watched, lines};
 use crate::server::Server;
 use crate::service::Service;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::wire::{Options, Wires};
 use crate::{scrape, socket};
 
 /// How long what is in flight may take at a stop.
 const DRAIN: Duration = Duration::from_secs(30);
-/// Where key-encryption keys are when no file is named.
-const KEK_VARIABLE: &str = "CRYPTO_BROKER_KEK";
 /// The exit code for settings and profiles that are wrong, as of the broker that this replaces.
 const WRONG: u8 = 2;
 
@@ -56,10 +54,14 @@ impl Failure {
 /// [`Failure`]: nothing was served.
 pub async fn run(settings: Settings) -> Result<(), Failure> {
     socket::keep_others_out();
+    let is_shut = shut_memory();
     let mut signals = StopSignals::install().map_err(Failure::other)?;
     let telemetry = runtime_telemetry::init_slog(&settings.log, &settings.service, &settings.tracing)
         .map_err(|err| Failure::wrong(format!("OTEL_TRACES_EXPORTER: {err}")))?;
     telemetry.probe();
+    if let Err(err) = is_shut {
+        tracing::warn!(%err, "other processes of this user may look into this one's memory");
+    }
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }
@@ -98,6 +100,16 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     if let Some(keys) = &service.keys {
         keys.close();
     }
+    Ok(())
+}
+
+/// Keys are in this process's memory: it leaves no core behind, and no other process of its user looks into it, or into the
+/// environment that it was started with.
+fn shut_memory() -> rustix::io::Result<()> {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    rustix::process::setrlimit(Resource::Core, none)?;
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     Ok(())
 }
 
@@ -143,7 +155,7 @@ fn keys(settings: &Settings) -> Result<Option<Store>, Failure> {
     let Some(folder) = &settings.keys else { return Ok(None) };
     let kek = match &settings.kek {
         Some(file) => Kek::from_file(file),
-        None => Kek::from_env(KEK_VARIABLE),
+        None => Kek::from_env(settings::KEK),
     };
     let kek = kek.map_err(|err| Failure::wrong(format!("--kek-file: {err}")))?;
     Store::open(folder, kek).map(Some).map_err(|err| Failure::other(format!("--keys: {err}")))

@@ -15,6 +15,7 @@ use crate::profile::RequireFips;
 use crate::socket::{self, Place};
 use crate::wire::Options;
 pub use environment::Environment;
+pub(crate) use environment::KEK;
 
 /// The file's name in `CRYPTO_BROKER_PROFILES_DIR`.
 const PROFILES_FILE: &str = "Profiles.yaml";

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context, SHA256};
 use sealway_runtime::clock::{Clock, iso8601};
 
+use super::before;
 use super::line::{self, Event, Hash, LINE_LEN_MAX, Members};
 use crate::module::Module;
 
@@ -47,8 +48,18 @@ impl LogFile {
         let found = OpenOptions::new().read(true).append(true).custom_flags(nofollow()).open(path);
         match found {
             Ok(file) if file.metadata()?.len() > 0 => LogFile::go_on(file, path, clock),
-            // One that was made beforehand, with whatever rights.
-            Ok(file) => {
+            Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+            found => match LogFile::after_renaming(path, &clock) {
+                Some(log) => Ok(log),
+                None => LogFile::first(found.ok(), path, clock),
+            },
+        }
+    }
+
+    /// A log that goes on from none, in a file that was made beforehand, with whatever rights, or in a new one.
+    fn first(found: Option<File>, path: &Path, clock: Arc<dyn Clock>) -> io::Result<LogFile> {
+        match found {
+            Some(file) => {
                 lock(&file, path)?;
                 check(&file, path)?;
                 let mut log = LogFile::new(file, path, clock, [0; 32], 0);
@@ -56,8 +67,28 @@ impl LogFile {
                 log.append_durably(&[begin])?;
                 Ok(log)
             }
-            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(LogFile::make(path, clock, [0; 32], 0)?.0),
-            Err(err) => Err(err),
+            None => Ok(LogFile::make(path, clock, [0; 32], 0)?.0),
+        }
+    }
+
+    /// A new file that goes on from one which was renamed while nobody was there to be told.
+    fn after_renaming(path: &Path, clock: &Arc<dyn Clock>) -> Option<LogFile> {
+        let before = before::find(path)?;
+        let gone_on = || {
+            let file = OpenOptions::new().read(true).append(true).custom_flags(nofollow()).open(&before)?;
+            let mut log = LogFile::go_on(file, &before, Arc::clone(clock))?;
+            path.clone_into(&mut log.path);
+            log.reopen().map(|_| log)
+        };
+        match gone_on() {
+            Ok(log) => {
+                tracing::info!(before = %before.display(), "the audit log goes on from the file that was put aside");
+                Some(log)
+            }
+            Err(err) => {
+                tracing::warn!(before = %before.display(), %err, "the audit log cannot go on from the file that was put aside");
+                None
+            }
         }
     }
 
@@ -262,16 +293,17 @@ impl LogFile {
 }
 
 /// Where the whole lines of a file end.
-struct Tail {
+pub(super) struct Tail {
     file_len: u64,
     whole_len: u64,
     hash: Hash,
-    seq: u64,
+    pub(super) seq: u64,
+    pub(super) time: String,
 }
 
 impl Tail {
     /// Reads the end of a file: the last whole line has to follow from the one before it.
-    fn read(file: &mut File) -> io::Result<Tail> {
+    pub(super) fn read(file: &mut File) -> io::Result<Tail> {
         let broken = |what: &str| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -298,7 +330,7 @@ impl Tail {
         if read.head.kind == "end" {
             return Err(broken("the audit log was put aside and is closed"));
         }
-        Ok(Tail { file_len, whole_len, hash: read.hash, seq: read.head.seq })
+        Ok(Tail { file_len, whole_len, hash: read.hash, seq: read.head.seq, time: read.head.time })
     }
 }
 
@@ -329,7 +361,7 @@ fn lock(file: &File, path: &Path) -> io::Result<()> {
 }
 
 /// Whether only this process's user may write it.
-fn check(file: &File, path: &Path) -> io::Result<()> {
+pub(super) fn check(file: &File, path: &Path) -> io::Result<()> {
     let metadata = file.metadata()?;
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0;
     if metadata.is_file() && is_ours {
@@ -339,7 +371,7 @@ fn check(file: &File, path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-fn nofollow() -> i32 {
+pub(super) fn nofollow() -> i32 {
     i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default()
 }
 

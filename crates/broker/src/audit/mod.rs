@@ -10,6 +10,7 @@
 //! A chain shows that lines were changed, taken out, put in or moved. That its end was cut off shows against a hash that was
 //! noted elsewhere; and whoever can write the file can write all of it anew, which shows against the same.
 
+mod before;
 mod file;
 mod line;
 mod report;

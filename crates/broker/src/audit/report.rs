@@ -15,6 +15,11 @@ pub fn report(paths: &[PathBuf], last: Option<&str>) -> Result<String, Broken> {
     for (path, log) in paths.iter().zip(verify_all(paths, last)?) {
         let ((from, to), (first, until)) = (log.seq, &log.time);
         let _ = writeln!(said, "{}: {} lines hold, {from} to {to}, {first} to {until}", path.display(), log.lines);
+        if log.begins_a_chain() {
+            let _ = writeln!(said, "  begins a chain: when it was begun, no file was found that it could go on from");
+        } else if path == &paths[0] {
+            let _ = writeln!(said, "  goes on from the hash {}", log.previous);
+        }
         for line in &log.recovered {
             let _ = writeln!(said, "  line {line} says that a line which was not whole was put aside");
         }

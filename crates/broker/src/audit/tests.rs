@@ -253,6 +253,90 @@ fn a_log_that_was_renamed_goes_on_in_a_new_file() {
     assert!(verify_all(&all[..2], None).is_err());
 }
 
+#[test]
+fn a_log_that_was_renamed_while_nobody_wrote_it_is_gone_on_from_by_the_next_start() {
+    let (ground, path) = written(2);
+    let aside = |at: usize| ground.path().join(format!("audit.jsonl.{at}"));
+    std::fs::rename(&path, aside(2)).unwrap();
+    // Neither what is no log, nor what is somebody else's, nor what was not finished is taken for it.
+    std::fs::write(ground.path().join("audit.jsonl-notes"), "mine\n").unwrap();
+    std::fs::copy(aside(2), ground.path().join("audit.jsonl.77.new")).unwrap();
+    std::fs::copy(aside(2), ground.path().join("audit.jsonl.open")).unwrap();
+    std::fs::set_permissions(ground.path().join("audit.jsonl.open"), PermissionsExt::from_mode(0o666)).unwrap();
+    std::fs::create_dir(ground.path().join("audit.jsonl.d")).unwrap();
+    let audit = Audit::open(&path).unwrap();
+    audit.record(&entry("second")).unwrap();
+    drop(audit);
+    // Torn, and renamed; and an empty file in its place.
+    let log = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    io::Write::write_all(&mut &log, b"{\"seq\":7,\"time\":\"2026").unwrap();
+    std::fs::rename(&path, aside(1)).unwrap();
+    std::fs::write(&path, b"").unwrap();
+    let audit = Audit::open(&path).unwrap();
+    audit.record(&entry("third")).unwrap();
+    drop(audit);
+    let all = [aside(2), aside(1), path.clone()];
+    let verified = verify_all(&all, None).unwrap();
+    assert_eq!(verified[0].next.as_ref(), Some(&verified[1].file));
+    assert_eq!(verified[1].next.as_ref(), Some(&verified[2].file));
+    assert_eq!((verified[1].recovered.len(), verified[2].seq.0 > 5), (1, true), "{verified:?}");
+    assert!(report(&all, None).unwrap().contains("begins a chain: "));
+    // Moved elsewhere: nothing is known of it, and that is told.
+    std::fs::create_dir(ground.path().join("old")).unwrap();
+    for file in &all {
+        std::fs::rename(file, ground.path().join("old").join(file.file_name().unwrap())).unwrap();
+    }
+    drop(Audit::open(&path).unwrap());
+    assert!(verify(&path).unwrap().begins_a_chain());
+    let pair = [ground.path().join("old/audit.jsonl"), path];
+    assert!(verify_all(&pair, None).unwrap_err().text.contains("no file was found to go on from"));
+}
+
+#[test]
+fn a_process_that_is_killed_around_each_renaming_leaves_one_chain_over_all_files() {
+    let ground = tempfile::tempdir().unwrap();
+    let path = ground.path().join("audit.jsonl");
+    let mut files = Vec::new();
+    for round in 0..12_usize {
+        let mut child = child(":", "as_a_child_it_writes_until_it_is_killed", &path);
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        for (at, line) in lines.enumerate() {
+            if line.is_err() {
+                break;
+            }
+            // Every third goes on after it was renamed, as it was told nothing.
+            if at == 10 && round % 3 == 0 {
+                std::fs::rename(&path, path.with_extension(format!("jsonl.{round}"))).unwrap();
+            }
+            if at == 20 + round {
+                child.kill().unwrap();
+            }
+        }
+        child.wait().unwrap();
+        let aside = path.with_extension(format!("jsonl.{round}"));
+        if !aside.exists() {
+            std::fs::rename(&path, &aside).unwrap();
+        }
+        files.push(aside);
+        // One that is killed while it starts, wherever it is then.
+        let mut starting = self::child(":", "as_a_child_it_writes_until_it_is_killed", &path);
+        let mut starting = starting.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(3 * round as u64));
+        starting.kill().unwrap();
+        starting.wait().unwrap();
+        if path.exists() {
+            let aside = path.with_extension(format!("jsonl.{round}-started"));
+            std::fs::rename(&path, &aside).unwrap();
+            files.push(aside);
+        }
+    }
+    drop(Audit::open(&path).unwrap());
+    files.push(path);
+    let verified = verify_all(&files, None).unwrap_or_else(|broken| panic!("{broken}"));
+    assert_eq!(verified.iter().filter(|log| log.begins_a_chain()).count(), 1);
+}
+
 /// It tries by itself.
 fn wait_until_ready(audit: &Audit) {
     let began = std::time::Instant::now();

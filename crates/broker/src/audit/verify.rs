@@ -36,6 +36,13 @@ pub struct Verified {
     begins_from: Hash,
 }
 
+impl Verified {
+    /// Whether nothing is known that went before: the first log there ever was, or one whose predecessor was not found.
+    pub fn begins_a_chain(&self) -> bool {
+        self.begins_from == Hash::default()
+    }
+}
+
 /// Where a log does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
@@ -79,6 +86,11 @@ pub fn verify_all(paths: &[PathBuf], last: Option<&str>) -> Result<Vec<Verified>
         let verified = verify_to(path, wanted.as_mut())?;
         if let Some(before) = all.last() {
             let broken = |text: &str| Broken { path: path.clone(), line: 1, text: text.into() };
+            if verified.begins_a_chain() {
+                return Err(broken(
+                    "does not go on from the end of the file before it: when it was begun, no file was found to go on from",
+                ));
+            }
             if verified.begins_from != before.onward {
                 return Err(broken("does not go on from the end of the file before it"));
             }

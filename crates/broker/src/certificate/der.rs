@@ -125,6 +125,16 @@ impl<'a> Reader<'a> {
         Ok(digits.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
     }
 
+    /// The contents of an OBJECT IDENTIFIER: each number as short as can be, and whole. Another spelling of a known one would be
+    /// taken for it by some who read a certificate and not by others.
+    pub(super) fn oid(&mut self) -> Result<&'a [u8], Malformed> {
+        let value = self.element(OID)?.value;
+        let begins = |at: usize| at == 0 || value[at - 1] < 0x80;
+        let is_padded = (0..value.len()).any(|at| value[at] == 0x80 && begins(at));
+        let is_whole = value.last().is_some_and(|last| *last < 0x80);
+        if is_whole && !is_padded { Ok(value) } else { Err(Malformed(self.what)) }
+    }
+
     /// The bytes of a BIT STRING that is whole bytes.
     pub(super) fn bits(&mut self) -> Result<&'a [u8], Malformed> {
         match self.element(BIT_STRING)?.value {
@@ -223,6 +233,17 @@ mod tests {
         }
         assert_eq!(Reader::new(&[2, 5, 0, 0xff, 0, 0, 0], "test").small(), Ok(0xff00_0000));
         assert_eq!(Reader::new(&[2, 1, 0], "test").small(), Ok(0));
+    }
+
+    #[test]
+    fn object_identifiers_have_one_spelling() {
+        // The last has a zero within a number.
+        for right in [&[6, 3, 0x55, 4, 3][..], &[6, 2, 0x88, 0x37], &[6, 1, 0], &[6, 4, 0x55, 0x81, 0x80, 3]] {
+            assert_eq!(Reader::new(right, "test").oid(), Ok(&right[2..]));
+        }
+        for wrong in [&[6, 0][..], &[6, 4, 0x80, 0x55, 4, 3], &[6, 4, 0x55, 0x80, 4, 3], &[6, 3, 0x55, 4, 0x83]] {
+            assert!(Reader::new(wrong, "test").oid().is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

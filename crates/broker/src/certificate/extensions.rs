@@ -31,7 +31,7 @@ pub(super) fn parse(mut list: Reader<'_>) -> Result<Vec<Extension<'_>>, Malforme
     let mut extensions: Vec<Extension<'_>> = Vec::new();
     while !list.is_empty() {
         let mut fields = list.inside(der::SEQUENCE)?;
-        let oid = fields.element(der::OID)?.value;
+        let oid = fields.oid()?;
         let is_critical = fields.boolean()?.unwrap_or(false);
         let value = fields.element(der::OCTET_STRING)?.value;
         fields.end()?;
@@ -173,7 +173,7 @@ fn check_names(value: &[u8]) -> Result<(), Malformed> {
             // otherName
             0xa0 => {
                 let mut fields = Reader::new(name.value, WHAT);
-                fields.element(der::OID)?;
+                fields.oid()?;
                 let mut content = fields.inside(0xa0)?;
                 content.any()?;
                 content.end().and_then(|()| fields.end()).is_ok()

@@ -69,7 +69,7 @@ pub(super) fn check(name: &[u8]) -> Result<(), Malformed> {
             }
             last = pair.whole;
             let mut pair = Reader::new(pair.value, WHAT);
-            let oid = pair.element(der::OID)?.value;
+            pair.oid()?;
             let value = pair.any()?;
             pair.end()?;
             let is_right = match value.tag {
@@ -80,7 +80,7 @@ pub(super) fn check(name: &[u8]) -> Result<(), Malformed> {
                 // Nothing constructed is a string of a name in DER.
                 tag => tag & 0x20 == 0,
             };
-            if !is_right || oid.is_empty() {
+            if !is_right {
                 return Err(Malformed(WHAT));
             }
         }
@@ -141,6 +141,8 @@ mod tests {
             b"\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x0a\x13\x01@",
             b"\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x0a\x30\x01x",
             b"\x30\x0d\x31\x0b\x30\x09\x06\x03\x55\x04\x0a\x0c\x81\x01x",
+            // Another spelling of 2.5.4.10.
+            b"\x30\x0d\x31\x0b\x30\x09\x06\x04\x80\x55\x04\x0a\x13\x01x",
         ] {
             assert!(check(name).is_err(), "{name:?}");
         }

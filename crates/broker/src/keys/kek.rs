@@ -5,14 +5,16 @@
 //! out when nothing is wrapped under it any more.
 
 use std::fmt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use aws_lc_rs::aead::{Aad, Nonce};
 use aws_lc_rs::{hmac, rand};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sealway_runtime::config::{ConfigError, read_bounded};
+use sealway_runtime::config::ConfigError;
 use zeroize::Zeroizing;
 
 use super::form::Cipher;
@@ -62,15 +64,26 @@ impl Kek {
     /// # Errors
     /// [`ConfigError`], naming file and line, never what a key is; others than the owner can read the file.
     pub fn from_file(path: &Path) -> Result<Kek, ConfigError> {
-        let meta =
-            std::fs::metadata(path).map_err(|err| ConfigError(format!("cannot read {}: {err}", path.display())))?;
+        let fail = |err: std::io::Error| ConfigError(format!("cannot read {}: {err}", path.display()));
+        // What is looked at is what is read: a file that is put in its place meanwhile is not. A pipe holds nobody up.
+        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(fail)?;
+        let meta = file.metadata().map_err(fail)?;
+        if !meta.is_file() {
+            return Err(ConfigError(format!("{}: it is not a file", path.display())));
+        }
         if meta.permissions().mode() & 0o077 != 0 {
             return Err(ConfigError(format!("{}: others than its owner can use it; chmod 600 it", path.display())));
         }
         if meta.uid() != rustix::process::geteuid().as_raw() && !rustix::process::geteuid().is_root() {
             return Err(ConfigError(format!("{}: it belongs to another user", path.display())));
         }
-        let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
+        if meta.len() > FILE_LEN_MAX {
+            return Err(ConfigError(format!("{}: the file is longer than {FILE_LEN_MAX} bytes", path.display())));
+        }
+        // Room for all of it at once: a buffer that grows leaves copies of the keys behind.
+        let mut text = Zeroizing::new(String::with_capacity(usize::try_from(FILE_LEN_MAX).unwrap_or_default() + 1));
+        file.take(FILE_LEN_MAX).read_to_string(&mut text).map_err(fail)?;
         Kek::parse(&path.display().to_string(), &text)
     }
 
@@ -266,6 +279,7 @@ mod tests {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(Kek::from_file(&file).is_ok(), is_taken, "{mode:o}");
         }
+        assert!(Kek::from_file(folder.path()).unwrap_err().0.contains("it is not a file"));
         let err = Kek::from_file(&folder.path().join("none")).unwrap_err().0;
         assert!(err.contains("none"), "{err}");
     }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 const PREFIX: &str = "CRYPTO_BROKER_";
+/// Key-encryption keys, where no file has them.
+pub(crate) const KEK: &str = "CRYPTO_BROKER_KEK";
 
 /// Names that were, or may come to be, spelt otherwise than with the prefix.
 const OTHER_SPELLINGS: &[(&str, &str)] = &[
@@ -15,12 +17,18 @@ const OTHER_SPELLINGS: &[(&str, &str)] = &[
     ("LOG_OUTPUT", "OTEL_LOGS_OUTPUT"),
 ];
 
-/// The variables of a process, and what reading them brought to light.
-#[derive(Debug, Default)]
+/// The variables of a process, and what reading them brought to light. Some are secrets: none is shown.
+#[derive(Default)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
     problems: Vec<String>,
     warnings: Vec<String>,
+}
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Environment").field("names", &self.variables.keys()).finish_non_exhaustive()
+    }
 }
 
 impl Environment {
@@ -33,7 +41,9 @@ impl Environment {
     /// This process's. Those that are not UTF-8 are none of ours.
     pub fn of_process() -> Environment {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
+            // No copy of the keys lies about here: who needs them reads them.
+            let name = name.into_string().ok().filter(|name| name != KEK)?;
+            Some((name, value.into_string().ok()?))
         };
         Environment::new(std::env::vars_os().filter_map(text))
     }

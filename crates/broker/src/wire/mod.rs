@@ -23,3 +23,4 @@ mod wiped;
 pub use dispatch::{Options, Wires};
 pub use health::Health;
 pub use method::{METHODS, Method};
+pub use passage::Answer;

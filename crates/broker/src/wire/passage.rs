@@ -25,13 +25,14 @@ pub(super) struct Arriving<B> {
     body: B,
     call: Call,
     len: usize,
+    arrival: Duration,
     /// Begun when there was nothing to read.
     late: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B> Arriving<B> {
     pub(super) fn new(body: B, call: Call) -> Arriving<B> {
-        Arriving { body, call, len: 0, late: None }
+        Arriving { body, call, len: 0, arrival: ARRIVAL, late: None }
     }
 
     fn read(&mut self, len: usize) -> Result<(), Status> {
@@ -64,7 +65,8 @@ where
             Poll::Ready(Some(Err(err))) => Poll::Ready(Some(Err(err.into()))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
-                let late = self.late.get_or_insert_with(|| Box::pin(tokio::time::sleep(ARRIVAL)));
+                let arrival = self.arrival;
+                let late = self.late.get_or_insert_with(|| Box::pin(tokio::time::sleep(arrival)));
                 match late.as_mut().poll(cx) {
                     Poll::Ready(()) => {
                         let status = Status::deadline_exceeded("the request did not arrive in time");
@@ -112,5 +114,46 @@ impl HttpBody for Answer {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, StreamBody};
+    use tokio_stream::StreamExt;
+
+    use super::*;
+    use crate::callers::Peer;
+    use crate::wire::Method;
+    use crate::wire::budget::Budget;
+
+    fn call() -> Call {
+        let peer = Peer { uid: 1, gid: 1, pid: None };
+        Call::new(&Method::UNKNOWN, peer, 0, Budget::new(8 << 20).call(), None)
+    }
+
+    fn code(err: &StdError) -> tonic::Code {
+        err.downcast_ref::<Status>().unwrap().code()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_does_not_go_on_ends_in_time_and_one_that_goes_on_for_ever_at_its_bound() {
+        let chunk = || Ok::<_, Status>(Frame::data(Bytes::from(vec![0; 256 * 1024])));
+        let stalled = StreamBody::new(tokio_stream::once(chunk()).chain(tokio_stream::pending()));
+        let mut arriving = Arriving { arrival: Duration::from_millis(20), ..Arriving::new(stalled, call()) };
+        arriving.frame().await.unwrap().unwrap();
+        let late = arriving.frame().await.unwrap().unwrap_err();
+        assert_eq!(code(&late), tonic::Code::DeadlineExceeded);
+
+        let endless = StreamBody::new(tokio_stream::iter(std::iter::repeat_with(chunk)));
+        let mut arriving = Arriving::new(endless, call());
+        let read = async {
+            loop {
+                if let Err(err) = arriving.frame().await.unwrap() {
+                    break err;
+                }
+            }
+        };
+        assert_eq!(code(&read.await), tonic::Code::OutOfRange);
     }
 }

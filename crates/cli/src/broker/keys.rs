@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::ensure;
 use clap::ValueEnum;
 use sealway_client::broker::Key;
 use sealway_runtime::clock::iso8601;
@@ -89,7 +90,10 @@ pub(super) async fn run(socket: &Socket, action: Keys) -> anyhow::Result<()> {
         Keys::Generate { id, algorithm } => show(&client.generate_key(&id, &algorithm).await?),
         Keys::Import { id, algorithm, file } => show(&client.import_key(&id, &algorithm, &material(file)?).await?),
         Keys::Rotate { id, file } => {
-            let material = file.map(material).transpose()?.unwrap_or_default();
+            let material = file.map(material).transpose()?;
+            // Without material the broker makes a key of its own: not what whoever names a file wants.
+            ensure!(material.as_ref().is_none_or(|material| !material.is_empty()), "--file: it is empty");
+            let material = material.unwrap_or_default();
             show(&client.rotate_key(&id, &material).await?);
         }
         Keys::Disable { id, version } => show(&client.disable_key(&id, version).await?),

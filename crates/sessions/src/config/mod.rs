@@ -61,6 +61,7 @@ struct RawKekBroker {
     socket: String,
     profile: String,
     key: String,
+    uid: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -118,6 +119,8 @@ pub struct KekBroker {
     pub profile: String,
     /// The key of its store.
     pub key: String,
+    /// The user that it must run as, before it is sent anything; whoever listens there, unless said.
+    pub uid: Option<u32>,
 }
 
 /// Checked. Holds no secret: those are read from their files when the authority starts.
@@ -286,7 +289,7 @@ fn resolve_kek_broker(sessions: &RawSessions, file: Option<&Path>, problems: &mu
         problems.add("sessions.kek_broker", "has no effect beside sessions.kek_file; choose one");
     }
     let socket = relative_to(file, &raw.socket);
-    Some(KekBroker { socket, profile: raw.profile.clone(), key: raw.key.clone() })
+    Some(KekBroker { socket, profile: raw.profile.clone(), key: raw.key.clone(), uid: raw.uid })
 }
 
 /// In the order of [`TtlPolicy`]'s fields.

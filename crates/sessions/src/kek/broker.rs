@@ -52,8 +52,10 @@ impl BrokerKeys {
         if config.key.len() > KEY_ID_LEN_MAX {
             return Err(ConfigError(format!("sessions.kek_broker.key: expected at most {KEY_ID_LEN_MAX} bytes")));
         }
+        // Whoever can put a socket in the broker's place would be sent the keys that are to be wrapped.
+        let broker_uid = config.uid;
         let options =
-            Options { deadline: DEADLINE, retry: RETRY, breaker: None, ..Options::new(config.socket.clone()) };
+            Options { deadline: DEADLINE, retry: RETRY, breaker: None, broker_uid, ..Options::new(config.socket.clone()) };
         let keys = BrokerKeys::new(config.clone(), Client::new(options));
         let begin = Instant::now();
         let mut is_told = false;
