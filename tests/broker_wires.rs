@@ -168,6 +168,9 @@ fn the_socket_is_its_owners_alone_and_one_broker_has_it() {
     assert_eq!(second.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&second.stderr).contains("another broker serves there"), "{second:?}");
     UnixStream::connect(broker.socket()).unwrap();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", broker.daemon.id())).unwrap();
+    let core: Vec<_> = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap().split(' ').collect();
+    assert_eq!(core.iter().filter(|word| **word == "0").count(), 2, "keys would be in it: {core:?}");
     broker.stop();
 }
 

@@ -83,7 +83,8 @@ async fn whole(wires: &Arc<Wires>, path: &str, timeout: Option<&str>, message: V
 
 #[tokio::test]
 async fn calls_hold_no_more_together_than_there_is_for_them_and_those_beyond_are_answered_8() {
-    let (_ground, wires) = wires(32 * 1024);
+    // Three quarters of it are one user's: four calls.
+    let (_ground, wires) = wires(4 * 32 * 1024 / 3);
     let hold = |wires: &Arc<Wires>| {
         let wires = wires.clone();
         tokio::spawn(async move { ask(&wires, HASH, None, stalled()).await.0 })

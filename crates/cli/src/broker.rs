@@ -49,6 +49,9 @@ pub(crate) struct Socket {
     /// The broker's socket
     #[arg(long, value_name = "PATH", env = "CRYPTO_BROKER_SOCKET", default_value = socket::DEFAULT_PATH)]
     socket: PathBuf,
+    /// The user that the broker must run as, before it is sent anything
+    #[arg(long, value_name = "UID", env = "CRYPTO_BROKER_UID")]
+    broker_uid: Option<u32>,
     /// How long it may take, in milliseconds
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     timeout_ms: u64,
@@ -57,7 +60,7 @@ pub(crate) struct Socket {
 impl Socket {
     fn client(&self) -> Client {
         let deadline = Duration::from_millis(self.timeout_ms);
-        Client::new(Options { deadline, ..Options::new(&self.socket) })
+        Client::new(Options { deadline, broker_uid: self.broker_uid, ..Options::new(&self.socket) })
     }
 }
 

@@ -112,7 +112,7 @@ impl Wires {
     {
         let method = Method::find(request.uri().path()).unwrap_or(&Method::UNKNOWN);
         let deadline = deadline::of(request.headers(), Instant::now());
-        let held = self.budget.call();
+        let held = self.budget.call(peer.uid);
         let has_room = held.is_some();
         let call = Call::new(method, peer, self.service.now_ms(), held, deadline);
         let mut request = request.map(|body| Arriving::new(body, call.clone()));

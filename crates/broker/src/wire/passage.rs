@@ -129,7 +129,7 @@ mod tests {
 
     fn call() -> Call {
         let peer = Peer { uid: 1, gid: 1, pid: None };
-        Call::new(&Method::UNKNOWN, peer, 0, Budget::new(8 << 20).call(), None)
+        Call::new(&Method::UNKNOWN, peer, 0, Budget::new(8 << 20).call(1), None)
     }
 
     fn code(err: &StdError) -> tonic::Code {

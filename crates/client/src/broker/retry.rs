@@ -1,10 +1,11 @@
 //! When a call is made once more, and after which pause.
 //!
 //! The one code that is answered with a retry is UNAVAILABLE, the client's own where it has no connection included: with any
-//! other the broker has looked at the call, and would say the same again. Every operation may be repeated but those that
-//! change the key store: what is computed is computed anew and the earlier answer is lost to nobody (a second encryption has
-//! a nonce of its own, a second certificate a serial number of its own). `Generate`, `Import` and `Rotate` sent twice could
-//! make a key or a version that nobody knows of, so they are repeated only where the first attempt surely was not sent.
+//! other the broker has looked at the call, and would say the same again, or has too much to do already. Every operation may
+//! be repeated but those that change the key store: what is computed is computed anew and the earlier answer is lost to nobody
+//! (a second encryption has a nonce of its own, a second certificate a serial number of its own). `Generate`, `Import` and
+//! `Rotate` sent twice could make a key or a version that nobody knows of, so they are repeated only where the first attempt
+//! surely was not sent.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
