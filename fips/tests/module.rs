@@ -5,12 +5,20 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 const VERSION: &str = "AWS-LC FIPS 3.6.0";
 /// Exit code of a process whose module is not the one that was promised.
 const REFUSED: i32 = 70;
 const SIGABRT: i32 = 6;
+
+/// One test at a time: a process that another begins while a binary is written holds it open for writing for a moment, and
+/// what is open so cannot be run.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A folder of one test's, empty.
 fn folder(test: &str) -> PathBuf {
@@ -78,6 +86,7 @@ fn offset(bytes: &[u8], address: u64) -> usize {
 
 #[test]
 fn the_version_names_module_and_certificate_and_claims_no_more() {
+    let _turn = turn();
     let output = Command::new(BINARY).arg("--version").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
@@ -88,6 +97,7 @@ fn the_version_names_module_and_certificate_and_claims_no_more() {
 
 #[test]
 fn one_changed_byte_of_the_module_ends_the_process_before_main() {
+    let _turn = turn();
     let folder = folder("tampered");
     let binary = changed(&folder, |bytes| {
         let text = module_text(bytes);
@@ -104,6 +114,7 @@ fn one_changed_byte_of_the_module_ends_the_process_before_main() {
 
 #[test]
 fn a_module_of_another_version_is_refused_before_there_is_a_socket() {
+    let _turn = turn();
     let folder = folder("another_version");
     let binary = changed(&folder, |bytes| {
         // As C has it: what the library says. What this build expects has no such ends, and a third one is within the module,

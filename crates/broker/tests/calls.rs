@@ -3,18 +3,23 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{Full, StreamBody};
 use hyper::body::{Body, Frame};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use sealway_broker::audit::Audit;
 use sealway_broker::callers::{Callers, Peer};
 use sealway_broker::profile::{Leniency, Live};
+use sealway_broker::server::Server;
 use sealway_broker::service::Service;
+use sealway_broker::socket::{self, Place};
 use sealway_broker::wire::{Answer, Options, Wires};
 use sealway_proto::broker::{open, v1};
 use sealway_runtime::clock::SystemClock;
+use sealway_runtime::shutdown::Shutdown;
 use tempfile::TempDir;
 use tonic::{Code, Status};
 
@@ -41,11 +46,15 @@ fn wires(calls_memory: usize) -> (TempDir, Arc<Wires>) {
         audit: Some(Audit::open(&ground.path().join("audit.jsonl")).unwrap()),
         keys: None,
         clock: Arc::new(SystemClock),
-        owner: Callers::only(1000),
+        owner: Callers::only(uid()),
         is_fips: false,
     };
     let options = Options { has_old_wires: true, dev: None, calls_memory };
     (ground, Arc::new(Wires::new(Arc::new(service), options)))
+}
+
+fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 fn frame(message: &impl Message) -> Vec<u8> {
@@ -72,7 +81,7 @@ where
     if let Some(timeout) = timeout {
         request = request.header("grpc-timeout", timeout);
     }
-    let peer = Peer { uid: 1000, gid: 1000, pid: None };
+    let peer = Peer { uid: uid(), gid: 1000, pid: None };
     let Ok(answer) = wires.clone().answer(request.body(body).unwrap(), peer).await;
     (Status::from_header_map(answer.headers()).map_or(Code::Ok, |status| status.code()), answer)
 }
@@ -157,4 +166,59 @@ async fn a_message_of_w4_and_what_authenticates_it_have_a_bound_each() {
     assert_eq!(whole(&wires, PATH, None, request(MIB, 64 * 1024)).await, Code::Ok);
     assert_eq!(whole(&wires, PATH, None, request(MIB + 1, 0)).await, Code::InvalidArgument);
     assert_eq!(whole(&wires, PATH, None, request(0, 64 * 1024 + 1)).await, Code::InvalidArgument);
+}
+
+/// A connection to a broker's socket.
+async fn connect<B>(path: &std::path::Path) -> hyper::client::conn::http2::SendRequest<B>
+where
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let stream = tokio::net::UnixStream::connect(path).await.unwrap();
+    let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(async move { drop(connection.await) });
+    sender
+}
+
+fn over_socket<B>(body: B) -> http::Request<B> {
+    let request = http::Request::post(format!("http://broker{HASH}")).header("content-type", "application/grpc");
+    request.header("te", "trailers").body(body).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_peer_held_comes_back_when_it_is_gone() {
+    let (ground, wires) = wires(4 * 32 * 1024 / 3);
+    let path = ground.path().join("run/s");
+    let place = Place { path: path.clone(), link: None, is_folder_shared: false };
+    let server = Server::start(socket::bind(&place).unwrap(), wires, 100, Shutdown::new()).unwrap();
+    // With its runtime all of a peer goes away at once, as with its process.
+    let peer = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let slow = path.clone();
+    peer.spawn(async move {
+        let mut sender = connect(&slow).await;
+        for _ in 0..4 {
+            sender.ready().await.unwrap();
+            tokio::spawn(sender.send_request(over_socket(stalled())));
+        }
+        std::future::pending::<()>().await;
+    });
+    let sender = connect(&path).await;
+    let code = async || {
+        let mut sender = sender.clone();
+        let sent = sender.send_request(over_socket(Full::new(Bytes::from(hash(vec![vec![7; 64]])))));
+        let answer = sent.await.unwrap();
+        Status::from_header_map(answer.headers()).map_or(Code::Ok, |status| status.code())
+    };
+    let until = async |wanted: Code| {
+        let begin = Instant::now();
+        while code().await != wanted {
+            assert!(begin.elapsed() < Duration::from_secs(30), "never {wanted:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    until(Code::ResourceExhausted).await;
+    peer.shutdown_background();
+    until(Code::Ok).await;
+    assert_eq!(server.stop(Duration::from_secs(30)).await, 0);
 }
