@@ -62,7 +62,10 @@ fn broker() -> Arc<Wires> {
         owner: Callers::only(1000),
         is_fips: false,
     };
-    Arc::new(Wires::new(Arc::new(service), Options { has_old_wires: true, dev: None, calls_memory: Options::CALLS_MEMORY }))
+    Arc::new(Wires::new(
+        Arc::new(service),
+        Options { has_old_wires: true, dev: None, calls_memory: Options::CALLS_MEMORY },
+    ))
 }
 
 /// The target.

@@ -54,8 +54,13 @@ impl BrokerKeys {
         }
         // Whoever can put a socket in the broker's place would be sent the keys that are to be wrapped.
         let broker_uid = config.uid;
-        let options =
-            Options { deadline: DEADLINE, retry: RETRY, breaker: None, broker_uid, ..Options::new(config.socket.clone()) };
+        let options = Options {
+            deadline: DEADLINE,
+            retry: RETRY,
+            breaker: None,
+            broker_uid,
+            ..Options::new(config.socket.clone())
+        };
         let keys = BrokerKeys::new(config.clone(), Client::new(options));
         let begin = Instant::now();
         let mut is_told = false;
