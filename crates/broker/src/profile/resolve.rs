@@ -56,6 +56,9 @@ fn file_settings(section: &Section<'_>, settings: &mut Settings, notes: &mut Not
     if let Some(kms) = found.get("KMS") {
         notes.warn(kms.line, "Settings.KMS", "not used: keys are in the broker's own store");
     }
+    if let Some(line) = found.is_left_empty("RequireFips") {
+        notes.problem(line, "Settings.RequireFips", "expected true, false or strict, got nothing");
+    }
     if let Some(node) = found.get("RequireFips") {
         let words = [("true", RequireFips::Yes), ("false", RequireFips::No), ("strict", RequireFips::Strict)];
         match scalar(node).and_then(|word| named(word, &words)) {

@@ -30,7 +30,13 @@ impl<'a> Section<'a> {
                 Some(name) => format!("; did you mean {name}?"),
                 None => format!("; known are {}", known.join(", ")),
             };
-            notes.sloppy(key.line, path, format!("unknown key {:?}{advice}", shown(&key.name)));
+            let text = format!("unknown key {:?}{advice}", shown(&key.name));
+            // A wish for a validated module that is not understood must not be passed over, however lenient the reading.
+            if key.name.eq_ignore_ascii_case("RequireFips") {
+                notes.problem(key.line, path, text);
+            } else {
+                notes.sloppy(key.line, path, text);
+            }
         }
         Some(Section { path: path.to_owned(), line: node.line, entries })
     }
@@ -44,6 +50,12 @@ impl<'a> Section<'a> {
     pub(crate) fn get(&self, key: &str) -> Option<&'a Node> {
         let (_, node) = self.entries.iter().find(|(known, _)| known.name == key)?;
         (node.kind != Kind::Null).then_some(node)
+    }
+
+    /// The line of a key that has nothing as its value.
+    pub(crate) fn is_left_empty(&self, key: &str) -> Option<u32> {
+        let (_, node) = self.entries.iter().find(|(known, _)| known.name == key)?;
+        (node.kind == Kind::Null).then_some(node.line)
     }
 
     /// The map under a key.

@@ -419,6 +419,9 @@ fn a_lenient_reading_warns_of_what_the_other_broker_ignores_and_of_nothing_else(
         certificate("Validity: {}"),
         with("Random: true") + &with("Random: true"),
         "Settings: {RequireFips: perhaps}\nProfiles:\n".to_owned() + &with("Random: true"),
+        "Settings: {RequireFIPS: true}\nProfiles:\n".to_owned() + &with("Random: true"),
+        "Settings: {RequireFips: }\nProfiles:\n".to_owned() + &with("Random: true"),
+        with("Random: true").replace("CryptoLibrary: native", "CryptoLibrary: native, RequireFips: true"),
     ] {
         assert!(Profiles::parse(&wrong, Leniency::Lenient).is_err(), "{wrong}");
     }
