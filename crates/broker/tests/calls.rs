@@ -199,10 +199,11 @@ async fn what_a_peer_held_comes_back_when_it_is_gone() {
     let peer = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let slow = path.clone();
     peer.spawn(async move {
-        let mut sender = connect(&slow).await;
+        let sender = connect(&slow).await;
         for _ in 0..4 {
-            sender.ready().await.unwrap();
-            tokio::spawn(sender.send_request(over_socket(stalled())));
+            let mut sender = sender.clone();
+            // One that found no room, as another call had it for a moment, tries again.
+            tokio::spawn(async move { while sender.send_request(over_socket(stalled())).await.is_ok() {} });
         }
         std::future::pending::<()>().await;
     });
