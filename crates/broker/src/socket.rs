@@ -78,6 +78,12 @@ pub fn bind(place: &Place) -> Result<BrokerSocket, SocketError> {
         None => return Err(refused("expected a path of a socket".into())),
     };
     check_folder(folder, place.is_folder_shared).map_err(refused)?;
+    if let Some(weak) = weak_ancestor(folder).filter(|_| !place.is_folder_shared) {
+        tracing::warn!(
+            folder = %weak.display(),
+            "others may write this folder above the socket's: who can rename what is in it is taken for the broker"
+        );
+    }
     let lock = lock(&place.path).map_err(refused)?;
     let bound = bind_unix(&place.path, "--socket").map_err(|err| refused(err.to_string()))?;
     std::fs::set_permissions(&place.path, PermissionsExt::from_mode(0o600)).map_err(|err| refused(err.to_string()))?;
@@ -127,6 +133,20 @@ fn check_folder(folder: &Path, is_shared: bool) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// The nearest folder above this one in which others could put another in its place: one that they may write, unless only
+/// owners may rename what is in it, or one that is theirs.
+fn weak_ancestor(folder: &Path) -> Option<PathBuf> {
+    const STICKY: u32 = 0o1000;
+    let folder = folder.canonicalize().ok()?;
+    let is_weak = |path: &Path| {
+        std::fs::metadata(path).is_ok_and(|metadata| {
+            let is_theirs = ![0, geteuid().as_raw()].contains(&metadata.uid());
+            is_theirs || (metadata.mode() & 0o022 != 0 && metadata.mode() & STICKY == 0)
+        })
+    };
+    folder.ancestors().skip(1).find(|path| is_weak(path)).map(Path::to_owned)
 }
 
 fn lock(socket: &Path) -> Result<File, String> {
@@ -239,6 +259,19 @@ mod tests {
         std::os::unix::fs::symlink(&folder, ground.path().join("aside")).unwrap();
         place.path = ground.path().join("aside/broker.sock");
         assert!(bind(&place).unwrap_err().to_string().contains("is no folder"));
+    }
+
+    #[test]
+    fn a_folder_above_that_others_may_write_is_found_unless_only_owners_may_rename_there() {
+        let ground = tempfile::tempdir().unwrap();
+        let above = ground.path().join("above");
+        let folder = above.join("run");
+        std::fs::create_dir_all(&folder).unwrap();
+        for (mode, is_weak) in [(0o755, false), (0o777, true), (0o1777, false), (0o775, true), (0o700, false)] {
+            std::fs::set_permissions(&above, PermissionsExt::from_mode(mode)).unwrap();
+            let found = weak_ancestor(&folder);
+            assert_eq!(found.as_deref() == Some(&above.canonicalize().unwrap()), is_weak, "{mode:o}: {found:?}");
+        }
     }
 
     #[tokio::test]

@@ -126,7 +126,7 @@ impl LogFile {
         let tail = Tail::read(&mut file)?;
         let torn_len = tail.file_len - tail.whole_len;
         let pid = std::process::id();
-        let mut log = LogFile { len: tail.whole_len, ..LogFile::new(file, path, clock, tail.hash, tail.seq + 1) };
+        let mut log = LogFile { len: tail.whole_len, ..LogFile::new(file, path, clock, tail.hash, tail.seq.saturating_add(1)) };
         let (module, certificate) = library();
         let event = if torn_len == 0 {
             Event::Opened { pid, module, certificate }
@@ -221,7 +221,7 @@ impl LogFile {
         let resumed = (self.refused > 0).then(|| Members::of_event(&Event::Resumed { refused: self.refused }));
         for members in resumed.iter().chain(lines) {
             hash = line::push(&mut buffer, &hash, seq, &time, members);
-            seq += 1;
+            seq = seq.saturating_add(1);
         }
         self.is_dirty = true;
         self.file.write_all(&buffer)?;

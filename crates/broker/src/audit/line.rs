@@ -85,6 +85,12 @@ impl Members {
         Members(members)
     }
 
+    /// For tests of lines that nobody writes.
+    #[cfg(test)]
+    pub(super) fn raw(members: &str) -> Members {
+        Members(members.as_bytes().to_vec())
+    }
+
     pub(super) fn of_event(event: &Event) -> Members {
         Members(inner(event))
     }

@@ -113,6 +113,19 @@ fn verifying_finds_what_was_changed_taken_out_put_in_or_moved() {
         lines[2] = String::from_utf8(buffer).unwrap();
     });
     assert!(broken(&path).contains("line 4: was changed, or the line before it was"));
+    // A number that nothing follows.
+    tampered(&|lines| {
+        let mut buffer = Vec::new();
+        let begin: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+        let members = |kind: &str| {
+            format!("\"kind\":\"{kind}\",\"file\":\"{}\",\"previous\":\"{}\"", "0".repeat(32), "0".repeat(64))
+        };
+        assert!(begin["previous"].as_str().unwrap().bytes().all(|digit| digit == b'0'));
+        let hash = line::push(&mut buffer, &[0; 32], u64::MAX, "T", &Members::raw(&members("begin")));
+        line::push(&mut buffer, &hash, 0, "T", &Members::raw(&members("operation")));
+        *lines = vec![String::from_utf8(buffer).unwrap()];
+    });
+    assert!(broken(&path).contains("line 2: does not count on"));
     // A cut end shows against the hash that was noted, and against nothing else.
     tampered(&|lines| lines.truncate(4));
     assert!(verify(&path).is_ok());

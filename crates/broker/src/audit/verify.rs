@@ -194,7 +194,7 @@ fn step(chain: Option<Verified>, line: &[u8], at: u64) -> Result<Verified, Strin
         };
         return Err(text);
     }
-    if head.seq != chain.seq.1 + 1 || head.kind == "begin" {
+    if Some(head.seq) != chain.seq.1.checked_add(1) || head.kind == "begin" {
         return Err("does not count on: it was put in".into());
     }
     match head.kind.as_str() {

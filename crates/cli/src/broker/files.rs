@@ -65,7 +65,8 @@ fn said(outcome: Result<String, String>) -> ExitCode {
 /// A file of a bounded length.
 pub(super) fn read(path: &Path, len_max: u64) -> anyhow::Result<Vec<u8>> {
     let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
-    let mut bytes = Vec::new();
+    // Room for all of it at once: what grows leaves copies behind, and it may be a key.
+    let mut bytes = Vec::with_capacity(usize::try_from(len_max).unwrap_or_default() + 1);
     file.take(len_max + 1).read_to_end(&mut bytes).with_context(|| path.display().to_string())?;
     if bytes.len() as u64 > len_max {
         bail!("{}: longer than {len_max} bytes", path.display());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prost::Message;
 use sealway_proto::broker::v1::{
     DisableRequest, EnableRequest, GenerateRequest, ImportRequest, Key as KeyMessage, KeyResponse, KeyState,
     KeyVersion, ListRequest, ListResponse, PublicKeyRequest, PublicKeyResponse, RotateRequest,
@@ -11,14 +12,14 @@ use tonic::{Request, Response, Status};
 use zeroize::Zeroize;
 
 use super::super::bounds;
-use super::super::call::heavy;
+use super::super::call::{NO_ROOM, heavy};
 use super::super::generated::v1::keys_server::Keys;
 use super::super::status::status;
 use super::super::wiped::Wiped;
 use super::keyed::Arrived;
-use crate::Refusal;
 use crate::keys::{Algorithm, KEY_ID_LEN_MAX, Key, LIST_MAX, State, Store};
 use crate::service::{Allowed, Asked, Done, Service};
+use crate::{Code, Refusal};
 
 /// What answers it.
 #[derive(Clone, Debug)]
@@ -122,6 +123,10 @@ impl Keys for OurKeys {
             let value = self.service.with_callers(&profiles, |callers| {
                 page(store, &request.after, limit.unwrap_or(LIST_MAX), |key| callers.may_see(&peer, key))
             });
+            // The longest answer to the shortest question.
+            if !arrived.call.holds(value.encoded_len()) {
+                return Err(Refusal::new(Code::ResourceExhausted, NO_ROOM));
+            }
             Ok(Done { value, key_version: None, bytes_out: 0 })
         };
         let listed = arrived.call.run(&self.service, arrived.trace(), asked, shape, work).await;
