@@ -126,7 +126,8 @@ impl LogFile {
         let tail = Tail::read(&mut file)?;
         let torn_len = tail.file_len - tail.whole_len;
         let pid = std::process::id();
-        let mut log = LogFile { len: tail.whole_len, ..LogFile::new(file, path, clock, tail.hash, tail.seq.saturating_add(1)) };
+        let mut log =
+            LogFile { len: tail.whole_len, ..LogFile::new(file, path, clock, tail.hash, tail.seq.saturating_add(1)) };
         let (module, certificate) = library();
         let event = if torn_len == 0 {
             Event::Opened { pid, module, certificate }
@@ -172,7 +173,8 @@ impl LogFile {
         let file = line::hex(&id);
         let (module, certificate) = library();
         let previous = line::hex(&self.hash);
-        let event = Event::Begin { format: FORMAT, file: file.clone(), previous, module, certificate };
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let event = Event::Begin { format: FORMAT, file: file.clone(), previous, module, certificate, name };
         Ok((Members::of_event(&event), file))
     }
 

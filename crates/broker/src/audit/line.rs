@@ -61,8 +61,8 @@ pub struct Entry<'a> {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum Event {
     /// A file begins: its random id, the hash that it goes on from, the cryptographic library and the certificate of that one's
-    /// validation, or "none".
-    Begin { format: u32, file: String, previous: String, module: String, certificate: &'static str },
+    /// validation, or "none"; the name that it has now, by which it is known when it was renamed.
+    Begin { format: u32, file: String, previous: String, module: String, certificate: &'static str, name: String },
     /// A process has opened the file.
     Opened { pid: u32, module: String, certificate: &'static str },
     /// As `Opened`, and what an earlier process had not written to its end was cut off.
@@ -129,6 +129,7 @@ pub(super) struct Head {
     pub(super) time: String,
     pub(super) kind: String,
     pub(super) file: Option<String>,
+    pub(super) name: Option<String>,
     pub(super) previous: Option<String>,
     pub(super) next: Option<String>,
     pub(super) refused: Option<u64>,

@@ -277,9 +277,12 @@ fn a_log_that_was_renamed_while_nobody_wrote_it_is_gone_on_from_by_the_next_star
     std::fs::copy(aside(2), ground.path().join("audit.jsonl.open")).unwrap();
     std::fs::set_permissions(ground.path().join("audit.jsonl.open"), PermissionsExt::from_mode(0o666)).unwrap();
     std::fs::create_dir(ground.path().join("audit.jsonl.d")).unwrap();
+    let others = ground.path().join("audit.jsonl-other");
+    drop(Audit::open(&others).unwrap());
     let audit = Audit::open(&path).unwrap();
     audit.record(&entry("second")).unwrap();
     drop(audit);
+    drop(Audit::open(&others).expect("another broker's log is not closed"));
     // Torn, and renamed; and an empty file in its place.
     let log = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
     io::Write::write_all(&mut &log, b"{\"seq\":7,\"time\":\"2026").unwrap();

@@ -211,7 +211,7 @@ fn basic_constraints(section: &Section<'_>, notes: &mut Notes) -> (bool, Option<
 }
 
 fn copies_extensions(section: &Section<'_>, notes: &mut Notes) -> Vec<String> {
-    let mut oids = Vec::new();
+    let mut oids: Vec<String> = Vec::new();
     let path = section.path_of("CopyExtensions");
     for text in section.texts("CopyExtensions", LIST_MAX, notes) {
         if !is_oid(text.value) {
@@ -222,6 +222,9 @@ fn copies_extensions(section: &Section<'_>, notes: &mut Notes) -> Vec<String> {
             );
         } else if let Some((_, why)) = NEVER_COPIED.iter().find(|(oid, _)| *oid == text.value) {
             notes.problem(text.line, &path, format!("{} is not taken over: {why}", text.value));
+        } else if oids.iter().any(|known| known == text.value) {
+            // RFC 5280 section 4.2: no extension is in a certificate twice.
+            notes.problem(text.line, &path, format!("{} stands twice", text.value));
         } else {
             oids.push(text.value.to_owned());
         }
@@ -237,7 +240,8 @@ fn is_oid(text: &str) -> bool {
         .collect();
     match arcs.as_deref() {
         Some([0 | 1, second, ..]) => *second < 40,
-        Some([2, _, ..]) => true,
+        // What is written in three bytes at most: no arc that is in use has more.
+        Some([2, second, ..]) => *second <= 0xffff,
         _ => false,
     }
 }

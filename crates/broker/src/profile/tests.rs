@@ -297,6 +297,8 @@ fn each_rule_of_a_certificate_is_held() {
         ("BasicConstraints: {CA: maybe}", "CA: expected true or false"),
         ("CopyExtensions: [2.5.29.19]", "2.5.29.19 is not taken over: the profile makes it"),
         ("CopyExtensions: [2.5.29.17]", "CopySAN is for it"),
+        ("CopyExtensions: [2.5.29.32, 2.999.1, 2.5.29.32]", "2.5.29.32 stands twice"),
+        ("CopyExtensions: [2.65536.1]", "expected an OID"),
         ("CopyExtensions: [2.5.029.1]", "expected an OID"),
         ("CopyExtensions: ['3.1', '1.40', '1', '', 'x']", "expected an OID"),
         ("IssuerChecks: {IsCa: false}", "unknown key \"IsCa\"; did you mean IsCA?"),
