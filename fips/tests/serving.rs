@@ -108,7 +108,15 @@ fn plain(text: &[u8]) -> [Plain<'_>; 1] {
 async fn what_the_module_approves_is_done_and_the_rest_is_off_by_profile_and_key() {
     let mut broker = Broker::start("serving", &format!("{APPROVED}{NOT_APPROVED}"), "true");
     assert_eq!(broker.settled(), None, "{}", broker.log());
-    for name in ["Caller", "ChaCha", "Edwards", "Short", "Lattice", "API.EncryptData.NonceStrategy", "API.EncryptData.EncryptAlg"] {
+    for name in [
+        "Caller",
+        "ChaCha",
+        "Edwards",
+        "Short",
+        "Lattice",
+        "API.EncryptData.NonceStrategy",
+        "API.EncryptData.EncryptAlg",
+    ] {
         assert!(broker.log().contains(name), "no warning of {name}: {}", broker.log());
     }
     let client = broker.client();
@@ -139,7 +147,8 @@ async fn what_the_module_approves_is_done_and_the_rest_is_off_by_profile_and_key
         assert_eq!(refused.code, Code::FailedPrecondition, "{refused}");
     }
     // A tag of W4 is whole whatever the profile says, so that opening one is approved; a short one of our own wire is not.
-    let w4 = open::Cipher { ciphertext: sealed.ciphertext.clone(), nonce: sealed.nonce.clone(), tag: sealed.tag.clone() };
+    let w4 =
+        open::Cipher { ciphertext: sealed.ciphertext.clone(), nonce: sealed.nonce.clone(), tag: sealed.tag.clone() };
     let other = Open(&client).decrypt_data("Short", "seals", &w4).await.unwrap_err();
     assert_eq!(other.code, Code::InvalidArgument, "it has an aad that W4's client does not send: {other}");
     let refused = client.decrypt("Short", "seals", &whole).await.unwrap_err();

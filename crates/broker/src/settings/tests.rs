@@ -109,6 +109,23 @@ fn the_audit_log_waits_for_the_disk_unless_an_interval_is_given() {
 }
 
 #[test]
+fn what_calls_may_hold_has_a_default_and_bounds() {
+    const NAME: &str = "CRYPTO_BROKER_CALLS_MEMORY_MIB";
+    assert_eq!(read(&[]).unwrap().calls_memory, Options::CALLS_MEMORY);
+    assert_eq!(read(&[(NAME, "8")]).unwrap().calls_memory, 8 * 1024 * 1024);
+    for wrong in ["7", "65537", "-1", "x"] {
+        assert!(read(&[(NAME, wrong)]).unwrap_err()[0].contains("from 8 to 65536"), "{wrong}");
+    }
+}
+
+#[test]
+fn no_value_of_a_variable_is_shown() {
+    let variables = [("CRYPTO_BROKER_BENCHMARKING_SIGNCERTIFICATE_PRIVATE_KEY".to_owned(), "geheim".to_owned())];
+    let shown = format!("{:?}", Environment::new(variables));
+    assert!(shown.contains("PRIVATE_KEY") && !shown.contains("geheim"), "{shown}");
+}
+
+#[test]
 fn flags_win_over_the_environment() {
     let variables =
         [("CRYPTO_BROKER_SOCKET", "/e.sock"), ("CRYPTO_BROKER_AUDIT", "/e"), ("CRYPTO_BROKER_KEYS", "/keys")];

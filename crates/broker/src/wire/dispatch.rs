@@ -45,8 +45,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// What they may hold unless said otherwise: some thousand small calls, or thirty of the largest.
-    pub const CALLS_MEMORY: usize = 64 * 1024 * 1024;
+    /// What they may hold unless said otherwise: some thousand small calls, or sixty of the largest.
+    pub const CALLS_MEMORY: usize = 128 * 1024 * 1024;
 }
 
 /// Every service.
