@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::callers::Peer;
 use crate::socket::BrokerSocket;
+use crate::stream::QuietStream;
 use crate::wire::Wires;
 
 /// Connections at a time; more wait to be accepted.
@@ -96,6 +97,13 @@ async fn serve(
         Ok(peer) => peer,
         Err(err) => {
             tracing::warn!(%err, "a connection is closed: the kernel does not tell whose it is");
+            return;
+        }
+    };
+    let stream = match QuietStream::new(stream) {
+        Ok(stream) => stream,
+        Err(err) => {
+            tracing::warn!(%err, "a connection is closed: it cannot be watched");
             return;
         }
     };
