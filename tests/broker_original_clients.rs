@@ -40,7 +40,7 @@ fn the_published_javascript_client_hashes_signs_encrypts_and_survives_a_crash() 
     let (said, log) = (String::from_utf8_lossy(&stdout), std::fs::read_to_string(ground.path().join("log")));
     let log = log.unwrap_or_default();
     assert!(status.success(), "{said}{}{log}", String::from_utf8_lossy(&stderr));
-    assert!(said.contains("all well with 0.5.0"), "{said}");
+    assert!(said.contains("all well"), "{said}");
     let authority = root.join("crates/broker/tests/data/ca/p384.pem").display().to_string();
     openssl(&["verify", "-CAfile", &authority], &ground.path().join("issued.pem"));
     let text = openssl(&["x509", "-noout", "-text", "-inform", "der", "-in"], &ground.path().join("issued.der"));

@@ -6,7 +6,7 @@ import { createHash, randomBytes, createCipheriv } from 'node:crypto';
 import { once } from 'node:events';
 import { openSync, readFileSync, writeFileSync } from 'node:fs';
 import {
-  CryptoBrokerClient, HashDataOutputFormat, SignCertificateOutputFormat, VERSION,
+  CryptoBrokerClient, HashDataOutputFormat, SignCertificateOutputFormat,
 } from '@open-crypto-broker/cryptobroker-client';
 
 const [, , program, data] = process.argv;
@@ -36,9 +36,9 @@ async function hashes(client) {
   const raw = await client.hashData({ ...asked, outputFormat: HashDataOutputFormat.RAW });
   assert.ok(Buffer.from(raw.hashValueRaw).equals(digest));
   assert.equal(raw.descriptor.operation, 'HashData');
-  const leaving = await client.hashData({ ...asked, profile: 'Leaving' });
+  const leaving = await client.hashData({ ...asked, profile: 'Leaving', outputFormat: HashDataOutputFormat.HEX });
   assert.equal(leaving.metadata.deprecation.replacedBy, 'HashOnly');
-  await refused(3, client.hashData({ ...asked, profile: 'none' }));
+  await refused(3, client.hashData({ ...asked, profile: 'none', outputFormat: HashDataOutputFormat.RAW }));
   await refused('TypeError', async () => client.hashData({ ...asked, input: Buffer.alloc(1024 * 1024 + 1) }));
 }
 
@@ -91,16 +91,15 @@ async function main() {
   await encryption(client);
   const { results } = JSON.parse((await client.benchmarkData({})).benchmarkResults);
   assert.ok(results.some(({ name, avgTime }) => name === 'BenchmarkLibraryNative_HashSHA3_512' && avgTime > 0));
-  // A crash: its own retries bring the call over it.
+  // A crash: calls that begin while nobody serves are brought over it by the client's own retries.
   broker.kill('SIGKILL');
   await once(broker, 'exit');
-  assert.notEqual((await client.healthData()).status, 1, 'nobody serves');
+  const meanwhile = hashes(client);
   broker = start();
-  await CryptoBrokerClient.NewLibrary();
-  await hashes(client);
+  await meanwhile;
   broker.kill('SIGTERM');
   assert.deepEqual(await once(broker, 'exit'), [0, null]);
-  console.log(`all well with ${VERSION}`);
+  console.log('all well');
 }
 
 main().then(() => process.exit(0), (error) => {
