@@ -45,11 +45,22 @@ impl Collector {
         let sample = std::fs::read_to_string(root().join("deploy/compose/collector.yaml")).unwrap();
         let mut config = sample.clone();
         for (from, to) in [
-            ("{ endpoint: 0.0.0.0:4318 }", format!("{{ endpoint: 127.0.0.1:{http}, auth: {{ authenticator: token }} }}")),
-            ("{ endpoint: 0.0.0.0:4317 }", format!("{{ endpoint: 127.0.0.1:{grpc}, auth: {{ authenticator: token }} }}")),
+            (
+                "{ endpoint: 0.0.0.0:4318 }",
+                format!("{{ endpoint: 127.0.0.1:{http}, auth: {{ authenticator: token }} }}"),
+            ),
+            (
+                "{ endpoint: 0.0.0.0:4317 }",
+                format!("{{ endpoint: 127.0.0.1:{grpc}, auth: {{ authenticator: token }} }}"),
+            ),
             ("verbosity: normal", "verbosity: detailed".to_owned()),
             ("batch: {}", "batch: { timeout: 10ms }".to_owned()),
-            ("service:\n", format!("extensions: {{ token: {{ authorization: \"{TOKEN}\" }} }}\nservice:\n  extensions: [token]\n  telemetry: {{ metrics: {{ level: none }} }}\n")),
+            (
+                "service:\n",
+                format!(
+                    "extensions: {{ token: {{ authorization: \"{TOKEN}\" }} }}\nservice:\n  extensions: [token]\n  telemetry: {{ metrics: {{ level: none }} }}\n"
+                ),
+            ),
         ] {
             assert!(config.contains(from), "the sample has no {from}: {sample}");
             config = config.replace(from, &to);
@@ -96,9 +107,9 @@ impl Broker {
         std::fs::set_permissions(&profiles, PermissionsExt::from_mode(0o600)).unwrap();
         let mut command = Command::new(BINARY);
         command.env_clear().args(["broker", "serve", "--socket"]).arg(ground.path().join("run/broker.sock"));
-        command.arg("--profiles").arg(profiles).envs(environment.iter().copied());
+        command.arg("--profiles").arg(profiles);
         command.env("OTEL_METRICS_INTERVAL", "200ms").env("OTEL_SERVICE_VERSION", "7.8.9");
-        command.env("OTEL_EXPORTER_OTLP_HEADERS_AUTHORIZATION", TOKEN);
+        command.env("OTEL_EXPORTER_OTLP_HEADERS_AUTHORIZATION", TOKEN).envs(environment.iter().copied());
         let daemon = Daemon::start(command, &ground.path().join("log")).unwrap();
         let broker = Broker { ground, daemon };
         wait_for("the broker does not listen", || UnixStream::connect(broker.socket()).is_ok());
@@ -128,8 +139,9 @@ impl Broker {
     }
 }
 
-fn everything_by(exporter: &'static str, endpoint: &str) -> Broker {
+fn everything_by(exporter: &str, endpoint: &str, token: &str) -> Broker {
     Broker::start(&[
+        ("OTEL_EXPORTER_OTLP_HEADERS_AUTHORIZATION", token),
         ("OTEL_TRACES_EXPORTER", exporter),
         ("OTEL_METRICS_EXPORTER", exporter),
         ("OTEL_LOGS_EXPORTER", exporter),
@@ -145,7 +157,7 @@ fn spans_metrics_and_log_records_reach_a_collector_over_http_and_grpc() {
         ("otlpgrpc", format!("127.0.0.1:{}", collector.grpc)),
     ] {
         let before = collector.said().len();
-        let broker = everything_by(exporter, &endpoint);
+        let broker = everything_by(exporter, &endpoint, TOKEN);
         broker.hash();
         let told = |wanted: &[&str]| {
             let said = collector.said();
@@ -153,7 +165,12 @@ fn spans_metrics_and_log_records_reach_a_collector_over_http_and_grpc() {
         };
         // While it runs: nothing of this waits for the end.
         wait_for("no metrics arrive", || {
-            told(&["crypto_requests_total", "rpc_method: Str(Hash)", "crypto_request_duration_seconds", "crypto_memory"])
+            told(&[
+                "crypto_requests_total",
+                "rpc_method: Str(Hash)",
+                "crypto_request_duration_seconds",
+                "crypto_memory",
+            ])
         });
         wait_for("no log records arrive", || told(&["Body: Str(finished call)", "grpc.code: Str(OK)"]));
         let log = broker.stop();
@@ -164,7 +181,10 @@ fn spans_metrics_and_log_records_reach_a_collector_over_http_and_grpc() {
         {
             assert!(said.contains(text), "{exporter}: {text}: {said}");
         }
-        assert!(log.contains("metrics reach where they go") && log.contains("log records reach where they go"), "{log}");
+        assert!(
+            log.contains("metrics reach where they go") && log.contains("log records reach where they go"),
+            "{log}"
+        );
         assert!(!log.contains("do not reach"), "{log}");
         // The record of a call names its trace.
         let record = said.split("LogRecord #").find(|record| record.contains("Str(finished call)")).unwrap();
@@ -177,34 +197,50 @@ fn spans_metrics_and_log_records_reach_a_collector_over_http_and_grpc() {
     }
 }
 
+/// Calls go on, and the log says once of each kind that it does not arrive.
+fn goes_on_without(exporter: &str, endpoint: &str, token: &str) {
+    let broker = everything_by(exporter, endpoint, token);
+    for _ in 0..5 {
+        broker.hash();
+    }
+    for what in ["spans", "metrics", "log records"] {
+        let told = format!("{what} do not reach where they go: calls go on without");
+        wait_for(&format!("{exporter} {endpoint}: {told}"), || broker.log().contains(&told));
+        assert_eq!(broker.log().matches(&told).count(), 1, "told more than once");
+    }
+    let log = broker.stop();
+    assert_eq!(log.matches("finished call").count(), 5, "{log}");
+    assert!(!log.contains("reach where they go\"") && !log.contains("of-the-tests"), "{log}");
+}
+
 #[test]
 fn a_collector_that_is_away_refuses_or_never_answers_costs_a_warning_and_no_call() {
+    let collector = Collector::new().start();
     // Connections to it are taken and never answered.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let silent = silent.local_addr().unwrap().port();
-    let mut collector = Collector::new();
-    let away = collector.http;
-    for exporter in ["otlphttp", "otlpgrpc"] {
-        for port in [away, silent] {
-            let broker = everything_by(exporter, &format!("127.0.0.1:{port}"));
-            for _ in 0..5 {
-                broker.hash();
+    let away = free_port().unwrap();
+    std::thread::scope(|scope| {
+        for (exporter, open) in [("otlphttp", collector.http), ("otlpgrpc", collector.grpc)] {
+            for (port, token) in [(away, TOKEN), (silent, TOKEN), (open, "Api-Token another-of-the-tests")] {
+                scope.spawn(move || goes_on_without(exporter, &format!("127.0.0.1:{port}"), token));
             }
-            for what in ["spans", "metrics", "log records"] {
-                let told = format!("{what} do not reach where they go: calls go on without");
-                wait_for(&told, || broker.log().contains(&told));
-                assert_eq!(broker.log().matches(&told).count(), 1, "told more than once");
-            }
-            let log = broker.stop();
-            assert!(log.contains("finished call") && !log.contains("of-the-tests"), "{log}");
         }
-    }
-    let broker = everything_by("otlphttp", &format!("http://127.0.0.1:{away}"));
+    });
+    assert!(!collector.said().contains("crypto_"), "what shows a wrong token was let in");
+}
+
+#[test]
+fn a_collector_that_comes_later_is_told_what_was_counted_before() {
+    let mut collector = Collector::new();
+    let broker = everything_by("otlphttp", &format!("http://127.0.0.1:{}", collector.http), TOKEN);
+    broker.hash();
     wait_for("no warning", || broker.log().contains("metrics do not reach where they go"));
     collector.listen();
-    wait_for("it is not told that the collector is back", || broker.log().contains("metrics reach where they go again"));
-    broker.hash();
-    wait_for("nothing arrives", || collector.said().contains("rpc_method: Str(Hash)"));
+    wait_for("it is not told that the collector is there", || {
+        broker.log().contains("metrics reach where they go again")
+    });
+    wait_for("what was counted is lost", || collector.said().contains("rpc_method: Str(Hash)"));
     broker.stop();
 }
 

@@ -44,7 +44,10 @@ fn the_published_javascript_client_hashes_signs_encrypts_and_survives_a_crash() 
     let authority = root.join("crates/broker/tests/data/ca/p384.pem").display().to_string();
     openssl(&["verify", "-CAfile", &authority], &ground.path().join("issued.pem"));
     let text = openssl(&["x509", "-noout", "-text", "-inform", "der", "-in"], &ground.path().join("issued.der"));
-    assert!(text.contains("CN = Mine, O = Example, C = DE") && text.contains("http://example.com/crls/list1.crl"), "{text}");
+    assert!(
+        text.contains("CN = Mine, O = Example, C = DE") && text.contains("http://example.com/crls/list1.crl"),
+        "{text}"
+    );
     // By the paths that it calls, at a broker that had no other caller but our own command line.
     for method in ["HashData", "SignCertificate", "EncryptData", "DecryptData", "Check", "Benchmark"] {
         let is_answered = |line: &str| {

@@ -57,8 +57,8 @@ impl Failure {
 pub async fn run(settings: Settings) -> Result<(), Failure> {
     socket::keep_others_out();
     let mut signals = StopSignals::install().map_err(Failure::other)?;
-    let telemetry = runtime_telemetry::init_slog(&settings.log, &settings.service, &settings.exports)
-        .map_err(Failure::wrong)?;
+    let telemetry =
+        runtime_telemetry::init_slog(&settings.log, &settings.service, &settings.exports).map_err(Failure::wrong)?;
     telemetry.probe();
     for warning in &settings.warnings {
         tracing::warn!("{warning}");

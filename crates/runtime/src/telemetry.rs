@@ -192,9 +192,7 @@ fn start(
         loggers: exports.loggers(service)?,
     };
     let traces = guard.tracers.as_ref().map(|provider| {
-        tracing_opentelemetry::layer()
-            .with_tracer(provider.tracer(service.to_owned()))
-            .with_filter(filter_fn(is_ours))
+        tracing_opentelemetry::layer().with_tracer(provider.tracer(service.to_owned())).with_filter(filter_fn(is_ours))
     });
     let records = match &guard.loggers {
         Some(provider) => {

@@ -126,8 +126,7 @@ fn one_endpoint_serves_every_kind_by_its_path() {
         assert_eq!(exports.logs, at("/v1/logs"));
     }
     for wrong in ["http://user:secret@collector:4318", "https://collector:4318", "http://"] {
-        let problems =
-            read(&[("OTEL_LOGS_EXPORTER", "otlphttp"), ("OTEL_EXPORTER_OTLP_ENDPOINT", wrong)]).unwrap_err();
+        let problems = read(&[("OTEL_LOGS_EXPORTER", "otlphttp"), ("OTEL_EXPORTER_OTLP_ENDPOINT", wrong)]).unwrap_err();
         assert!(problems.len() == 1 && !problems[0].contains("secret"), "{problems:?}");
     }
 }

@@ -157,7 +157,8 @@ impl Exported {
         let histogram = histograms.entry(key.name().to_owned()).or_insert_with(|| {
             let builder = self.meter.f64_histogram(key.name().to_owned());
             let is_duration = key.name().ends_with(DURATION_SUFFIX);
-            if is_duration { builder.with_unit("s").with_boundaries(DURATION_BUCKETS.to_vec()) } else { builder }.build()
+            if is_duration { builder.with_unit("s").with_boundaries(DURATION_BUCKETS.to_vec()) } else { builder }
+                .build()
         });
         Histogram::from_arc(Arc::new(Sampled { histogram: histogram.clone(), attributes: attributes(key) }))
     }
