@@ -189,6 +189,7 @@ fn spans_metrics_and_log_records_reach_a_collector_over_http_and_grpc() {
         // The record of a call names its trace.
         let record = said.split("LogRecord #").find(|record| record.contains("Str(finished call)")).unwrap();
         let trace = record.split("Trace ID: ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+        assert!(trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit()), "it has no trace: {record}");
         let is_span = |span: &str| span.contains(&trace) && span.contains("broker.v1");
         wait_for("the record's trace is none", || collector.said()[before..].split("Span #").any(is_span));
         for told in [&log, &collector.said()] {
