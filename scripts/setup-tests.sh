@@ -19,7 +19,7 @@ helm_stamp=$venv/.helm
 zlint_version=v3.6.1
 zlint_stamp=$venv/.zlint
 otelcol_stamp=$venv/.otelcol
-go_min=1.21
+go_min=1.24
 
 fail() {
     printf 'setup-tests: %s\n' "$*" >&2
