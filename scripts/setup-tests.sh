@@ -131,7 +131,7 @@ fi
 want=$({ printf '%s\n' "$go"; cat tests/collector/{main.go,go.mod,go.sum}; } | sha256sum | cut -d' ' -f1)
 if [[ ! -x $venv/bin/otelcol || ! -f $otelcol_stamp || $(<"$otelcol_stamp") != "$want" ]]; then
     echo "setup-tests: building a collector of OpenTelemetry"
-    # Some minutes of processor time; without its symbols it is half as large.
+    # A minute and a half of processor time; without its symbols it is half as large.
     (cd tests/collector && go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$OLDPWD/$venv/bin/otelcol" .)
     printf '%s\n' "$want" >"$otelcol_stamp"
 fi
