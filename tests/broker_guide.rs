@@ -145,3 +145,33 @@ fn what_the_guides_name_is_there() {
     assert!(missing.is_empty(), "{missing:?}");
     assert!(root.join("../../fips/Cargo.toml").is_file());
 }
+
+/// What follows the mark in quotation marks, in every source of a folder.
+fn named_after(mark: &str, folder: &Path, names: &mut std::collections::BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            named_after(mark, &path, names);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let after = text.split(mark).skip(1);
+            names.extend(after.map(|rest| rest.trim_start().split('"').nth(1).unwrap().to_owned()));
+        }
+    }
+}
+
+#[test]
+fn the_page_for_operators_has_every_metric_and_no_other() {
+    let root = sealway_testkit::daemon::root();
+    let mut recorded = std::collections::BTreeSet::new();
+    for mark in ["metrics::counter!(", "metrics::gauge!(", "metrics::histogram!("] {
+        named_after(mark, &root.join("crates/broker/src"), &mut recorded);
+    }
+    let page = std::fs::read_to_string(root.join("docs/operating/broker.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let kinds = ["counter ", "gauge ", "histogram "];
+    let told =
+        rows.filter(|(_, rest)| kinds.iter().any(|kind| rest.starts_with(kind))).map(|(name, _)| name.to_owned());
+    assert!(recorded.len() > 8, "{recorded:?}");
+    assert_eq!(told.collect::<std::collections::BTreeSet<_>>(), recorded);
+}

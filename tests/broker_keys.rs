@@ -59,3 +59,47 @@ async fn a_clean_stop_writes_what_was_sealed_and_a_new_key_encryption_key_takes_
     let err = broker.start_again().unwrap_err().to_string();
     assert!(err.contains("key store") && err.contains("next"), "{err}");
 }
+
+/// Starts a broker on a folder's files that must refuse; its exit code and what it says.
+fn refused(folder: &Path, kek: &[&str]) -> (Option<i32>, String) {
+    let mut command = std::process::Command::new(BINARY);
+    command.env_clear().args(["broker", "serve", "--socket"]).arg(folder.join("broker.sock"));
+    command.arg("--profiles").arg(folder.join("Profiles.yaml")).arg("--keys").arg(folder.join("keys"));
+    let output = command.args(kek).current_dir(folder).output().unwrap();
+    assert!(!folder.join("broker.sock").exists(), "{output:?}");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_key_encryption_key_or_with_a_broken_file_a_store_is_refused_and_a_copy_of_it_opens() {
+    let (place, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (folder, copy) = (place.path(), other.path());
+    let mut broker = Broker::start(BINARY, folder).unwrap();
+    let client = Client::new(Options::new(broker.socket()));
+    client.generate_key("seal", "aes-256-gcm").await.unwrap();
+    let plain = Plain { plaintext: b"kept", ..Plain::default() };
+    let cipher = client.encrypt("Seal", "seal", &[plain]).await.unwrap().outputs.remove(0);
+    // While it runs, as a backup is made.
+    for part in ["keys", "store.kek", "Profiles.yaml"] {
+        let copied = std::process::Command::new("cp").arg("-a").args([folder.join(part), copy.join(part)]).status();
+        assert!(copied.unwrap().success());
+    }
+    broker.stop().unwrap();
+    let before = std::fs::read(folder.join("keys/seal.key")).unwrap();
+    let (code, said) = refused(folder, &[]);
+    assert!(code == Some(2) && said.contains("CRYPTO_BROKER_KEK"), "{said}");
+    std::fs::write(folder.join("new.kek"), NEW).unwrap();
+    std::fs::set_permissions(folder.join("new.kek"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let (code, said) = refused(folder, &["--kek-file", "new.kek"]);
+    assert!(code == Some(1) && said.contains("the file of key seal: version 1: "), "{said}");
+    assert_eq!(std::fs::read(folder.join("keys/seal.key")).unwrap(), before);
+    std::fs::write(folder.join("keys/seal.key"), &before[..before.len() - 9]).unwrap();
+    let (code, said) = refused(folder, &["--kek-file", "store.kek"]);
+    assert!(code == Some(1) && said.contains("the file of key seal: "), "{said}");
+
+    let broker = Broker::start(BINARY, copy).unwrap();
+    let client = Client::new(Options::new(broker.socket()));
+    let opened =
+        client.decrypt("Seal", "seal", &[Sealed { cipher: &cipher, aad: b"" }]).await.unwrap().outputs.remove(0);
+    assert_eq!(opened.unwrap().as_ref(), b"kept");
+}

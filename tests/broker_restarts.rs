@@ -1,5 +1,5 @@
 //! The client of the broker while the broker is killed and started again, under load: each call that fails says so by an error
-//! of its own kind, and soon after the socket is back everybody is served.
+//! of its own kind, and soon after the socket is back everybody is served. And the broker that begins again itself.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::sync::Arc;
@@ -107,4 +107,16 @@ async fn until(is_so: impl Fn() -> bool, time: Duration) -> Option<()> {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     Some(())
+}
+
+#[test]
+fn a_broker_holds_no_huge_page_and_is_still_the_process_that_was_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(BINARY, folder.path()).unwrap();
+    let memory = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", broker.id())).unwrap();
+    let huge = memory.lines().find(|line| line.starts_with("AnonHugePages:")).unwrap();
+    assert_eq!(huge.split_ascii_whitespace().nth(1), Some("0"), "{huge}");
+    let command = std::fs::read(format!("/proc/{}/cmdline", broker.id())).unwrap();
+    assert!(command.starts_with(BINARY.as_bytes()), "{}", String::from_utf8_lossy(&command));
+    broker.stop().unwrap();
 }

@@ -14,6 +14,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sealway_runtime::listener::{self, BindError};
 use sealway_runtime::shutdown::Shutdown;
+use sealway_runtime::telemetry::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -23,6 +24,8 @@ use crate::telemetry::gauge_memory;
 const CONNECTIONS_MAX: usize = 16;
 /// How long a connection may take in all.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
+/// From one time that measurements are put away to the next.
+const KEEP: Duration = Duration::from_secs(5);
 /// How long to wait when the process is out of descriptors.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
@@ -89,10 +92,27 @@ async fn answer(stream: TcpStream, render: Render) {
 }
 
 /// Renders this process's metrics.
-pub(crate) fn render() -> Result<Render, String> {
-    let handle = sealway_runtime::telemetry::metrics()?;
-    Ok(Arc::new(move || {
+pub(crate) fn render(metrics: PrometheusHandle) -> Render {
+    Arc::new(move || {
         gauge_memory();
-        handle.render()
-    }))
+        metrics.render()
+    })
+}
+
+/// Puts what was measured away every few seconds, until stopping begins: samples that nobody asks for would fill the memory.
+/// Exporters that ask nobody find the gauges as of then.
+pub(crate) fn keep(metrics: PrometheusHandle, shutdown: &Shutdown) {
+    let stop = shutdown.clone();
+    shutdown.spawn(async move {
+        let mut tick = tokio::time::interval(KEEP);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {
+                    gauge_memory();
+                    metrics.run_upkeep();
+                }
+                () = stop.begun() => return,
+            }
+        }
+    });
 }

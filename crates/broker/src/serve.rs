@@ -56,8 +56,8 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     socket::keep_others_out();
     let is_shut = shut_memory();
     let mut signals = StopSignals::install().map_err(Failure::other)?;
-    let telemetry = runtime_telemetry::init_slog(&settings.log, &settings.service, &settings.tracing)
-        .map_err(|err| Failure::wrong(format!("OTEL_TRACES_EXPORTER: {err}")))?;
+    let telemetry =
+        runtime_telemetry::init_slog(&settings.log, &settings.service, &settings.exports).map_err(Failure::wrong)?;
     telemetry.probe();
     if let Err(err) = is_shut {
         tracing::warn!(%err, "other processes of this user may look into this one's memory");
@@ -69,10 +69,11 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     let service = Arc::new(service(&settings)?);
     let socket = socket::bind(&settings.place).map_err(Failure::other)?;
     // Always: what counts without anybody to tell it must not be a special case.
-    let render = scrape::render().map_err(Failure::other)?;
+    let metrics = telemetry.metrics().map_err(Failure::other)?;
     if let Some(address) = settings.metrics {
-        scrape::serve(address, render, &shutdown).map_err(Failure::other)?;
+        scrape::serve(address, scrape::render(metrics.clone()), &shutdown).map_err(Failure::other)?;
     }
+    scrape::keep(metrics, &shutdown);
     watch(&service, &shutdown);
     wrap_anew(&service);
     let dev = settings.is_dev.then(|| Inputs::load(&settings.benchmark)).transpose().map_err(Failure::wrong)?;

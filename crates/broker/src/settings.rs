@@ -2,13 +2,13 @@
 //! A value that cannot be is an error with its name, and all of them are told at once.
 
 mod environment;
-mod traces;
+mod exports;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sealway_runtime::telemetry::{Slog, Tracing};
+use sealway_runtime::telemetry::{Exports, Slog};
 
 use crate::audit::Durability;
 use crate::profile::RequireFips;
@@ -88,8 +88,8 @@ pub struct Settings {
     pub service: String,
     /// The log.
     pub log: Slog,
-    /// The traces.
-    pub tracing: Tracing,
+    /// Where spans, metrics and log records go.
+    pub exports: Exports,
     /// What the benchmark signs, where it is given.
     pub benchmark: BenchmarkFiles,
     /// What is worth a line in the log: settings that have no effect here.
@@ -146,7 +146,7 @@ impl Settings {
             csr: read.text("BENCHMARKING_SIGNCERTIFICATE_CSR"),
         };
         let service = read.exact("OTEL_SERVICE_NAME").unwrap_or_else(|| "crypto-broker-server".into());
-        let tracing = traces::read(&mut read);
+        let exports = exports::read(&mut read);
         let profiles = flags.profiles.or_else(|| profiles(&mut read));
         let durability = durability(flags.audit_interval_ms, &mut read);
         let file = |flag: Option<PathBuf>, name: &str| flag.or_else(|| read.text(name).map(PathBuf::from));
@@ -176,7 +176,7 @@ impl Settings {
             fips,
             service,
             log,
-            tracing,
+            exports,
             benchmark,
             warnings,
         })
@@ -245,15 +245,6 @@ fn without_effect(read: &mut Environment) {
     if read.text("KMS_DIR").is_some() {
         read.warn("KMS_DIR", "keys come from the store that --keys names");
     }
-    let known = [("none", 0), ("console", 1), ("otlp", 2), ("otlpgrpc", 2), ("otlphttp", 2)];
-    if read.choice("OTEL_METRICS_EXPORTER", &known, 0) != 0 {
-        read.warn("OTEL_METRICS_EXPORTER", "metrics are told at --metrics ADDRESS, in Prometheus' format");
-    }
-    let known = [("none", 0), ("console", 0), ("otlp", 2), ("auto", 2), ("otlpgrpc", 2), ("otlphttp", 2)];
-    if read.choice("OTEL_LOGS_EXPORTER", &known, 0) != 0 {
-        read.warn("OTEL_LOGS_EXPORTER", "logs go to this process's output; a collector reads them there");
-    }
-    let _interval = read.exact("OTEL_METRICS_INTERVAL");
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ pub struct Told {
     correlation: OnceLock<String>,
     profile: OnceLock<String>,
     bytes: OnceLock<u64>,
+    span: OnceLock<Span>,
 }
 
 impl Told {
@@ -59,6 +60,7 @@ impl Told {
             correlation: OnceLock::new(),
             profile: OnceLock::new(),
             bytes: OnceLock::new(),
+            span: OnceLock::new(),
         }
     }
 
@@ -72,18 +74,6 @@ impl Told {
         self.has_begun.store(true, Ordering::Relaxed);
         let correlation = self.correlation.get_or_init(|| trace.correlation.to_owned());
         let correlation = Some(correlation.as_str()).filter(|text| !text.is_empty());
-        tracing::info!(
-            protocol = "grpc",
-            "grpc.component" = "server",
-            "grpc.service" = self.method.service,
-            "grpc.method" = self.method.name,
-            "grpc.method_type" = self.method.kind(),
-            "peer.address" = "@",
-            "peer.uid" = self.peer.uid,
-            "grpc.start_time" = iso8601(self.arrived_ms),
-            correlationId = correlation,
-            "started call"
-        );
         let span = tracing::info_span!(
             "call",
             otel.name = self.method.path,
@@ -108,7 +98,22 @@ impl Told {
             crypto.benchmark_results_size = tracing::field::Empty,
         );
         set_parent(&span, trace.trace_id, trace.span_id);
-        span
+        // In the span, so that a record of it names the trace.
+        span.in_scope(|| {
+            tracing::info!(
+                protocol = "grpc",
+                "grpc.component" = "server",
+                "grpc.service" = self.method.service,
+                "grpc.method" = self.method.name,
+                "grpc.method_type" = self.method.kind(),
+                "peer.address" = "@",
+                "peer.uid" = self.peer.uid,
+                "grpc.start_time" = iso8601(self.arrived_ms),
+                correlationId = correlation,
+                "started call"
+            );
+        });
+        self.span.get_or_init(|| span).clone()
     }
 
     /// It names a profile that there is.
@@ -149,11 +154,14 @@ impl Told {
                 )
             };
         }
-        if code == tonic::Code::Ok {
-            finished!(info);
-        } else {
-            finished!(error);
-        }
+        let span = self.span.get().cloned().unwrap_or_else(Span::none);
+        span.in_scope(|| {
+            if code == tonic::Code::Ok {
+                finished!(info);
+            } else {
+                finished!(error);
+            }
+        });
     }
 
     fn count(&self, code: tonic::Code, seconds: f64) {

@@ -8,7 +8,7 @@ use anyhow::{anyhow, bail};
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_sessions::config::{SessionsConfig, StoreUrl};
-use sealway_sessions::kek::{self, BrokerKeys, KekSource, KeyWrap};
+use sealway_sessions::kek::{self, BrokerKeys, KekSource, KeyWrap, Moving};
 use sealway_sessions::store::Store;
 use sealway_sessions::store::postgres::Postgres;
 
@@ -28,18 +28,37 @@ pub(crate) async fn run(action: KekAction) -> anyhow::Result<()> {
     }
 }
 
-/// Plugs the broker in, where session keys are to be wrapped by one; which that is.
-pub(crate) async fn plug_broker(config: &mut SessionsConfig) -> anyhow::Result<Option<Arc<BrokerKeys>>> {
-    let Some(broker) = &config.kek_broker else { return Ok(None) };
-    let keys = Arc::new(BrokerKeys::open(broker).await?);
-    config.wrap_keys_with(keys.clone());
-    Ok(Some(keys))
+/// What was plugged in, and the ids of its keys, the one that wraps first.
+pub(crate) struct Plugged {
+    keys: Arc<dyn KeyWrap>,
+    ids: Vec<String>,
 }
 
-/// Configured without a broker: only there are keys to be changed here.
+/// Plugs the broker in, where session keys are to be wrapped by one or move from or to one.
+pub(crate) async fn plug_broker(config: &mut SessionsConfig) -> anyhow::Result<Option<Plugged>> {
+    let Some(broker) = &config.kek_broker else { return Ok(None) };
+    let keys = Arc::new(BrokerKeys::open(broker).await?);
+    let mut ids = vec![keys.active_id()];
+    let keys: Arc<dyn KeyWrap> = if config.kek_file.is_some() {
+        let file = Arc::new(config.key_ring(default_provider())?);
+        if broker.wraps {
+            ids.extend(file.ids());
+            Arc::new(Moving::new(keys, file))
+        } else {
+            ids.splice(0..0, file.ids());
+            Arc::new(Moving::new(file, keys))
+        }
+    } else {
+        keys
+    };
+    config.wrap_keys_with(keys.clone());
+    Ok(Some(Plugged { keys, ids }))
+}
+
+/// Configured so that a key file wraps: only there are keys to be changed here.
 fn with_key_file(file: &Path) -> anyhow::Result<SessionsConfig> {
     let config = config::load_checked(file)?.sessions;
-    if let Some(broker) = &config.kek_broker {
+    if let Some(broker) = config.kek_broker.as_ref().filter(|broker| broker.wraps) {
         bail!(
             "session keys are wrapped by the broker at {}: `sealway broker keys rotate {}` adds a version, which wraps from \
              then on; `sealway kek rotate` then wraps what is stored anew",
@@ -61,7 +80,7 @@ async fn status(file: &Path) -> anyhow::Result<()> {
     let mut config = config::load_checked(file)?.sessions;
     let broker = plug_broker(&mut config).await?;
     let ids = match &broker {
-        Some(keys) => vec![keys.active_id()],
+        Some(plugged) => plugged.ids.clone(),
         None => config.key_ring(default_provider())?.ids(),
     };
     let wrapped = match config.store.postgres() {
@@ -81,7 +100,9 @@ async fn status(file: &Path) -> anyhow::Result<()> {
     }
     for (id, count) in wrapped.iter().flatten().filter(|(id, _)| !ids.contains(id)) {
         match &broker {
-            Some(keys) => println!("{id}  is no newest version in {}, and {count} live sessions need it", keys.place()),
+            Some(Plugged { keys, .. }) => {
+                println!("{id}  is no newest version in {}, and {count} live sessions need it", keys.place());
+            }
             None => println!("{id}  is not in the key file, and {count} live sessions need it"),
         }
     }
@@ -105,7 +126,7 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
     }
     let mut config = config::load_checked(file)?.sessions;
     let first = match plug_broker(&mut config).await? {
-        Some(keys) => keys.active_id(),
+        Some(plugged) => plugged.keys.active_id(),
         None => config.key_ring(default_provider())?.active_id(),
     };
     match &config.store {

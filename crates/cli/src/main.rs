@@ -45,7 +45,12 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         Command::Migrate(file) => block_on(migrate::run(file)),
         Command::Kek { action } => block_on(kek::run(action)),
         Command::Demo(demo) => block_on(demo::run(demo)),
-        Command::Broker { action } => return block_on(broker::run(action)),
+        Command::Broker { action } => {
+            if matches!(action, broker::Broker::Serve(_)) {
+                sealway_runtime::process::keep_small();
+            }
+            return block_on(broker::run(action));
+        }
         Command::Serve(serve) => block_on(serve::run(serve)),
         Command::Call(call) => block_on(call::run(call)),
     };

@@ -1,5 +1,7 @@
 //! What this process uses of its machine, as the kernel counts it.
 
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
@@ -24,6 +26,29 @@ pub fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
+}
+
+/// For a process that shall stay small: memory in pages of the usual size alone, where a huge page is 2 MiB for however
+/// little lies in it. What the allocator took before anything of ours ran stays as large as it is, so this program begins
+/// again, once, under the same process id. To be called before there are threads, files or children. Where the kernel
+/// grants no such wish, or the program's file is gone, everything goes on as it was.
+pub fn keep_small() {
+    use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
+
+    if transparent_huge_pages_are_disabled() != Ok(false) || disable_transparent_huge_pages(true).is_err() {
+        return;
+    }
+    // Only if it is so now: or this would never end.
+    if transparent_huge_pages_are_disabled() == Ok(true)
+        && let Ok(program) = std::env::current_exe()
+    {
+        let mut arguments = std::env::args_os();
+        let mut again = Command::new(program);
+        if let Some(name) = arguments.next() {
+            again.arg0(name);
+        }
+        let _failed = again.args(arguments).exec();
+    }
 }
 
 /// Descriptors that this process has open. Takes the kernel a while where they are many.

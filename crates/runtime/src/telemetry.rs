@@ -1,19 +1,25 @@
-//! Logs on standard error (text or JSON), metrics for Prometheus, traces by OTLP. Traces are off unless an endpoint is
-//! configured.
+//! Logs on standard error (text or JSON), metrics for Prometheus; traces, metrics and logs by OTLP, which is off unless an
+//! endpoint is configured.
 
+mod console;
+mod delivery;
 mod export;
 mod lines;
+mod measures;
+mod records;
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use opentelemetry::metrics::MeterProvider;
 use opentelemetry::trace::{SpanContext, TraceContextExt, TraceFlags, TraceState, TracerProvider};
 use opentelemetry::{SpanId, TraceId};
+use opentelemetry_sdk::logs::SdkLoggerProvider;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde::{Deserialize, Serialize};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
@@ -21,11 +27,12 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use crate::config::Problems;
 use crate::log_tail::Tee;
 
-pub use export::{Sampling, Traces, Tracing};
+pub use metrics_exporter_prometheus::PrometheusHandle;
 
-/// Upper bounds of duration histograms, in seconds.
-const DURATION_BUCKETS: &[f64] =
-    &[0.000_05, 0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+pub use export::{Exports, Place, Sampling};
+
+/// How long an end may take to send what is left.
+const FLUSH_MAX: Duration = Duration::from_secs(3);
 
 /// How logs look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -93,29 +100,42 @@ fn filter(text: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(text).map_err(|err| err.to_string())
 }
 
-/// Flushes traces when dropped.
+/// Sends what is left of spans, metrics and log records when dropped.
 #[derive(Debug, Default)]
-pub struct TelemetryGuard(Option<SdkTracerProvider>);
+pub struct TelemetryGuard {
+    tracers: Option<SdkTracerProvider>,
+    meters: Option<SdkMeterProvider>,
+    loggers: Option<SdkLoggerProvider>,
+}
 
 impl TelemetryGuard {
-    /// Sends a span, and says in the log whether that works; the process does not wait for it.
+    /// Sends a span, so that the log says whether that works; the process does not wait for it.
     pub fn probe(&self) {
-        let Some(provider) = self.0.clone() else { return };
+        let Some(provider) = self.tracers.clone() else { return };
         tracing::info_span!("start").in_scope(|| {});
         // On a thread of its own: the exporter needs this one's runtime to go on.
-        std::thread::spawn(move || match provider.force_flush() {
-            Ok(()) => tracing::info!("spans reach where they go"),
-            Err(err) => tracing::warn!(%err, "spans do not reach where they go: calls go on without"),
-        });
+        std::thread::spawn(move || provider.force_flush());
+    }
+
+    /// As [`metrics`], and exported where that is configured. The first of both counts.
+    ///
+    /// # Errors
+    /// As [`metrics`].
+    pub fn metrics(&self) -> Result<PrometheusHandle, String> {
+        measures::install(self.meters.as_ref().map(|provider| provider.meter("sealway")))
     }
 }
 
 impl Drop for TelemetryGuard {
     fn drop(&mut self) {
-        if let Some(provider) = self.0.take() {
-            // On a thread of its own: the exporter needs this one's runtime to go on.
-            let _ = std::thread::spawn(move || provider.shutdown_with_timeout(Duration::from_secs(3))).join();
-        }
+        let (tracers, meters, loggers) = (self.tracers.take(), self.meters.take(), self.loggers.take());
+        // On threads of their own: the exporters need this one's runtime to go on. Side by side, for a collector that is
+        // away lets each wait.
+        std::thread::scope(|scope| {
+            scope.spawn(|| tracers.map(|provider| provider.shutdown_with_timeout(FLUSH_MAX)));
+            scope.spawn(|| meters.map(|provider| provider.shutdown_with_timeout(FLUSH_MAX)));
+            scope.spawn(|| loggers.map(|provider| provider.shutdown_with_timeout(FLUSH_MAX)));
+        });
     }
 }
 
@@ -129,8 +149,8 @@ pub fn init(config: &Telemetry, service: &'static str) -> Result<TelemetryGuard,
         LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
         LogFormat::Json => log.json().flatten_event(true).boxed(),
     };
-    let to = config.otlp_endpoint.iter().cloned().map(Traces::Http).collect();
-    start(log, &config.log_level, service, &Tracing { to, ..Tracing::default() })
+    let traces = config.otlp_endpoint.iter().cloned().map(Place::Http).collect();
+    start(log, &config.log_level, service, &Exports { traces, ..Exports::default() })
 }
 
 /// How a broker's log looks and where it goes: as Go's structured logger writes it.
@@ -148,7 +168,7 @@ pub struct Slog {
 ///
 /// # Errors
 /// A sentence.
-pub fn init_slog(log: &Slog, service: &str, traces: &Tracing) -> Result<TelemetryGuard, String> {
+pub fn init_slog(log: &Slog, service: &str, exports: &Exports) -> Result<TelemetryGuard, String> {
     let format = lines::Slog { service: service.to_owned(), is_json: log.is_json };
     let layer = tracing_subscriber::fmt::layer().event_format(format);
     let layer = if log.is_on_stderr {
@@ -156,29 +176,38 @@ pub fn init_slog(log: &Slog, service: &str, traces: &Tracing) -> Result<Telemetr
     } else {
         layer.with_writer(std::io::stdout).boxed()
     };
-    let layer = layer.with_filter(tracing_subscriber::filter::filter_fn(|meta| meta.is_event())).boxed();
-    start(layer, &log.level, service, traces)
+    let layer = layer.with_filter(filter_fn(|meta| meta.is_event())).boxed();
+    start(layer, &log.level, service, exports)
 }
 
 fn start(
     log: Box<dyn Layer<Registry> + Send + Sync>,
     level: &str,
     service: &str,
-    traces: &Tracing,
+    exports: &Exports,
 ) -> Result<TelemetryGuard, String> {
-    let filter = filter(level)?;
-    let provider = traces.provider(service)?;
-    let traces = provider.as_ref().map(|provider| {
-        tracing_opentelemetry::layer()
-            .with_tracer(provider.tracer(service.to_owned()))
-            .with_filter(tracing_subscriber::filter::filter_fn(is_ours))
+    let guard = TelemetryGuard {
+        tracers: exports.tracers(service)?,
+        meters: exports.meters(service)?,
+        loggers: exports.loggers(service)?,
+    };
+    let traces = guard.tracers.as_ref().map(|provider| {
+        tracing_opentelemetry::layer().with_tracer(provider.tracer(service.to_owned())).with_filter(filter_fn(is_ours))
     });
+    let records = match &guard.loggers {
+        Some(provider) => {
+            let wanted = filter(level)?.and(filter_fn(records::is_wanted));
+            Some(records::Records::new(provider).with_filter(wanted))
+        }
+        None => None,
+    };
     tracing_subscriber::registry()
-        .with(log.with_filter(filter))
+        .with(log.with_filter(filter(level)?))
         .with(traces)
+        .with(records)
         .try_init()
         .map_err(|err| format!("logs are already set up: {err}"))?;
-    Ok(TelemetryGuard(provider))
+    Ok(guard)
 }
 
 /// Spans of libraries below are theirs to look at, and many.
@@ -220,15 +249,7 @@ pub fn set_parent(span: &tracing::Span, trace_id: &str, span_id: &str) {
 /// # Errors
 /// A sentence, when another recorder was installed.
 pub fn metrics() -> Result<PrometheusHandle, String> {
-    static HANDLE: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
-    HANDLE
-        .get_or_init(|| {
-            PrometheusBuilder::new()
-                .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), DURATION_BUCKETS)
-                .and_then(PrometheusBuilder::install_recorder)
-                .map_err(|err| format!("metrics: {err}"))
-        })
-        .clone()
+    measures::install(None)
 }
 
 #[cfg(test)]

@@ -166,7 +166,15 @@ async fn a_configured_broker_is_never_replaced_by_a_key_file() {
     assert!(keys.calls.load(Ordering::SeqCst) >= 2);
 
     let both = serde_json::json!({ "store": store, "kek_broker": broker, "kek_file": "k" });
-    assert!(configured(both).1.contains("sessions.kek_broker"));
+    assert!(configured(both.clone()).1.contains("sessions.kek_broker"));
+    for wraps in [true, false] {
+        let mut moving = both.clone();
+        moving["kek_broker"]["wraps"] = wraps.into();
+        let (config, problems) = configured(moving);
+        assert!(problems.is_empty() && config.kek_broker.unwrap().wraps == wraps, "{problems}");
+    }
+    let nothing_wraps = serde_json::json!({ "store": store, "kek_broker": { "socket": "s", "profile": "P", "key": "k", "wraps": false } });
+    assert!(configured(nothing_wraps).1.contains("sessions.kek_broker.wraps"));
     let empty = serde_json::json!({ "store": store, "kek_broker": { "socket": "", "profile": "P", "key": "k" } });
     assert!(configured(empty).1.contains("sessions.kek_broker.socket"));
 }

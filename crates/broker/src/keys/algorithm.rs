@@ -70,6 +70,30 @@ impl Algorithm {
         NAMES.iter().map(|(name, _)| *name).chain(["rsa-2048", "rsa-3072", "rsa-4096", "rsa-8192"])
     }
 
+    /// About how long an operation takes, in µs, when it is none of [`Algorithm::verify_us`]: what would hold up others.
+    pub(crate) fn about_us(self) -> u64 {
+        match self {
+            Algorithm::Encrypt(_) | Algorithm::Mac(_) | Algorithm::Derive(_) => 1,
+            Algorithm::Ecdsa(Curve::P256) | Algorithm::Ed25519 => 20,
+            Algorithm::Kem(_) => 50,
+            Algorithm::Ecdsa(Curve::P384) => 90,
+            Algorithm::Ecdsa(Curve::P521) | Algorithm::MlDsa65 => 200,
+            // With the cube of its length; 2 ms at 4096 bits.
+            Algorithm::Rsa(bits) => u64::from(bits / 1024).pow(3) * 30,
+        }
+    }
+
+    /// As [`Algorithm::about_us`], of a verification.
+    pub(crate) fn verify_us(self) -> u64 {
+        match self {
+            Algorithm::Ecdsa(Curve::P256) | Algorithm::Ed25519 | Algorithm::MlDsa65 => 70,
+            Algorithm::Ecdsa(Curve::P384) => 250,
+            Algorithm::Ecdsa(Curve::P521) => 500,
+            Algorithm::Rsa(bits) => u64::from(bits / 1024).pow(2) * 4,
+            _ => self.about_us(),
+        }
+    }
+
     /// Whether the key has a public half.
     pub fn is_asymmetric(self) -> bool {
         !matches!(self, Algorithm::Encrypt(_) | Algorithm::Mac(_) | Algorithm::Derive(_))

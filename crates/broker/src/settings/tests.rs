@@ -1,5 +1,5 @@
 use super::*;
-use sealway_runtime::telemetry::{Sampling, Traces};
+use sealway_runtime::telemetry::{Place, Sampling};
 
 fn read(variables: &[(&str, &str)]) -> Result<Settings, Vec<String>> {
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -14,7 +14,7 @@ fn without_anything_said_it_is_the_broker_that_clients_expect() {
     assert_eq!((settings.streams_max, settings.is_dev, settings.has_old_wires), (1024, false, true));
     assert_eq!(settings.service, "crypto-broker-server");
     assert_eq!(settings.log, Slog { level: "info".into(), is_json: true, is_on_stderr: false });
-    assert_eq!(settings.tracing.to, []);
+    assert_eq!(settings.exports.traces, []);
     assert!(settings.warnings.is_empty());
 }
 
@@ -37,26 +37,29 @@ fn every_name_of_the_environment_is_read() {
         ("OTEL_TRACES_EXPORTER", "console, otlpgrpc,otlphttp,none,zipkin"),
         ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
         ("OTEL_TRACES_SAMPLER_ARG", "0.25"),
-        ("OTEL_LOGS_EXPORTER", "otlpgrpc"),
-        ("OTEL_METRICS_EXPORTER", "console"),
-        ("OTEL_METRICS_INTERVAL", "30s"),
+        ("OTEL_LOGS_EXPORTER", "console,otlphttp"),
+        ("OTEL_METRICS_EXPORTER", "console, otlpgrpc"),
+        ("OTEL_METRICS_INTERVAL", "1m30s"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
         ("OTEL_EXPORTER_OTLP_HEADERS_AUTHORIZATION", "Api-Token t"),
     ])
     .unwrap();
     assert_eq!(settings.log, Slog { level: "warn".into(), is_json: false, is_on_stderr: true });
     assert_eq!((settings.streams_max, settings.is_dev, settings.fips), (7, true, RequireFips::Strict));
-    assert_eq!((settings.service.as_str(), settings.tracing.version.as_deref()), ("mine", Some("1.2")));
+    assert_eq!((settings.service.as_str(), settings.exports.version.as_deref()), ("mine", Some("1.2")));
     let to = [
-        Traces::Console,
-        Traces::Grpc("http://collector:4317".into()),
-        Traces::Http("http://collector:4317/v1/traces".into()),
+        Place::Console,
+        Place::Grpc("http://collector:4317".into()),
+        Place::Http("http://collector:4317/v1/traces".into()),
     ];
-    assert_eq!(settings.tracing.to, to);
-    assert_eq!(settings.tracing.sampling, Sampling::ParentOrShare(0.25));
+    assert_eq!(settings.exports.traces, to);
+    assert_eq!(settings.exports.metrics, to[..2]);
+    assert_eq!(settings.exports.interval, Duration::from_secs(90));
+    assert_eq!(settings.exports.logs, [Place::Http("http://collector:4317/v1/logs".into())]);
+    assert_eq!(settings.exports.sampling, Sampling::ParentOrShare(0.25));
     assert_eq!(settings.benchmark.csr.as_deref(), Some("/c"));
     let warned = |name: &str| settings.warnings.iter().any(|warning| warning.starts_with(name));
-    for name in ["CRYPTO_BROKER_PPROF_ADDR", "CRYPTO_BROKER_KMS_DIR", "OTEL_METRICS_EXPORTER", "OTEL_TRACES_EXPORTER"] {
+    for name in ["CRYPTO_BROKER_PPROF_ADDR", "CRYPTO_BROKER_KMS_DIR", "OTEL_TRACES_EXPORTER"] {
         assert!(warned(name), "{name}: {:?}", settings.warnings);
     }
     assert!(!format!("{settings:?}").contains("Api-Token"));
@@ -90,12 +93,42 @@ fn what_cannot_be_is_an_error_with_its_name_and_all_are_told() {
         ("OTEL_TRACES_SAMPLER", "sometimes"),
         ("OTEL_TRACES_SAMPLER_ARG", "2"),
         ("OTEL_METRICS_EXPORTER", "file"),
+        ("OTEL_LOGS_EXPORTER", "none,file"),
+        ("OTEL_METRICS_INTERVAL", "30"),
+        ("OTEL_METRICS_INTERVAL", "1ms"),
+        ("OTEL_METRICS_INTERVAL", "-30s"),
+        ("OTEL_METRICS_INTERVAL", "2h"),
     ] {
         let problems = read(&[(name, value)]).unwrap_err();
         assert!(problems.len() == 1 && problems[0].starts_with(&format!("{name}: ")), "{problems:?}");
     }
     let wrong = [("OTEL_TRACES_EXPORTER", "otlphttp"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://h"), ("APP_ENV", "x")];
     assert_eq!(read(&wrong).unwrap_err().len(), 2);
+}
+
+#[test]
+fn one_endpoint_serves_every_kind_by_its_path() {
+    for (endpoint, base) in [
+        ("collector:4318", "http://collector:4318"),
+        ("http://collector:4318/", "http://collector:4318"),
+        ("http://collector:4318/v1/traces", "http://collector:4318"),
+        ("http://collector/otlp/", "http://collector/otlp"),
+    ] {
+        let settings = read(&[
+            ("OTEL_TRACES_EXPORTER", "otlphttp"),
+            ("OTEL_METRICS_EXPORTER", "otlp"),
+            ("OTEL_LOGS_EXPORTER", "auto"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        ]);
+        let exports = settings.unwrap().exports;
+        let at = |path: &str| [Place::Http(format!("{base}{path}"))];
+        assert_eq!((&exports.traces[..], &exports.metrics[..]), (&at("/v1/traces")[..], &at("/v1/metrics")[..]));
+        assert_eq!(exports.logs, at("/v1/logs"));
+    }
+    for wrong in ["http://user:secret@collector:4318", "https://collector:4318", "http://"] {
+        let problems = read(&[("OTEL_LOGS_EXPORTER", "otlphttp"), ("OTEL_EXPORTER_OTLP_ENDPOINT", wrong)]).unwrap_err();
+        assert!(problems.len() == 1 && !problems[0].contains("secret"), "{problems:?}");
+    }
 }
 
 #[test]

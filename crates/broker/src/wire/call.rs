@@ -115,8 +115,14 @@ impl Call {
 /// Why a call is not begun, or its answer not given, though nothing is wrong with it.
 pub(super) const NO_ROOM: &str = "too much is under way in this broker; try again later";
 
-/// Does what takes milliseconds and more without holding up the calls that wait behind it on this thread.
-pub(super) fn heavy<T>(work: impl FnOnce() -> T) -> T {
+/// What takes longer than this, in µs, is not done where other calls wait behind it: making room for them costs some 50 µs.
+const LONG_US: u64 = 2_000;
+
+/// Does what takes about so many µs without holding up for long the calls that wait behind it on this thread.
+pub(super) fn work_of<T>(about_us: u64, work: impl FnOnce() -> T) -> T {
+    if about_us < LONG_US {
+        return work();
+    }
     let handle = tokio::runtime::Handle::try_current();
     if handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread) {
         tokio::task::block_in_place(work)

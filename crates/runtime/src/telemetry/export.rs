@@ -1,21 +1,34 @@
-//! Where spans go: a collector by OTLP over HTTP or gRPC, or this process's own output.
+//! Where spans, metrics and log records go: a collector by OTLP over HTTP or gRPC, or this process's own output. A collector
+//! that is away costs a warning and what does not fit its queue; no call waits for it.
 
-use std::io::Write;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::tonic_types::metadata::MetadataMap;
-use opentelemetry_otlp::{Protocol, WithExportConfig, WithHttpConfig, WithTonicConfig};
+use opentelemetry_otlp::{
+    LogExporter, MetricExporter, Protocol, SpanExporter, WithExportConfig, WithHttpConfig, WithTonicConfig,
+};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::error::OTelSdkResult;
-use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanData, SpanExporter};
+use opentelemetry_sdk::logs::{BatchConfigBuilder, BatchLogProcessor, SdkLoggerProvider};
+use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 
-/// One place that spans go to.
+use super::console::Console;
+use super::delivery::Delivery;
+
+/// What a collector has to answer a request within.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Log records that wait for a collector; further ones are dropped.
+const RECORDS_MAX: usize = 2048;
+/// From one export of metrics to the next, where nothing is said.
+const INTERVAL: Duration = Duration::from_secs(30);
+
+/// One place that something goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Traces {
-    /// Standard output, an object a line.
+pub enum Place {
+    /// Standard output, an object a line. Log records go there anyway: among their places it means nothing.
     Console,
-    /// OTLP over HTTP, to a URL such as `http://127.0.0.1:4318/v1/traces`.
+    /// OTLP over HTTP, to a URL with its path, such as `http://127.0.0.1:4318/v1/traces`.
     Http(String),
     /// OTLP over gRPC, to a URL such as `http://127.0.0.1:4317`.
     Grpc(String),
@@ -52,73 +65,134 @@ impl Sampling {
     }
 }
 
-/// What signs the spans, and how they are sent.
-#[derive(Clone, Default)]
-pub struct Tracing {
-    /// Where to; nowhere when empty.
-    pub to: Vec<Traces>,
-    /// Which.
+/// What goes where, and as whose.
+#[derive(Clone)]
+pub struct Exports {
+    /// Where spans go; nowhere when empty.
+    pub traces: Vec<Place>,
+    /// Which of them.
     pub sampling: Sampling,
+    /// Where metrics go; nowhere when empty.
+    pub metrics: Vec<Place>,
+    /// From one export of metrics to the next.
+    pub interval: Duration,
+    /// Where log records go besides the output; nowhere when empty.
+    pub logs: Vec<Place>,
     /// `service.version`.
     pub version: Option<String>,
     /// The `Authorization` header for collectors; a secret.
     pub authorization: Option<String>,
 }
 
-impl std::fmt::Debug for Tracing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tracing").field("to", &self.to).field("sampling", &self.sampling).finish_non_exhaustive()
+impl Default for Exports {
+    fn default() -> Self {
+        Exports {
+            traces: Vec::new(),
+            sampling: Sampling::default(),
+            metrics: Vec::new(),
+            interval: INTERVAL,
+            logs: Vec::new(),
+            version: None,
+            authorization: None,
+        }
     }
 }
 
-impl Tracing {
-    /// None when spans go nowhere. Must run inside a tokio runtime.
-    pub(super) fn provider(&self, service: &str) -> Result<Option<SdkTracerProvider>, String> {
-        if self.to.is_empty() {
+impl std::fmt::Debug for Exports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = f.debug_struct("Exports");
+        text.field("traces", &self.traces).field("sampling", &self.sampling).field("metrics", &self.metrics);
+        text.field("logs", &self.logs).finish_non_exhaustive()
+    }
+}
+
+/// The exporter of one kind to a collector; None for a place that is none.
+macro_rules! exporter {
+    ($exports:expr, $kind:ident, $place:expr) => {
+        match $place {
+            Place::Console => None,
+            Place::Http(url) => Some($exports.over_http($kind::builder().with_http(), url).build()),
+            Place::Grpc(url) => Some($exports.over_grpc($kind::builder().with_tonic(), url)?.build()),
+        }
+        .transpose()
+        .map_err(|err| format!("telemetry: {err}"))?
+    };
+}
+
+impl Exports {
+    /// None when spans go nowhere. Must run inside a tokio runtime, as the others must.
+    pub(super) fn tracers(&self, service: &str) -> Result<Option<SdkTracerProvider>, String> {
+        if self.traces.is_empty() {
             return Ok(None);
         }
-        let mut resource = Resource::builder().with_service_name(service.to_owned());
-        if let Some(version) = &self.version {
-            resource = resource.with_attribute(opentelemetry::KeyValue::new("service.version", version.clone()));
-        }
-        let mut provider =
-            SdkTracerProvider::builder().with_resource(resource.build()).with_sampler(self.sampling.sampler());
-        for to in &self.to {
-            provider = match to {
-                Traces::Console => provider.with_simple_exporter(Console),
-                Traces::Http(endpoint) => provider.with_batch_exporter(self.http(endpoint)?),
-                Traces::Grpc(endpoint) => provider.with_batch_exporter(self.grpc(endpoint)?),
+        let sampler = self.sampling.sampler();
+        let mut provider = SdkTracerProvider::builder().with_resource(self.resource(service)).with_sampler(sampler);
+        for place in &self.traces {
+            provider = match exporter!(self, SpanExporter, place) {
+                None => provider.with_simple_exporter(Console),
+                Some(exporter) => provider.with_batch_exporter(Delivery::new("spans", exporter)),
             };
         }
         Ok(Some(provider.build()))
     }
 
-    fn http(&self, endpoint: &str) -> Result<opentelemetry_otlp::SpanExporter, String> {
-        let headers = self.authorization.iter().map(|value| ("authorization".to_owned(), value.clone()));
-        opentelemetry_otlp::SpanExporter::builder()
-            .with_http()
-            .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(endpoint)
-            .with_timeout(Duration::from_secs(5))
-            .with_headers(headers.collect())
-            .with_http_client(OnRuntime::new())
-            .build()
-            .map_err(|err| format!("traces: {err}"))
+    /// None when metrics go nowhere.
+    pub(super) fn meters(&self, service: &str) -> Result<Option<SdkMeterProvider>, String> {
+        if self.metrics.is_empty() {
+            return Ok(None);
+        }
+        let mut provider = SdkMeterProvider::builder().with_resource(self.resource(service));
+        for place in &self.metrics {
+            provider = match exporter!(self, MetricExporter, place) {
+                None => provider.with_reader(PeriodicReader::builder(Console).with_interval(self.interval).build()),
+                Some(exporter) => {
+                    let reader = PeriodicReader::builder(Delivery::new("metrics", exporter));
+                    provider.with_reader(reader.with_interval(self.interval).build())
+                }
+            };
+        }
+        Ok(Some(provider.build()))
     }
 
-    fn grpc(&self, endpoint: &str) -> Result<opentelemetry_otlp::SpanExporter, String> {
+    /// None when log records go nowhere but to the output.
+    pub(super) fn loggers(&self, service: &str) -> Result<Option<SdkLoggerProvider>, String> {
+        let mut provider = SdkLoggerProvider::builder().with_resource(self.resource(service));
+        let mut is_any = false;
+        for place in &self.logs {
+            let Some(exporter) = exporter!(self, LogExporter, place) else { continue };
+            let bounds = BatchConfigBuilder::default().with_max_queue_size(RECORDS_MAX).build();
+            let batches = BatchLogProcessor::builder(Delivery::new("log records", exporter)).with_batch_config(bounds);
+            provider = provider.with_log_processor(batches.build());
+            is_any = true;
+        }
+        Ok(is_any.then(|| provider.build()))
+    }
+
+    fn resource(&self, service: &str) -> Resource {
+        let mut resource = Resource::builder().with_service_name(service.to_owned());
+        if let Some(version) = &self.version {
+            resource = resource.with_attribute(opentelemetry::KeyValue::new("service.version", version.clone()));
+        }
+        resource.build()
+    }
+
+    fn over_http<B: WithExportConfig + WithHttpConfig>(&self, builder: B, url: &str) -> B {
+        let headers = self.authorization.iter().map(|value| ("authorization".to_owned(), value.clone()));
+        builder
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(url)
+            .with_timeout(ANSWER_MAX)
+            .with_headers(headers.collect())
+            .with_http_client(OnRuntime::new())
+    }
+
+    fn over_grpc<B: WithExportConfig + WithTonicConfig>(&self, builder: B, url: &str) -> Result<B, String> {
         let mut metadata = MetadataMap::new();
         if let Some(value) = &self.authorization {
-            let value = value.parse().map_err(|_| "traces: the authorization is no value of a header".to_owned())?;
+            let value = value.parse().map_err(|_| "telemetry: the authorization is no value of a header".to_owned())?;
             metadata.insert("authorization", value);
         }
-        opentelemetry_otlp::SpanExporter::builder()
-            .with_tonic()
-            .with_endpoint(endpoint)
-            .with_timeout(Duration::from_secs(5))
-            .with_metadata(metadata)
-            .build()
-            .map_err(|err| format!("traces: {err}"))
+        Ok(builder.with_endpoint(url).with_timeout(ANSWER_MAX).with_metadata(metadata))
     }
 }
 
@@ -131,7 +205,7 @@ struct OnRuntime {
 
 impl OnRuntime {
     fn new() -> Self {
-        let client = opentelemetry_http::hyper::HyperClient::with_default_connector(Duration::from_secs(5), None);
+        let client = opentelemetry_http::hyper::HyperClient::with_default_connector(ANSWER_MAX, None);
         OnRuntime { runtime: tokio::runtime::Handle::current(), client: client.into() }
     }
 }
@@ -142,39 +216,4 @@ impl HttpClient for OnRuntime {
         let client = self.client.clone();
         self.runtime.spawn(async move { client.send_bytes(request).await }).await?
     }
-}
-
-/// Writes each span to standard output.
-#[derive(Debug)]
-struct Console;
-
-impl SpanExporter for Console {
-    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-        let mut text = String::new();
-        for span in batch {
-            text.push_str(&object(&span).to_string());
-            text.push('\n');
-        }
-        // Nobody may be left to read it.
-        let _ = std::io::stdout().lock().write_all(text.as_bytes());
-        Ok(())
-    }
-}
-
-fn object(span: &SpanData) -> serde_json::Value {
-    let nanoseconds = |time: std::time::SystemTime| {
-        time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
-    };
-    let attributes: serde_json::Map<String, serde_json::Value> =
-        span.attributes.iter().map(|pair| (pair.key.to_string(), pair.value.as_str().into())).collect();
-    serde_json::json!({
-        "span": span.name,
-        "trace_id": span.span_context.trace_id().to_string(),
-        "span_id": span.span_context.span_id().to_string(),
-        "parent_span_id": span.parent_span_id.to_string(),
-        "start_ns": nanoseconds(span.start_time),
-        "end_ns": nanoseconds(span.end_time),
-        "status": format!("{:?}", span.status),
-        "attributes": attributes,
-    })
 }

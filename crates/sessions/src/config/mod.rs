@@ -62,6 +62,7 @@ struct RawKekBroker {
     profile: String,
     key: String,
     uid: Option<u32>,
+    wraps: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -121,6 +122,8 @@ pub struct KekBroker {
     pub key: String,
     /// The user that it must run as, before it is sent anything; whoever listens there, unless said.
     pub uid: Option<u32>,
+    /// Beside a key file, while sessions move between the two: whether the broker wraps, and not the file. Both unwrap.
+    pub wraps: bool,
 }
 
 /// Checked. Holds no secret: those are read from their files when the authority starts.
@@ -134,7 +137,7 @@ pub struct SessionsConfig {
     pub kek_file: Option<PathBuf>,
     /// Whether a missing key file is made.
     pub allow_generated_kek: bool,
-    /// A broker that wraps session keys, in place of a key file.
+    /// A broker that wraps session keys, in place of a key file or, for a move, beside one.
     pub kek_broker: Option<KekBroker>,
     plugged: Option<Arc<dyn KeyWrap>>,
     limits: MemoryLimits,
@@ -285,11 +288,17 @@ fn resolve_kek_broker(sessions: &RawSessions, file: Option<&Path>, problems: &mu
             problems.add(format!("sessions.kek_broker.{name}"), format!("expected 1 to {len_max} bytes"));
         }
     }
-    if sessions.kek_file.is_some() {
-        problems.add("sessions.kek_broker", "has no effect beside sessions.kek_file; choose one");
+    match (sessions.kek_file.is_some(), raw.wraps) {
+        (true, None) => problems.add(
+            "sessions.kek_broker",
+            "beside sessions.kek_file, to move from one to the other, wraps has to say which wraps: true for the broker, false \
+             for the file",
+        ),
+        (false, Some(false)) => problems.add("sessions.kek_broker.wraps", "false, and no sessions.kek_file that would wrap"),
+        _ => {}
     }
-    let socket = relative_to(file, &raw.socket);
-    Some(KekBroker { socket, profile: raw.profile.clone(), key: raw.key.clone(), uid: raw.uid })
+    let (socket, wraps) = (relative_to(file, &raw.socket), raw.wraps.unwrap_or(true));
+    Some(KekBroker { socket, profile: raw.profile.clone(), key: raw.key.clone(), uid: raw.uid, wraps })
 }
 
 /// In the order of [`TtlPolicy`]'s fields.

@@ -7,6 +7,7 @@
 mod broker;
 mod file;
 mod gather;
+mod moving;
 mod wrap;
 
 use std::fmt;
@@ -25,6 +26,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 pub use broker::BrokerKeys;
 pub use file::{add, make_first};
+pub use moving::Moving;
 pub use wrap::{KeyWrap, WRAP_MAX, WrapError};
 pub(crate) use wrap::{unwrap_one, wrap_one};
 

@@ -6,13 +6,16 @@ use sealway_proto::broker::v1::{Deprecation, Descriptor, Refusal as Refused};
 use tonic::{Request, Status};
 
 use super::super::bounds;
-use super::super::call::{Call, heavy};
+use super::super::call::{Call, work_of};
 use super::super::status::status;
 use crate::Refusal;
-use crate::keys::Key;
+use crate::keys::{Algorithm, Key};
 use crate::profile::policy::{self, Curve, Profile, SignAlgorithm, SignatureHash};
 use crate::service::{Allowed, Asked, Done, Service};
 use crate::telemetry::Trace;
+
+/// What ciphers and MACs do at least in a µs.
+const BYTES_A_US: u64 = 500;
 
 /// A call of our own wire, short of its message.
 pub(super) struct Arrived {
@@ -43,8 +46,6 @@ pub(super) struct Wanted<'a> {
     pub(super) key: Option<&'a str>,
     pub(super) count: usize,
     pub(super) bytes_in: usize,
-    /// It takes a millisecond and more.
-    pub(super) is_heavy: bool,
     /// What else is wrong with the request.
     pub(super) shape: Result<(), Refusal>,
 }
@@ -78,7 +79,10 @@ pub(super) async fn run<T: Send>(
     let work = |allowed: &Allowed| {
         let profile = allowed.profile()?;
         let key = wanted.key.map(|_| allowed.key()).transpose()?;
-        let outcome = if wanted.is_heavy { heavy(|| work(profile, key)) } else { work(profile, key) }?;
+        let each_us = if wanted.operation == "VerifyData" { Algorithm::verify_us } else { Algorithm::about_us };
+        let each_us = key.map_or(0, |key| each_us(key.algorithm()));
+        let about_us = each_us * wanted.count as u64 + wanted.bytes_in as u64 / BYTES_A_US;
+        let outcome = work_of(about_us, || work(profile, key))?;
         let descriptor = Descriptor {
             profile: profile.name.clone(),
             operation: wanted.operation.to_owned(),

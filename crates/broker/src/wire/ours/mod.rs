@@ -105,7 +105,7 @@ impl Broker for Ours {
     async fn sign(&self, request: Request<SignRequest>) -> Result<Response<SignResponse>, Status> {
         let (arrived, request) = Arrived::of(request)?;
         let request = Wiped::new(request, |request: &mut SignRequest| wipe_inputs(&mut request.inputs));
-        let wanted = of_inputs("SignData", &request.profile, &request.key_id, &request.inputs, true);
+        let wanted = of_inputs("SignData", &request.profile, &request.key_id, &request.inputs);
         let made = run(&self.service, &arrived, wanted, |profile, key| {
             let made = operation::sign(profile, key.ok_or_else(no_key)?, &slices(&request.inputs))?;
             let bytes_out = sum(&made.outputs, Vec::len);
@@ -119,7 +119,7 @@ impl Broker for Ours {
     async fn verify(&self, request: Request<VerifyRequest>) -> Result<Response<VerifyResponse>, Status> {
         let (arrived, request) = Arrived::of(request)?;
         let request = Wiped::new(request, |request: &mut VerifyRequest| wipe_signed(&mut request.signed));
-        let wanted = of_signed("VerifyData", &request.profile, &request.key_id, &request.signed, true);
+        let wanted = of_signed("VerifyData", &request.profile, &request.key_id, &request.signed);
         let made = run(&self.service, &arrived, wanted, |profile, key| {
             let valid = operation::verify(profile, key.ok_or_else(no_key)?, &signed(&request.signed))?;
             let algorithm = signature_name(profile.sign);
@@ -132,7 +132,7 @@ impl Broker for Ours {
     async fn mac(&self, request: Request<MacRequest>) -> Result<Response<MacResponse>, Status> {
         let (arrived, request) = Arrived::of(request)?;
         let request = Wiped::new(request, |request: &mut MacRequest| wipe_inputs(&mut request.inputs));
-        let wanted = of_inputs("Mac", &request.profile, &request.key_id, &request.inputs, false);
+        let wanted = of_inputs("Mac", &request.profile, &request.key_id, &request.inputs);
         let made = run(&self.service, &arrived, wanted, |profile, key| {
             let key = key.ok_or_else(no_key)?;
             let made = operation::mac(profile, key, &slices(&request.inputs))?;
@@ -146,7 +146,7 @@ impl Broker for Ours {
     async fn verify_mac(&self, request: Request<VerifyMacRequest>) -> Result<Response<VerifyMacResponse>, Status> {
         let (arrived, request) = Arrived::of(request)?;
         let request = Wiped::new(request, |request: &mut VerifyMacRequest| wipe_signed(&mut request.signed));
-        let wanted = of_signed("VerifyMac", &request.profile, &request.key_id, &request.signed, false);
+        let wanted = of_signed("VerifyMac", &request.profile, &request.key_id, &request.signed);
         let made = run(&self.service, &arrived, wanted, |profile, key| {
             let key = key.ok_or_else(no_key)?;
             let valid = operation::verify_mac(profile, key, &signed(&request.signed))?;
@@ -202,15 +202,9 @@ impl Broker for Ours {
     }
 }
 
-fn of_inputs<'a>(
-    operation: &'static str,
-    profile: &'a str,
-    key: &'a str,
-    inputs: &[Vec<u8>],
-    is_heavy: bool,
-) -> Wanted<'a> {
+fn of_inputs<'a>(operation: &'static str, profile: &'a str, key: &'a str, inputs: &[Vec<u8>]) -> Wanted<'a> {
     let bytes_in = sum(inputs, Vec::len);
-    Wanted { operation, profile, key: Some(key), count: inputs.len(), bytes_in, is_heavy, shape: Ok(()) }
+    Wanted { operation, profile, key: Some(key), count: inputs.len(), bytes_in, shape: Ok(()) }
 }
 
 fn of_signed<'a>(
@@ -218,8 +212,7 @@ fn of_signed<'a>(
     profile: &'a str,
     key: &'a str,
     batch: &[sealway_proto::broker::v1::Signed],
-    is_heavy: bool,
 ) -> Wanted<'a> {
     let bytes_in = sum(batch, |one| one.input.len());
-    Wanted { operation, profile, key: Some(key), count: batch.len(), bytes_in, is_heavy, shape: Ok(()) }
+    Wanted { operation, profile, key: Some(key), count: batch.len(), bytes_in, shape: Ok(()) }
 }

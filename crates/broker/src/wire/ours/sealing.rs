@@ -57,7 +57,6 @@ pub(super) async fn encrypt(
         key: Some(&request.key_id),
         count: request.plains.len(),
         bytes_in: sum(&request.plains, |plain| plain.plaintext.len() + plain.aad.len()),
-        is_heavy: false,
         shape: Ok(()),
     };
     let made = run(service, arrived, wanted, |profile, key| {
@@ -127,7 +126,6 @@ fn of_ciphers<'a>(operation: &'static str, profile: &'a str, key: &'a str, ciphe
         key: Some(key),
         count: ciphers.len(),
         bytes_in: sum(ciphers, |cipher| cipher.ciphertext.len() + cipher.aad.len()),
-        is_heavy: false,
         shape: Ok(()),
     }
 }

@@ -28,7 +28,6 @@ pub(super) async fn derive(
         key: Some(&request.key_id),
         count: request.derivations.len(),
         bytes_in: sum(&request.derivations, |one| one.salt.len() + one.info.len()),
-        is_heavy: false,
         shape: Ok(()),
     };
     let made = run(service, arrived, wanted, |profile, key| {
@@ -50,15 +49,8 @@ pub(super) async fn random(
     request: RandomRequest,
 ) -> Result<RandomResponse, Status> {
     let count = size(request.count.max(1));
-    let wanted = Wanted {
-        operation: "Random",
-        profile: &request.profile,
-        key: None,
-        count,
-        bytes_in: 0,
-        is_heavy: false,
-        shape: Ok(()),
-    };
+    let wanted =
+        Wanted { operation: "Random", profile: &request.profile, key: None, count, bytes_in: 0, shape: Ok(()) };
     let made = run(service, arrived, wanted, |profile, _| {
         let outputs = operation::random(profile, size(request.length), count)?;
         let bytes_out = sum(&outputs, Vec::len);
@@ -85,7 +77,6 @@ pub(super) async fn encapsulate(
         key,
         count,
         bytes_in: 0,
-        is_heavy: false,
         shape: request.to.as_ref().map(|_| ()).ok_or_else(|| Refusal::invalid("to: required")),
     };
     let made = run(service, arrived, wanted, |profile, key| {
@@ -118,7 +109,6 @@ pub(super) async fn decapsulate(
         key: Some(&request.key_id),
         count: request.ciphertexts.len(),
         bytes_in: sum(&request.ciphertexts, Vec::len),
-        is_heavy: false,
         shape: Ok(()),
     };
     let made = run(service, arrived, wanted, |profile, key| {

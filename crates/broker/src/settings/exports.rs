@@ -1,0 +1,126 @@
+//! Where spans, metrics and log records go, by OpenTelemetry's names. Unlike with the broker that this replaces, nowhere is
+//! the default: a span of every call on standard output is for a demonstration.
+
+use std::time::Duration;
+
+use sealway_runtime::telemetry::{Exports, Place, Sampling};
+
+use super::Environment;
+use crate::profile::duration;
+
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const GRPC_ENDPOINT: &str = "127.0.0.1:4317";
+const HTTP_ENDPOINT: &str = "http://127.0.0.1:4318";
+/// How often metrics may be sent.
+const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+
+/// A kind of data that is exported.
+struct Signal {
+    /// The variable that names its exporters.
+    name: &'static str,
+    /// Its path at a collector.
+    path: &'static str,
+    /// A word that names none: warned of, as the broker that this replaces does, or an error.
+    is_lenient: bool,
+}
+
+const TRACES: Signal = Signal { name: "OTEL_TRACES_EXPORTER", path: "/v1/traces", is_lenient: true };
+const METRICS: Signal = Signal { name: "OTEL_METRICS_EXPORTER", path: "/v1/metrics", is_lenient: false };
+const LOGS: Signal = Signal { name: "OTEL_LOGS_EXPORTER", path: "/v1/logs", is_lenient: false };
+
+pub(super) fn read(read: &mut Environment) -> Exports {
+    Exports {
+        traces: places(read, &TRACES),
+        sampling: sampling(read),
+        metrics: places(read, &METRICS),
+        interval: interval(read),
+        // The log is on the console as it is.
+        logs: places(read, &LOGS).into_iter().filter(|place| *place != Place::Console).collect(),
+        version: read.exact("OTEL_SERVICE_VERSION"),
+        authorization: read.exact("OTEL_EXPORTER_OTLP_HEADERS_AUTHORIZATION"),
+    }
+}
+
+fn places(read: &mut Environment, signal: &Signal) -> Vec<Place> {
+    let endpoint = read.exact(ENDPOINT);
+    let mut places = Vec::new();
+    for word in read.exact(signal.name).unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let place = match word.to_ascii_lowercase().as_str() {
+            "console" => Place::Console,
+            "otlpgrpc" => Place::Grpc(grpc_url(endpoint.as_deref().unwrap_or(GRPC_ENDPOINT))),
+            "otlp" | "otlphttp" | "auto" => {
+                Place::Http(http_url(endpoint.as_deref().unwrap_or(HTTP_ENDPOINT), signal.path))
+            }
+            "none" => continue,
+            other if signal.is_lenient => {
+                read.warn(signal.name, &format!("\"{}\" is no exporter: it is off", other.escape_debug()));
+                continue;
+            }
+            _ => {
+                read.problem(signal.name, "expected a list of none, console, otlpgrpc, otlphttp");
+                continue;
+            }
+        };
+        if !is_url(&place) {
+            read.problem(ENDPOINT, "expected host:port for gRPC, an http:// URL for HTTP");
+        } else if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+fn interval(read: &mut Environment) -> Duration {
+    const NAME: &str = "OTEL_METRICS_INTERVAL";
+    let Some(text) = read.exact(NAME) else { return Exports::default().interval };
+    let parsed = duration::parse(&text).ok().and_then(|offset| u64::try_from(offset.ns).ok());
+    match parsed.map(Duration::from_nanos).filter(|interval| INTERVALS.contains(interval)) {
+        Some(interval) => interval,
+        None => {
+            read.problem(NAME, "expected a duration from 100ms to 1h, such as 30s");
+            Exports::default().interval
+        }
+    }
+}
+
+fn is_url(place: &Place) -> bool {
+    let (Place::Http(url) | Place::Grpc(url)) = place else { return true };
+    // With a user in it, it would be shown with a password.
+    let is_fit = |uri: http::Uri| {
+        let host = uri.authority().filter(|authority| !authority.as_str().contains('@')).map(|some| some.host());
+        uri.scheme_str() == Some("http") && host.is_some_and(|host| !host.is_empty())
+    };
+    url.parse().is_ok_and(is_fit)
+}
+
+fn grpc_url(endpoint: &str) -> String {
+    if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") }
+}
+
+/// The endpoint is a collector's base; one that has a path of one kind already serves all kinds too.
+fn http_url(endpoint: &str, path: &str) -> String {
+    let url = grpc_url(endpoint);
+    let base = url.trim_end_matches('/');
+    let base = [&TRACES, &METRICS, &LOGS].iter().find_map(|signal| base.strip_suffix(signal.path)).unwrap_or(base);
+    format!("{base}{path}")
+}
+
+fn sampling(read: &mut Environment) -> Sampling {
+    const NAME: &str = "OTEL_TRACES_SAMPLER";
+    let share = read.parsed::<f64>("OTEL_TRACES_SAMPLER_ARG", "a number from 0 to 1").unwrap_or(1.0);
+    if !(0.0..=1.0).contains(&share) {
+        read.problem("OTEL_TRACES_SAMPLER_ARG", "expected a number from 0 to 1");
+    }
+    let words = [
+        ("always_on", Sampling::Always),
+        ("always", Sampling::Always),
+        ("always_off", Sampling::Never),
+        ("never", Sampling::Never),
+        ("traceidratio", Sampling::Share(share)),
+        ("ratio", Sampling::Share(share)),
+        ("parentbased_always_on", Sampling::ParentOrAlways),
+        ("parentbased_always_off", Sampling::ParentOrNever),
+        ("parentbased_traceidratio", Sampling::ParentOrShare(share)),
+    ];
+    read.choice(NAME, &words, Sampling::Always)
+}

@@ -1,0 +1,108 @@
+//! Exporters whose failures are told: once when they begin, and once when they are over.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::logs::{LogBatch, LogExporter};
+use opentelemetry_sdk::metrics::Temporality;
+use opentelemetry_sdk::metrics::data::ResourceMetrics;
+use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter};
+
+const NEVER_TRIED: u8 = 0;
+const ARRIVES: u8 = 1;
+const AWAY: u8 = 2;
+
+/// An exporter, and how it went the last time.
+#[derive(Debug)]
+pub(super) struct Delivery<E> {
+    what: &'static str,
+    exporter: E,
+    state: AtomicU8,
+    lost: AtomicU64,
+}
+
+impl<E> Delivery<E> {
+    /// `what` is what it sends, in the plural.
+    pub(super) fn new(what: &'static str, exporter: E) -> Self {
+        Delivery { what, exporter, state: AtomicU8::new(NEVER_TRIED), lost: AtomicU64::new(0) }
+    }
+
+    /// Tells a change. `len` of them were sent, and are lost if that failed.
+    fn tell(&self, result: OTelSdkResult, len: usize) -> OTelSdkResult {
+        let what = self.what;
+        let before = self.state.swap(if result.is_ok() { ARRIVES } else { AWAY }, Ordering::Relaxed);
+        match &result {
+            Ok(()) => match before {
+                ARRIVES => {}
+                AWAY => {
+                    let lost = self.lost.swap(0, Ordering::Relaxed);
+                    tracing::info!(lost, "{what} reach where they go again");
+                }
+                _ => tracing::info!("{what} reach where they go"),
+            },
+            Err(err) => {
+                self.lost.fetch_add(len as u64, Ordering::Relaxed);
+                if before != AWAY {
+                    tracing::warn!(%err, "{what} do not reach where they go: calls go on without");
+                }
+            }
+        }
+        result
+    }
+}
+
+impl<E: SpanExporter> SpanExporter for Delivery<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let len = batch.len();
+        self.tell(self.exporter.export(batch).await, len)
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
+
+impl<E: LogExporter> LogExporter for Delivery<E> {
+    async fn export(&self, batch: LogBatch<'_>) -> OTelSdkResult {
+        let len = batch.iter().count();
+        self.tell(self.exporter.export(batch).await, len)
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
+
+impl<E: PushMetricExporter> PushMetricExporter for Delivery<E> {
+    async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
+        // They count since the start: the next ones make up for these.
+        self.tell(self.exporter.export(metrics).await, 0)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn temporality(&self) -> Temporality {
+        self.exporter.temporality()
+    }
+}
