@@ -153,6 +153,35 @@ fn every_call_with_every_bad_input_has_its_code_and_text_and_the_broker_serves_o
 }
 
 #[test]
+fn every_method_of_our_own_wire_refuses_each_field_that_is_wrong_and_serves_on() {
+    let broker = Broker::start(&[]);
+    broker.call(&["rows"]);
+    let log = broker.stop();
+    assert!(!log.contains("panicked") && !log.contains("PRIVATE KEY"));
+}
+
+#[test]
+fn every_method_refuses_whom_no_rule_names_and_says_when_there_is_no_key_store() {
+    let ground = ground();
+    let callers = ground.path().join("callers.yaml");
+    let stranger = rustix::process::getuid().as_raw() + 1;
+    let rule = format!("- {{Uid: {stranger}, Profiles: ['*'], Operations: ['*'], Keys: ['*']}}\n");
+    std::fs::write(&callers, rule).unwrap();
+    std::fs::set_permissions(&callers, PermissionsExt::from_mode(0o600)).unwrap();
+    let mut command = command(ground.path());
+    command.args(["--dev", "--callers"]).arg(callers);
+    let daemon = launch(ground.path(), command);
+    let broker = Broker { ground, daemon };
+    broker.call(&["strangers"]);
+    broker.stop();
+    let ground = self::ground();
+    let daemon = launch(ground.path(), self::command(ground.path()));
+    let broker = Broker { ground, daemon };
+    broker.call(&["without-store"]);
+    broker.stop();
+}
+
+#[test]
 fn without_development_and_old_wires_their_calls_are_not_there() {
     let broker = Broker::start(&["--no-compat"]);
     broker.call(&["production"]);
