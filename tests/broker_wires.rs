@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use sealway_broker::wire::METHODS;
-use sealway_testkit::daemon::{Daemon, free_port, program, root};
+use sealway_testkit::daemon::{Daemon, clear_environment, free_port, program, root};
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
@@ -29,7 +29,7 @@ fn socket(ground: &Path) -> PathBuf {
 
 fn command(ground: &Path) -> Command {
     let mut command = Command::new(BINARY);
-    command.env_clear().args(["broker", "serve", "--socket"]).arg(socket(ground));
+    clear_environment(&mut command).args(["broker", "serve", "--socket"]).arg(socket(ground));
     command.arg("--profiles").arg(ground.join("Profiles.yaml"));
     command
 }

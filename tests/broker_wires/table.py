@@ -316,7 +316,7 @@ def each(client):
         for got in [one.refusal, two.refusal]:
             assert (got.code, got.message) == (code, text), f"{changed}: {got}"
     assert opened[-1].plaintext == b"one" and anew[-1].cipher.ciphertext, (opened[-1], anew[-1])
-    off = client.call(V1 + "Decrypt", profile="Seal", key_id="off-seal", ciphers=[fields]).opened[0].refusal
+    off = client.call(V1 + "Decrypt", profile="Seal", key_id="off-seal", ciphers=[{**fields, "key_version": 1}]).opened[0].refusal
     assert off.code == 9, off
 
 

@@ -186,3 +186,6 @@ fn check_approved(profile: &Profile, operation: &str) -> Result<(), Refusal> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;
