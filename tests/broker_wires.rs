@@ -251,6 +251,32 @@ fn settings_and_profiles_that_are_wrong_end_the_start_with_every_name() {
 }
 
 #[test]
+fn the_key_encryption_key_can_stand_in_the_environment_and_is_never_shown() {
+    let ground = ground();
+    let start = |key: Option<&str>| {
+        let mut command = command(ground.path());
+        command.arg("--keys").arg(ground.path().join("keys")).envs(key.map(|key| ("CRYPTO_BROKER_KEK", key)));
+        command
+    };
+    for (key, says) in [
+        (None, "the environment variable CRYPTO_BROKER_KEK is not set"),
+        (Some("5a5a5a5a secret"), "the environment variable CRYPTO_BROKER_KEK:1: expected a key of 32 bytes"),
+    ] {
+        let output = start(key).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(says) && !said.contains("secret"), "{said}");
+    }
+    let key = "5a".repeat(32);
+    let daemon = launch(ground.path(), start(Some(&key)));
+    let broker = Broker { ground, daemon };
+    let socket = broker.socket().display().to_string();
+    let (made, said) = run(&["broker", "keys", "--socket", &socket, "generate", "k", "--algorithm", "aes-256-gcm"]);
+    assert!(made && said.starts_with("k aes-256-gcm"), "{said}");
+    let log = broker.stop();
+    assert!(!log.contains(&key), "{log}");
+}
+
+#[test]
 fn the_command_line_asks_a_broker_that_serves() {
     let broker = Broker::start(&["--dev"]);
     let path = broker.socket();
