@@ -1,5 +1,5 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test test-fips e2e-faults load-long scan-tls check bench bench-gateway bench-load bench-broker accept-gateway fuzz vectors fmt tidy clean help
+.PHONY: run test test-fips e2e-faults load-long scan-tls check coverage bench bench-gateway bench-load bench-broker accept-gateway fuzz vectors fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
@@ -18,6 +18,8 @@ check: ## the fast subset: format, clippy, tidy
 	cargo xtask check
 tidy: ## the repository's own rules: import table, names, sizes, anchors
 	cargo xtask tidy
+coverage: ## lines of the broker and of the client that tests run, at least 80 %; ARGS="--missing" names the others
+	cargo xtask coverage $(ARGS)
 bench: ## ours beside the floor, in CPU time per operation
 	cargo xtask bench
 bench-gateway: ## the gateway beside nginx, HAProxy and Envoy; ARGS="--rows mtls" narrows it

@@ -79,7 +79,7 @@ if [[ $what == load ]]; then
         CARGO_INCREMENTAL=0 cargo install --quiet oha --version "$oha_version" --locked --root "$tools" --target-dir "$tools/build"
         rm -rf "$tools/build"
     fi
-    wrk=$({ wrk -v || true; } | head -n 1 | cut -d' ' -f2) || fail "wrk does not run."
+    wrk=$({ wrk -v || true; } | sed -n 1p | cut -d' ' -f2) || fail "wrk does not run."
     h2load=$(h2load --version | cut -d/ -f2) || fail "h2load does not run."
     "$tools/bin/k6" version >/dev/null || fail "k6 does not run: remove $tools/bin/k6 and run this again."
     "$tools/bin/oha" --version >/dev/null || fail "oha does not run: remove $tools/bin/oha and run this again."
@@ -98,5 +98,5 @@ fi
 
 # --- the proof ---
 envoy=$("$venv/bin/envoy" --version 2>/dev/null | grep -o "/$version/[^/]*/[^/]*/.*") || fail "envoy $version does not run from $venv."
-haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | head -n 1 | cut -d' ' -f3) || fail "haproxy does not run."
+haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | sed -n 1p | cut -d' ' -f3) || fail "haproxy does not run."
 echo "setup-bench: ready: nginx $nginx, haproxy $haproxy, envoy ${envoy#/}"

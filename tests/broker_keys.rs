@@ -1,6 +1,7 @@
 //! The broker's key store through its life: a clean stop, a new key-encryption key, the old one taken away.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -102,4 +103,32 @@ async fn without_its_key_encryption_key_or_with_a_broken_file_a_store_is_refused
     let opened =
         client.decrypt("Seal", "seal", &[Sealed { cipher: &cipher, aad: b"" }]).await.unwrap().outputs.remove(0);
     assert_eq!(opened.unwrap().as_ref(), b"kept");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_on_what_is_no_key_names_each_and_serves_nothing_and_the_next_has_every_key() {
+    let place = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(BINARY, place.path()).unwrap();
+    let client = Client::new(Options::new(broker.socket()));
+    client.generate_key("mac", "hmac-sha-256").await.unwrap();
+    let tags = client.mac("Mac", "mac", &["text"]).await.unwrap().outputs;
+    broker.stop().unwrap();
+
+    let path = |name: &str| place.path().join("keys").join(name);
+    std::os::unix::fs::symlink("/dev/zero", path("endless.key")).unwrap();
+    std::fs::copy(path("mac.key"), path("open.key")).unwrap();
+    std::fs::set_permissions(path("open.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let err = broker.start_again().unwrap_err().to_string();
+    for says in ["endless.key: it is a symbolic link", "open.key: others than its owner can use it; chmod 600 it"] {
+        assert!(err.contains(says), "{err}");
+    }
+    assert!(!broker.socket().exists(), "it listened");
+    std::fs::remove_file(path("endless.key")).unwrap();
+    std::fs::set_permissions(path("open.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let err = broker.start_again().unwrap_err().to_string();
+    assert!(err.contains("the file of key open: it is of another key"), "{err}");
+    std::fs::remove_file(path("open.key")).unwrap();
+    broker.start_again().unwrap();
+    let client = Client::new(Options::new(broker.socket()));
+    assert_eq!(client.mac("Mac", "mac", &["text"]).await.unwrap().outputs, tags);
 }

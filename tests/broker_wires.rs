@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use sealway_broker::wire::METHODS;
-use sealway_testkit::daemon::{Daemon, free_port, program, root};
+use sealway_testkit::daemon::{Daemon, clear_environment, free_port, program, root};
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
@@ -29,7 +29,7 @@ fn socket(ground: &Path) -> PathBuf {
 
 fn command(ground: &Path) -> Command {
     let mut command = Command::new(BINARY);
-    command.env_clear().args(["broker", "serve", "--socket"]).arg(socket(ground));
+    clear_environment(&mut command).args(["broker", "serve", "--socket"]).arg(socket(ground));
     command.arg("--profiles").arg(ground.join("Profiles.yaml"));
     command
 }
@@ -153,6 +153,35 @@ fn every_call_with_every_bad_input_has_its_code_and_text_and_the_broker_serves_o
 }
 
 #[test]
+fn every_method_of_our_own_wire_refuses_each_field_that_is_wrong_and_serves_on() {
+    let broker = Broker::start(&[]);
+    broker.call(&["rows"]);
+    let log = broker.stop();
+    assert!(!log.contains("panicked") && !log.contains("PRIVATE KEY"));
+}
+
+#[test]
+fn every_method_refuses_whom_no_rule_names_and_says_when_there_is_no_key_store() {
+    let ground = ground();
+    let callers = ground.path().join("callers.yaml");
+    let stranger = rustix::process::getuid().as_raw() + 1;
+    let rule = format!("- {{Uid: {stranger}, Profiles: ['*'], Operations: ['*'], Keys: ['*']}}\n");
+    std::fs::write(&callers, rule).unwrap();
+    std::fs::set_permissions(&callers, PermissionsExt::from_mode(0o600)).unwrap();
+    let mut command = command(ground.path());
+    command.args(["--dev", "--callers"]).arg(callers);
+    let daemon = launch(ground.path(), command);
+    let broker = Broker { ground, daemon };
+    broker.call(&["strangers"]);
+    broker.stop();
+    let ground = self::ground();
+    let daemon = launch(ground.path(), self::command(ground.path()));
+    let broker = Broker { ground, daemon };
+    broker.call(&["without-store"]);
+    broker.stop();
+}
+
+#[test]
 fn without_development_and_old_wires_their_calls_are_not_there() {
     let broker = Broker::start(&["--no-compat"]);
     broker.call(&["production"]);
@@ -222,6 +251,32 @@ fn settings_and_profiles_that_are_wrong_end_the_start_with_every_name() {
     let output = fips.env("CRYPTO_BROKER_REQUIRE_FIPS", "true").output().unwrap();
     assert_eq!(output.status.code(), Some(70), "{output:?}");
     assert!(!socket(ground.path()).exists());
+}
+
+#[test]
+fn the_key_encryption_key_can_stand_in_the_environment_and_is_never_shown() {
+    let ground = ground();
+    let start = |key: Option<&str>| {
+        let mut command = command(ground.path());
+        command.arg("--keys").arg(ground.path().join("keys")).envs(key.map(|key| ("CRYPTO_BROKER_KEK", key)));
+        command
+    };
+    for (key, says) in [
+        (None, "the environment variable CRYPTO_BROKER_KEK is not set"),
+        (Some("5a5a5a5a secret"), "the environment variable CRYPTO_BROKER_KEK:1: expected a key of 32 bytes"),
+    ] {
+        let output = start(key).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(says) && !said.contains("secret"), "{said}");
+    }
+    let key = "5a".repeat(32);
+    let daemon = launch(ground.path(), start(Some(&key)));
+    let broker = Broker { ground, daemon };
+    let socket = broker.socket().display().to_string();
+    let (made, said) = run(&["broker", "keys", "--socket", &socket, "generate", "k", "--algorithm", "aes-256-gcm"]);
+    assert!(made && said.starts_with("k aes-256-gcm"), "{said}");
+    let log = broker.stop();
+    assert!(!log.contains(&key), "{log}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use sealway_testkit::daemon::clear_environment;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::upstream::{Upstream, answer};
 
@@ -14,7 +15,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 const ORDER: &str = r#"{"schemeCode":"AEF","amount":5000}"#;
 
 fn run(args: &[&str]) -> Output {
-    Command::new(BINARY).args(args).env_clear().stdin(Stdio::null()).output().unwrap()
+    clear_environment(&mut Command::new(BINARY)).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -252,7 +253,7 @@ replay: { window_ms: 1000, nonces_max: 5000 }
 ";
     let file = config_file(folder.path(), config);
     let mut command = Command::new(BINARY);
-    command.args(["config", "print", &file]).env_clear();
+    clear_environment(&mut command).args(["config", "print", &file]);
     let output = command.env("PORT", "3456").env("SEALWAY_REPLAY__WINDOW_MS", "2000").output().unwrap();
     let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(printed["listeners"][0]["address"], "127.0.0.1:3456");

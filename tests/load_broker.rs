@@ -52,6 +52,8 @@ impl Ground {
         let (profile, key) = match operation {
             Is::Hash => ("Sha256", ""),
             Is::Sign => ("P256", if wire == BrokerWire::V1 { "ca" } else { "" }),
+            // The load generator brings the nonces of that wire.
+            Is::Encrypt | Is::Decrypt if wire == BrokerWire::Open => ("Given", "seal"),
             Is::Encrypt | Is::Decrypt | Is::Rewrap => ("Seal", "seal"),
             Is::SignData | Is::Verify => ("P256", "p256"),
             Is::Mac | Is::VerifyMac => ("Mac", "mac"),
@@ -99,11 +101,7 @@ async fn every_operation_of_both_wires_is_driven_and_counted() {
         let requests = 30;
         for (wire, batches) in [(BrokerWire::V1, &[1, 5][..]), (BrokerWire::Open, &[1])] {
             for (name, operation) in BrokerOperation::ALL {
-                let is_there = wire == BrokerWire::V1 || operation.is_open();
-                let cannot = wire == BrokerWire::Open
-                    && matches!(operation, BrokerOperation::Encrypt | BrokerOperation::Decrypt);
-                // The profile of the test makes the nonces itself, which that wire has no place for.
-                if !is_there || cannot {
+                if wire == BrokerWire::Open && !operation.is_open() {
                     continue;
                 }
                 for batch in batches.iter().filter(|batch| **batch == 1 || operation.has_batch()) {
@@ -127,16 +125,57 @@ async fn every_operation_of_both_wires_is_driven_and_counted() {
 
 /// What is refused has the broker's code as its status, and a broker that is gone is no connection.
 fn failures(mut ground: Ground) {
-    let mut plan = ground.asked(BrokerWire::V1, BrokerOperation::Hash, 1, 6);
-    plan.target.broker.as_mut().unwrap().profile = "nobody".into();
-    let outcome = run(plan);
-    let (class, words) = fault(&outcome);
-    assert!(class == Class::Status && words.contains("InvalidArgument") && words.contains("nobody"), "{words}");
-    assert_eq!(outcome.totals.sum.statuses(), [(3, 6)]);
+    // What is made before the first call is refused in the same way as the call.
+    for (wire, operation, profile, says, code) in [
+        (BrokerWire::V1, BrokerOperation::Hash, "nobody", "InvalidArgument", 3),
+        (BrokerWire::V1, BrokerOperation::Encrypt, "Mac", "FailedPrecondition", 9),
+        (BrokerWire::V1, BrokerOperation::Decrypt, "Mac", "FailedPrecondition", 9),
+        (BrokerWire::V1, BrokerOperation::Verify, "nobody", "InvalidArgument", 3),
+        (BrokerWire::Open, BrokerOperation::Hash, "nobody", "InvalidArgument", 3),
+        (BrokerWire::Open, BrokerOperation::Sign, "nobody", "InvalidArgument", 3),
+        (BrokerWire::Open, BrokerOperation::Encrypt, "nobody", "InvalidArgument", 3),
+        (BrokerWire::Open, BrokerOperation::Decrypt, "nobody", "InvalidArgument", 3),
+        (BrokerWire::Open, BrokerOperation::Encrypt, "Seal", "does not leave it to the caller", 3),
+        (BrokerWire::Open, BrokerOperation::Decrypt, "Mac", "FailedPrecondition", 9),
+    ] {
+        let mut plan = ground.asked(wire, operation, 1, 6);
+        plan.target.broker.as_mut().unwrap().profile = profile.into();
+        let outcome = run(plan);
+        let (class, words) = fault(&outcome);
+        let told = words.contains(says) && (says != "InvalidArgument" || words.contains(profile));
+        assert!(class == Class::Status && told, "{} {}: {words}", wire.name(), operation.name());
+        assert_eq!(outcome.totals.sum.statuses(), [(code, 6)], "{} {}", wire.name(), operation.name());
+    }
     let plan = ground.asked(BrokerWire::V1, BrokerOperation::Hash, 1, 2);
     ground.broker.kill().unwrap();
     let (class, words) = fault(&run(plan));
     assert!(matches!(class, Class::Refused | Class::Connect) && words.contains("broker.sock"), "{class:?}: {words}");
+}
+
+#[tokio::test]
+async fn a_load_with_a_wrong_profile_fails_loudly_with_the_code() {
+    let ground = Ground::new().await;
+    let url = format!("broker://{}", ground.broker.socket().display());
+    let load = |wire: &'static str, operation: &'static str, profile: &'static str| {
+        let mut command = Command::new(BINARY);
+        command.args(["load", &url, "--broker-operation", operation, "--profile", profile, "--broker-key", "seal"]);
+        command.args(["--broker-wire", wire, "--concurrency", "2", "--requests", "20", "--no-tui"]);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), text)
+    };
+    for (wire, operation, profile, says) in [
+        ("v1", "encrypt", "Nobody", "InvalidArgument: could not retrieve profile, err: there is no profile: Nobody"),
+        ("v1", "decrypt", "Mac", "FailedPrecondition: profile: Mac has no EncryptData"),
+        ("open", "encrypt", "Nobody", "could not retrieve profile, err: there is no profile: Nobody"),
+        ("open", "decrypt", "Nobody", "could not retrieve profile, err: there is no profile: Nobody"),
+    ] {
+        let (code, text) = load(wire, operation, profile);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains(says), "{wire} {operation}: {text}");
+    }
+    let (code, text) = load("open", "decrypt", "Given");
+    assert_eq!(code, Some(0), "{text}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ import sys
 
 import ours
 import refusals
+import table
 import wires
 from client import Client
 
@@ -24,6 +25,9 @@ PARTS = {
     "signatures": ours.signatures,
     "information": ours.information,
     "everything": refusals.everything,
+    "rows": table.rows,
+    "strangers": table.strangers,
+    "without-store": table.without_store,
 }
 
 if __name__ == "__main__":

@@ -75,6 +75,9 @@ def operations(client):
     inputs = [b"one", b"two"]
     made = client.call(V1 + "Hash", profile="Default", inputs=inputs)
     assert list(made.digests) == [hashlib.sha3_512(one).digest() for one in inputs], made
+    leaving = client.call(V1 + "Hash", profile="Leaving", inputs=inputs).descriptor.deprecation
+    told = (leaving.replaced_by, leaving.deprecated_since, leaving.remove_after, leaving.reason)
+    assert told == ("HashOnly", "2026-01-01", "2027-01-01", "too short"), leaving
     refused(client, V1 + "Hash", 3, "inputs: expected 1 to 1024, got 0", profile="Default")
     refused(client, V1 + "Hash", 3, "inputs: expected 1 to 1024, got 1025", profile="Default", inputs=[b""] * 1025)
     refused(client, V1 + "Hash", 3, "inputs: too large (max 1048576 bytes in all)", profile="Default", inputs=[b"x" * 700000] * 2)

@@ -230,3 +230,31 @@ async fn until_stopped(signals: &mut StopSignals, service: &Arc<Service>) -> &'s
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHACHA: &str = "- {Name: A, Settings: {CryptoLibrary: native}, API: {EncryptData: {EncryptAlg: \
+                          chacha20-poly1305, KeySize: 256}}}";
+
+    #[test]
+    fn the_sterner_of_two_demands_holds() {
+        use RequireFips::{No, Strict, Yes};
+        for (one, other, holds) in
+            [(No, No, No), (No, Yes, Yes), (Yes, No, Yes), (Yes, Strict, Strict), (Strict, No, Strict)]
+        {
+            assert_eq!(strictest(one, other), holds);
+        }
+    }
+
+    #[test]
+    fn what_is_not_approved_stops_a_strict_start_alone_and_is_named() {
+        let profiles = Profiles::parse(CHACHA, Leniency::Strict).unwrap();
+        check_approved(&profiles, RequireFips::Yes).unwrap();
+        let failure = check_approved(&profiles, RequireFips::Strict).unwrap_err();
+        assert_eq!(failure.code, module::EXIT_CODE);
+        assert_eq!(failure.text.lines().count(), 3, "{}", failure.text);
+        assert!(failure.text.contains("A: EncryptData: API.EncryptData.EncryptAlg: "), "{}", failure.text);
+    }
+}

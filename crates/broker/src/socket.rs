@@ -245,6 +245,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_folder_that_is_none_or_a_strangers_and_a_path_that_is_none_are_refused() {
+        let ground = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| bind(&place(path.to_owned())).unwrap_err().to_string();
+        assert!(refused(Path::new("/")).contains("expected a path of a socket"));
+        let file = ground.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(refused(&file.join("broker.sock")).contains("is no folder"));
+        assert!(refused(&ground.path().join("a/b/broker.sock")).contains("cannot make the folder"));
+        let link = ground.path().join("link");
+        std::os::unix::fs::symlink(ground.path(), &link).unwrap();
+        assert!(refused(&link.join("broker.sock")).contains("is no folder"));
+        // Who is not root cannot give a folder away.
+        if geteuid().is_root() {
+            let theirs = ground.path().join("theirs");
+            std::fs::create_dir(&theirs).unwrap();
+            std::os::unix::fs::chown(&theirs, Some(4711), None).unwrap();
+            assert!(refused(&theirs.join("broker.sock")).contains("belongs to another user, uid 4711"));
+        }
+    }
+
+    #[tokio::test]
     async fn a_folder_that_others_may_write_is_refused_unless_it_is_told_to_be_shared() {
         let ground = tempfile::tempdir().unwrap();
         let folder = ground.path().join("open");

@@ -23,6 +23,9 @@ pub const PROFILES: &str = "
 - Name: Seal
   Settings: {CryptoLibrary: native}
   API: {EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: broker-generated, TagLength: 128}}
+- Name: Given
+  Settings: {CryptoLibrary: native}
+  API: {EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: user-provided, TagLength: 128}}
 - {Name: Mac, Settings: {CryptoLibrary: native}, API: {Mac: {MacAlg: hmac-sha-256}}}
 - {Name: Derive, Settings: {CryptoLibrary: native}, API: {Derive: {DeriveAlg: hkdf-sha-256}}}
 - {Name: Kem, Settings: {CryptoLibrary: native}, API: {Encapsulate: {KemAlg: ml-kem-768}}}

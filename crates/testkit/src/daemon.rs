@@ -43,6 +43,13 @@ pub fn program(name: &str) -> anyhow::Result<PathBuf> {
     found.with_context(|| format!("{name} is missing and this test needs it: run scripts/setup-tests.sh"))
 }
 
+/// Empties a command's environment but for the place where a program that counts what it runs of itself writes it down:
+/// `make coverage`.
+pub fn clear_environment(command: &mut Command) -> &mut Command {
+    const COUNTS: &str = "LLVM_PROFILE_FILE";
+    command.env_clear().envs(std::env::var_os(COUNTS).map(|file| (COUNTS, file)))
+}
+
 /// A port of 127.0.0.1 that is free and stays so until it is listened on, restarts included.
 ///
 /// # Errors

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
+use crate::daemon::clear_environment;
+
 /// How long a run may take.
 const WAIT: Duration = Duration::from_secs(120);
 
@@ -71,7 +73,7 @@ impl<'a> Generator<'a> {
         if self.reports {
             command.arg("--out").arg(&file);
         }
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).envs(&self.env);
+        clear_environment(&mut command).env("PATH", std::env::var_os("PATH").unwrap_or_default()).envs(&self.env);
         command.stdin(Stdio::null()).stdout(std::fs::File::create(&out)?).stderr(std::fs::File::create(&err)?);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", words[0]))?;
         let until = Instant::now() + WAIT;

@@ -13,6 +13,8 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::daemon::clear_environment;
+
 /// How long a start, or an end, may take.
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -172,7 +174,7 @@ impl<'a> Launch<'a> {
             false => command.arg("serve").arg("--config").arg(&config),
         };
         command.args(&self.arguments);
-        command.env_clear().envs(&self.env).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        clear_environment(&mut command).envs(&self.env).env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", self.binary.display()))?;
         let log = Arc::new(Log::default());

@@ -6,6 +6,7 @@
 mod bench;
 mod check;
 mod codegen;
+mod coverage;
 mod faults;
 mod fips;
 mod fuzz;
@@ -56,6 +57,8 @@ enum Job {
         #[arg(long)]
         check: bool,
     },
+    /// Which lines of the broker and of the client the tests run; fails below 80 % of either
+    Coverage(coverage::Arguments),
     /// Fuzz one target, or each in turn
     Fuzz(fuzz::Arguments),
     /// Run the benchmarks: ours beside the floor
@@ -111,6 +114,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Tidy => tidy::run(),
         Job::Codegen { check } => codegen::run(check),
         Job::Vectors { check } => vectors::run(check),
+        Job::Coverage(arguments) => coverage::run(&arguments),
         Job::Fuzz(arguments) => fuzz::run(&arguments),
         Job::Bench { arguments } => bench::run(&arguments),
         Job::BenchGateway { arguments } => bench::gateway(&arguments),

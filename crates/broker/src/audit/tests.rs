@@ -181,6 +181,25 @@ fn a_log_that_does_not_hold_at_its_end_is_not_written_on() {
 }
 
 #[test]
+fn an_empty_file_that_was_made_beforehand_is_begun_and_what_is_none_of_ours_is_not() {
+    let ground = tempfile::tempdir().unwrap();
+    let path = ground.path().join("audit.jsonl");
+    std::fs::write(&path, "").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o622)).unwrap();
+    assert!(Audit::open(&path).unwrap_err().to_string().contains("only this process's user may write"));
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    Audit::open(&path).unwrap().record(&entry("a")).unwrap();
+    assert_eq!(verify(&path).unwrap().lines, 2);
+    // A link could lead to any file of this user's.
+    let link = ground.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert!(Audit::open(&link).is_err() && Audit::open(ground.path()).is_err());
+    assert_eq!(verify(&path).unwrap().lines, 2);
+    assert!(Audit::open(&ground.path().join("none/audit.jsonl")).is_err());
+}
+
+#[test]
 fn one_process_writes_a_log_and_another_is_refused() {
     let (_ground, path) = written(1);
     let audit = Audit::open(&path).unwrap();

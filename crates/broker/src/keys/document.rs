@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use super::kek::is_kek_id;
 use super::key::State;
 use super::{Algorithm, VERSIONS_MAX, Wrapped, is_key_id};
 
@@ -122,6 +123,10 @@ impl Document {
             if version.version != number(index) {
                 return Err(format!("version {} is not there", number(index)));
             }
+            // It is cited when there is no such key: whoever changed the file must not choose what a log says.
+            if !is_kek_id(&version.kek) {
+                return Err(format!("version {} has no id of a key-encryption key", number(index)));
+            }
             let bytes =
                 STANDARD.decode(&version.wrapped).map_err(|_| format!("version {} is damaged", number(index)))?;
             versions.push(Stored {
@@ -179,6 +184,9 @@ mod tests {
             ("\"version\": 2", "\"version\": 3"),
             ("\"imported\"", "\"secretword\""),
             ("\"kek\": \"one\"", "\"kek\": \"one\", \"secretword\": 1"),
+            ("\"kek\": \"one\"", "\"kek\": \"secretword and more than an id\""),
+            ("\"kek\": \"one\"", "\"kek\": \"secretwordsecretwordsecretwordsecretword\""),
+            ("\"kek\": \"one\"", "\"kek\": \"\""),
             ("AQEB", "!!!!"),
         ] {
             let changed = text.replacen(from, to, 1);

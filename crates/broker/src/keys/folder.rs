@@ -6,8 +6,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use sealway_runtime::config::ConfigError;
 
+use super::faults::Faults;
 use super::{KEYS_MAX, is_key_id};
 
 const LOCK: &str = "lock";
@@ -16,13 +18,15 @@ const SUFFIX: &str = ".key";
 const UNFINISHED: &str = ".unfinished";
 /// The largest file: the most versions of the largest key.
 const FILE_LEN_MAX: u64 = 32 * 1024 * 1024;
+/// So many files of strangers are named in the log; the others are counted.
+const STRANGERS_TOLD_MAX: usize = 16;
 
 /// Where a store's files are kept. What is in them is wrapped: a place may lose or forget them, and cannot read them.
 pub trait Backend: Send + Sync {
     /// Every key's id and file.
     ///
     /// # Errors
-    /// What is in the way, naming the file.
+    /// What is in the way, naming each file that cannot be taken: a store that opens without one of its keys would lose it.
     fn load(&self) -> io::Result<Vec<(String, Vec<u8>)>>;
 
     /// Replaces a key's file, or makes it. When this returns it is durable; when it fails, the old one is there.
@@ -62,8 +66,7 @@ impl Folder {
         if meta.uid() != rustix::process::geteuid().as_raw() {
             return Err(fail(&"it belongs to another user"));
         }
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK));
-        let lock = lock.map_err(|err| fail(&err))?;
+        let lock = lock(path).map_err(|err| fail(&format!("{LOCK}: {err}")))?;
         lock.try_lock().map_err(|err| match err {
             std::fs::TryLockError::WouldBlock => fail(&"another process uses it; a store belongs to one process"),
             std::fs::TryLockError::Error(err) => fail(&err),
@@ -78,7 +81,7 @@ impl Folder {
         for entry in std::fs::read_dir(&self.path)? {
             let entry = entry?;
             if entry.file_name().to_str().is_some_and(|name| name.ends_with(UNFINISHED)) {
-                std::fs::remove_file(entry.path())?;
+                std::fs::remove_file(entry.path()).map_err(|err| named(&entry.path(), &err))?;
                 tracing::warn!(file = %entry.path().display(), "removed what an interrupted write of a key left");
             }
         }
@@ -94,6 +97,52 @@ impl Folder {
     }
 }
 
+/// The file whose lock says that the folder is used. Non-blocking: a pipe in its place must not hold the start.
+fn lock(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(folder.join(LOCK), flags, Mode::RUSR | Mode::WUSR)?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
+}
+
+fn named(path: &Path, why: &dyn std::fmt::Display) -> io::Error {
+    io::Error::other(format!("{}: {why}", path.display()))
+}
+
+/// The bytes of a key's file.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let refused = |why: &str| Err(named(path, &why));
+    // Looked at before it is opened: to open a device is to do something with it.
+    let kind = std::fs::symlink_metadata(path).map_err(|err| named(path, &err))?.file_type();
+    if kind.is_symlink() {
+        return refused("it is a symbolic link");
+    }
+    if !kind.is_file() {
+        return refused("it is not a file");
+    }
+    // What took its place since must not lead out of the folder or hold the start.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|err| named(path, &err))?;
+    let file = File::from(file);
+    let meta = file.metadata().map_err(|err| named(path, &err))?;
+    if !meta.is_file() {
+        return refused("it is not a file");
+    }
+    if meta.mode() & 0o077 != 0 {
+        return refused("others than its owner can use it; chmod 600 it");
+    }
+    if meta.uid() != 0 && meta.uid() != rustix::process::geteuid().as_raw() {
+        return refused("it belongs to another user");
+    }
+    let mut bytes = Vec::new();
+    if meta.len() <= FILE_LEN_MAX {
+        file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes).map_err(|err| named(path, &err))?;
+    }
+    if meta.len().max(bytes.len() as u64) > FILE_LEN_MAX {
+        return refused("longer than a key's file can be");
+    }
+    Ok(bytes)
+}
+
 /// A new folder that is lost with the power takes every key in it along.
 fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -102,29 +151,29 @@ fn sync_parent(path: &Path) -> io::Result<()> {
 
 impl Backend for Folder {
     fn load(&self) -> io::Result<Vec<(String, Vec<u8>)>> {
-        let mut found = Vec::new();
+        let (mut found, mut faults, mut strangers) = (Vec::new(), Faults::default(), 0);
         for entry in std::fs::read_dir(&self.path)? {
             let entry = entry?;
             let name = entry.file_name();
             let Some(id) = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).filter(|id| is_key_id(id)) else {
-                if name != LOCK {
+                strangers += usize::from(name != LOCK);
+                if name != LOCK && strangers <= STRANGERS_TOLD_MAX {
                     tracing::warn!(file = %entry.path().display(), "not a key's file; it is left alone");
                 }
                 continue;
             };
-            let named = |err: io::Error| io::Error::new(err.kind(), format!("{}: {err}", entry.path().display()));
-            let mut bytes = Vec::new();
-            let file = File::open(entry.path()).map_err(named)?;
-            file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes).map_err(named)?;
-            if bytes.len() as u64 > FILE_LEN_MAX {
-                return Err(io::Error::other(format!("{}: longer than a key's file can be", entry.path().display())));
+            match read(&entry.path()) {
+                Ok(bytes) => found.push((id.to_owned(), bytes)),
+                Err(err) => faults.add(err.to_string()),
             }
-            found.push((id.to_owned(), bytes));
             if found.len() > KEYS_MAX {
                 return Err(io::Error::other(format!("more than {KEYS_MAX} keys")));
             }
         }
-        Ok(found)
+        if strangers > STRANGERS_TOLD_MAX {
+            tracing::warn!(files = strangers, "not files of keys, in all; they are left alone");
+        }
+        if faults.is_empty() { Ok(found) } else { Err(io::Error::other(faults.to_string())) }
     }
 
     fn replace(&self, id: &str, bytes: &[u8]) -> io::Result<()> {

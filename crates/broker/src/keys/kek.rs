@@ -113,9 +113,7 @@ impl Kek {
                 fail(number, "expected a key of 32 bytes in hexadecimal or base64, an id before it or not")
             })?;
             let id = id.map_or_else(|| derived_id(&key), str::to_owned);
-            let id_ok = (1..=ID_LEN_MAX).contains(&id.len())
-                && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-            if !id_ok {
+            if !is_kek_id(&id) {
                 return Err(fail(number, "a key id has 1 to 32 letters, digits, - or _"));
             }
             if keys.iter().any(|(known, _)| *known == id) {
@@ -191,6 +189,11 @@ impl Wrap for Kek {
     fn active_id(&self) -> &str {
         self.0.first().map_or("", |(id, _)| id)
     }
+}
+
+/// Whether a text can name a key-encryption key: 1 to 32 letters, digits, `-` or `_`.
+pub(super) fn is_kek_id(id: &str) -> bool {
+    (1..=ID_LEN_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
 /// A key from its text: 64 hexadecimal digits, else base64.

@@ -8,6 +8,7 @@
 
 mod algorithm;
 mod document;
+mod faults;
 mod folder;
 mod form;
 mod issuer;

@@ -10,6 +10,7 @@ use sealway_runtime::config::ConfigError;
 use zeroize::Zeroizing;
 
 use super::document::{Document, number};
+use super::faults::Faults;
 use super::key::{State, Version};
 use super::seals::{Raise, Seals};
 use super::{Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, VERSIONS_MAX, Wrap, Wrapped, is_key_id, material};
@@ -55,7 +56,7 @@ impl Store {
     /// As [`Store::open`], wherever the files are.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the key.
+    /// [`ConfigError`], naming each key whose file cannot be taken: none is passed over.
     pub fn over(backend: impl Backend + 'static, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
         let files = backend.load().map_err(|err| ConfigError(err.to_string()))?;
         let shared = Arc::new(Shared {
@@ -64,25 +65,17 @@ impl Store {
             keys: RwLock::default(),
             writing: Mutex::default(),
         });
-        let mut keys = BTreeMap::new();
+        let (mut keys, mut faults) = (BTreeMap::new(), Faults::default());
         for (id, bytes) in files {
-            let fail = |why: &dyn std::fmt::Display| ConfigError(format!("the file of key {id}: {why}"));
-            let document = Document::decode(&bytes).map_err(|why| fail(&why))?;
-            if document.id != id {
-                return Err(fail(&"it is of another key"));
+            match shared.read(&id, &bytes) {
+                Ok(key) => {
+                    keys.insert(id, Arc::new(key));
+                }
+                Err(why) => faults.add(format!("the file of key {id}: {why}")),
             }
-            let versions =
-                document.versions.into_iter().enumerate().map(|(index, stored)| Version::read(index, stored));
-            let key = Key {
-                id: document.id,
-                algorithm: document.algorithm,
-                versions: versions.collect(),
-                store: Arc::downgrade(&shared),
-            };
-            for version in &key.versions {
-                shared.unwrap(&key, version).map_err(|why| fail(&format!("version {}: {why}", version.number)))?;
-            }
-            keys.insert(id, Arc::new(key));
+        }
+        if !faults.is_empty() {
+            return Err(ConfigError(faults.to_string()));
         }
         *shared.keys.write() = keys;
         Ok(Store { shared })
@@ -224,6 +217,25 @@ impl Drop for Store {
 }
 
 impl Shared {
+    /// A key from its file; why not, without any of its text.
+    fn read(self: &Arc<Self>, id: &str, bytes: &[u8]) -> Result<Key, String> {
+        let document = Document::decode(bytes)?;
+        if document.id != id {
+            return Err("it is of another key".into());
+        }
+        let versions = document.versions.into_iter().enumerate().map(|(index, stored)| Version::read(index, stored));
+        let key = Key {
+            id: document.id,
+            algorithm: document.algorithm,
+            versions: versions.collect(),
+            store: Arc::downgrade(self),
+        };
+        for version in &key.versions {
+            self.unwrap(&key, version).map_err(|why| format!("version {}: {why}", version.number))?;
+        }
+        Ok(key)
+    }
+
     fn get(&self, id: &str) -> Result<Arc<Key>, Refusal> {
         let found = self.keys.read().get(id).cloned();
         // The id is the caller's own text, and may be anything: it is cited when it can be an id.

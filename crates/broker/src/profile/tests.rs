@@ -38,6 +38,28 @@ fn told(text: &str) -> String {
 }
 
 #[test]
+fn keys_and_values_of_every_kind_of_yaml_are_refused_where_they_have_no_place() {
+    for (key, shown) in [("~", "~"), ("[a]", "[…]"), ("{a: b}", "{…}"), ("7", "7"), ("true", "true"), ("1.50", "1.50")]
+    {
+        let told = told(&format!(
+            "- Name: A\n  Settings: {{CryptoLibrary: native}}\n  ? {key}\n  : x\n  API: {{Random: true}}\n"
+        ));
+        assert!(told.contains("line 3: ") && told.contains(shown), "{key}: {told}");
+    }
+    for value in
+        ["~", "7", "-7", "1.5", "18446744073709551615", "-99999999999999999999", "1e400", "[]", "{}", "true", ".nan"]
+    {
+        for api in [
+            format!("HashData: {{HashAlg: {value}}}"),
+            format!("EncryptData: {{EncryptAlg: aes-gcm, KeySize: {value}}}"),
+        ] {
+            let told = told(&with(&api));
+            assert!(told.starts_with("line 1: ") && !told.contains('\n'), "{api}: {told}");
+        }
+    }
+}
+
+#[test]
 fn the_published_set_means_what_its_tests_expect() {
     let profiles = strict(PUBLISHED).unwrap_or_else(|err| panic!("{}", lines(&err)));
     assert_eq!(profiles.names().count(), 12);

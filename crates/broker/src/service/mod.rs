@@ -209,3 +209,6 @@ fn check_approved(profile: &Profile, asked: &Asked<'_>) -> Result<(), Refusal> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

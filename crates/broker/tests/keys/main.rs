@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod ground;
+mod hostile;
 mod interrupted;
 mod issuer;
 mod operations;

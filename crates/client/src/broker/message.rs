@@ -218,3 +218,23 @@ impl From<v1::Encapsulated> for Encapsulated {
         Encapsulated { ciphertext: one.ciphertext, shared_secret: one.shared_secret.into() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_shown_has_an_input_in_it() {
+        let secret = b"a secret";
+        let shown = [
+            format!("{:?}", Plain { plaintext: secret, aad: secret, nonce: secret }),
+            format!("{:?}", Signed { input: secret, signature: secret, key_version: 7 }),
+            format!("{:?}", Derivation { salt: secret, info: secret, length: 32 }),
+        ];
+        // Bytes are shown as numbers.
+        let numbers = format!("{:?}", &secret[..4]);
+        for text in shown {
+            assert!(!text.contains("a secret") && !text.contains(numbers.trim_matches(['[', ']'])), "{text}");
+        }
+    }
+}

@@ -144,3 +144,28 @@ pub(super) fn sum<'a, T: 'a>(batch: &'a [T], len: impl Fn(&T) -> usize) -> usize
 pub(super) fn slices(batch: &[Vec<u8>]) -> Vec<&[u8]> {
     batch.iter().map(Vec::as_slice).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signature_algorithm_has_a_name_of_its_own() {
+        let mut names = std::collections::BTreeSet::new();
+        for hash in [SignatureHash::Sha256, SignatureHash::Sha384, SignatureHash::Sha512] {
+            names.insert(signature_name(Some(SignAlgorithm::RsaPkcs1(hash))));
+            names.insert(signature_name(Some(SignAlgorithm::RsaPss(hash))));
+            for curve in [Curve::P256, Curve::P384, Curve::P521] {
+                names.insert(signature_name(Some(SignAlgorithm::EcdsaDer(curve, hash))));
+                names.insert(signature_name(Some(SignAlgorithm::EcdsaRaw(curve, hash))));
+            }
+        }
+        names.insert(signature_name(Some(SignAlgorithm::Ed25519)));
+        names.insert(signature_name(Some(SignAlgorithm::MlDsa65)));
+        assert_eq!(names.len(), 3 * 2 + 3 * 3 * 2 + 2);
+        for name in ["rsa-pkcs1-sha-256", "rsa-pss-sha-512", "ecdsa-p384-sha-384", "ecdsa-p521-raw-sha-512"] {
+            assert!(names.contains(name), "{name}: {names:?}");
+        }
+        assert_eq!(signature_name(None), "");
+    }
+}

@@ -1,0 +1,59 @@
+//! What is wrong with a store's files: all of it at once, so that one start names every file, and no more than can be read.
+
+use std::fmt;
+
+/// So many are told; the others are counted.
+const TOLD_MAX: usize = 16;
+
+/// Faults, each with the file or the key that it is of.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    told: Vec<String>,
+    more: usize,
+}
+
+impl Faults {
+    /// Adds one.
+    pub(super) fn add(&mut self, fault: String) {
+        if self.told.len() < TOLD_MAX {
+            self.told.push(fault);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+}
+
+/// A line each.
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told.join("\n"))?;
+        if self.more > 0 {
+            write!(f, "\nand {} more", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_are_told_and_the_others_are_counted() {
+        let mut faults = Faults::default();
+        assert!(faults.is_empty());
+        for number in 0..TOLD_MAX {
+            faults.add(format!("{number}: wrong"));
+        }
+        assert_eq!((faults.to_string().lines().count(), faults.to_string().contains("more")), (TOLD_MAX, false));
+        for _ in 0..10_000 {
+            faults.add("another".into());
+        }
+        assert!(faults.to_string().ends_with("15: wrong\nand 10000 more"), "{faults}");
+    }
+}

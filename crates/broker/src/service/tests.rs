@@ -1,0 +1,112 @@
+//! What an operation passes, and in which order: what is told must tell nothing that an earlier check would have kept.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+
+use sealway_runtime::clock::ManualClock;
+use tempfile::TempDir;
+
+use super::*;
+use crate::profile::Leniency;
+
+const PROFILES: &str = "
+- {Name: Hash, Settings: {CryptoLibrary: native}, API: {HashData: {HashAlg: sha-256}}}
+- Name: ChaCha
+  Settings: {CryptoLibrary: native}
+  API:
+    HashData: {HashAlg: sha-256}
+    EncryptData: {EncryptAlg: chacha20-poly1305, KeySize: 256}
+- Name: Given
+  Settings: {CryptoLibrary: native}
+  API: {EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: user-provided, TagLength: 128}}
+";
+const OWNER: Peer = Peer { uid: 1000, gid: 1000, pid: None };
+
+fn service(is_fips: bool) -> (TempDir, Service) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("Profiles.yaml");
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();
+    file.write_all(PROFILES.as_bytes()).unwrap();
+    let service = Service {
+        profiles: Arc::new(Live::load(path, Leniency::Strict).unwrap()),
+        callers: None,
+        audit: None,
+        keys: None,
+        clock: Arc::new(ManualClock::new(1_795_000_000_000)),
+        owner: Callers::only(OWNER.uid),
+        is_fips,
+    };
+    (folder, service)
+}
+
+fn asked<'a>(operation: &'static str, profile: Option<&'a str>, key: Option<&'a str>) -> Asked<'a> {
+    Asked { operation, wire: "v1", profile, key, count: 1, bytes_in: 3 }
+}
+
+fn refused(service: &Service, peer: &Peer, asked: &Asked<'_>, shape: Result<(), Refusal>) -> (Code, String) {
+    let refusal = service.allow(peer, asked, shape).unwrap_err();
+    (refusal.code, refusal.text)
+}
+
+#[test]
+fn the_request_comes_first_then_the_caller_then_the_profile_then_the_key() {
+    let (_folder, service) = service(false);
+    let stranger = Peer { uid: 1001, ..OWNER };
+    let shape = || Err(Refusal::invalid("input: too large"));
+    let all_wrong = asked("EncryptData", Some("Nowhere"), Some("none"));
+    assert_eq!(refused(&service, &stranger, &all_wrong, shape()).1, "input: too large");
+    let (code, text) = refused(&service, &stranger, &all_wrong, Ok(()));
+    assert_eq!((code, text.as_str()), (Code::PermissionDenied, "not allowed to this caller"));
+    let (code, text) = refused(&service, &OWNER, &all_wrong, Ok(()));
+    assert!(code == Code::InvalidArgument && text.ends_with("there is no profile: Nowhere"), "{text}");
+    let (code, text) = refused(&service, &OWNER, &asked("EncryptData", Some("ChaCha"), Some("none")), Ok(()));
+    assert!(code == Code::FailedPrecondition && text.contains("no key store"), "{text}");
+}
+
+#[test]
+fn what_the_module_has_not_approved_is_off_on_it_alone_and_by_operation() {
+    let (_folder, fips) = service(true);
+    let (_other, plain) = service(false);
+    for (profile, operation, says) in [
+        ("ChaCha", "EncryptData", "API.EncryptData.EncryptAlg: ChaCha20-Poly1305 is not approved"),
+        ("ChaCha", "DecryptData", "API.EncryptData.EncryptAlg: ChaCha20-Poly1305 is not approved"),
+        ("Given", "EncryptData", "API.EncryptData.NonceStrategy: sealing under a caller's nonce is not approved"),
+    ] {
+        let asked = asked(operation, Some(profile), None);
+        let (code, text) = refused(&fips, &OWNER, &asked, Ok(()));
+        assert_eq!(
+            (code, text),
+            (Code::FailedPrecondition, format!("profile: {profile}: off in this FIPS build: {says}"))
+        );
+        plain.allow(&OWNER, &asked, Ok(())).unwrap();
+    }
+    for (profile, operation) in [("ChaCha", "HashData"), ("Hash", "HashData"), ("Given", "DecryptData")] {
+        fips.allow(&OWNER, &asked(operation, Some(profile), None), Ok(())).unwrap();
+    }
+}
+
+#[test]
+fn an_operation_without_a_profile_or_a_key_is_given_none() {
+    let (_folder, service) = service(false);
+    let allowed = service.allow(&OWNER, &asked("Information", None, None), Ok(())).unwrap();
+    assert_eq!(allowed.profile().unwrap_err().code, Code::Internal);
+    assert_eq!(allowed.key().unwrap_err().code, Code::Internal);
+    // What is about a key itself may be about one that is not there yet.
+    let allowed = service.allow(&OWNER, &asked("GenerateKey", None, Some("new")), Ok(())).unwrap();
+    assert!(allowed.key().is_err());
+    assert_eq!(service.store().err().unwrap().code, Code::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn where_there_is_an_audit_log_what_was_refused_is_in_it_too() {
+    let (folder, mut service) = service(false);
+    let path = folder.path().join("audit.jsonl");
+    service.audit = Some(Audit::open(&path).unwrap());
+    let asked = asked("HashData", Some("Hash"), None);
+    let done: Result<Done<()>, Refusal> = Err(Refusal::new(Code::PermissionDenied, "with a secret"));
+    service.audit(&OWNER, &asked, &done).await.unwrap();
+    service.audit(&OWNER, &asked, &Ok(Done { value: (), key_version: None, bytes_out: 32 })).await.unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.contains("\"bytes_out\":0,\"code\":7") && text.contains("\"bytes_out\":32,\"code\":0"), "{text}");
+    assert!(!text.contains("with a secret"));
+}
