@@ -17,9 +17,9 @@ pub(crate) fn cpu_ns(pid: u32) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Processor time of a process that has ended and was not waited for yet, all its threads together, in seconds; to the
-/// kernel's tick.
-pub(crate) fn cpu_ended_s(pid: u32) -> anyhow::Result<f64> {
+/// Processor time of a process that runs, or has ended and was not waited for yet, all its threads together, those that have
+/// ended too, in seconds; to the kernel's tick.
+pub(crate) fn cpu_s(pid: u32) -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // Fields 14 and 15, counted after the name, which may hold spaces.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();

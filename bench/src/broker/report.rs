@@ -31,7 +31,7 @@ pub(super) fn print(measured: &Measured, options: &Options) -> anyhow::Result<()
     println!(
         "## The broker (median of {} rounds of {} s that take turns)\n\n\
          Server on core 0 with one worker thread, client on core 1: one thread, one connection, the same for every gRPC server. \
-         CPU is the scheduler's sum for the server's threads, kernel included. Inputs have 64 bytes. Log at warn, no traces. {}\n",
+         CPU is the kernel's count of the server's processor time, its own work for it included. Inputs have 64 bytes. Log at warn, no traces. {}\n",
         options.rounds, options.seconds, measured.others
     );
     println!("| row | at a time | inputs a call | p50 µs | server CPU µs a call | CPU µs an input | calls/s |");

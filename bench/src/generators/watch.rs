@@ -78,7 +78,7 @@ impl Running {
             ensure!(Instant::now() < until, "it does not end: {}", self.what);
             std::thread::sleep(LOOK);
         }
-        let cpu_s = procfs::cpu_ended_s(self.child.id())?;
+        let cpu_s = procfs::cpu_s(self.child.id())?;
         let status = self.child.wait()?;
         let said = std::fs::read_to_string(folder.join("output")).unwrap_or_default();
         let from = said.char_indices().rev().nth(2000).map_or(0, |(at, _)| at);

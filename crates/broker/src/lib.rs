@@ -21,7 +21,6 @@ pub mod server;
 pub mod service;
 pub mod settings;
 pub mod socket;
-mod stream;
 pub mod telemetry;
 pub mod wire;
 

@@ -15,7 +15,6 @@ use tokio::sync::Semaphore;
 
 use crate::callers::Peer;
 use crate::socket::BrokerSocket;
-use crate::stream::QuietStream;
 use crate::wire::Wires;
 
 /// Connections at a time; more wait to be accepted.
@@ -144,13 +143,6 @@ fn peer_of(stream: &UnixStream, users: &Arc<Users>) -> Option<(Peer, Place)> {
 }
 
 async fn serve(stream: UnixStream, peer: Peer, wires: Arc<Wires>, streams_max: u32, shutdown: Shutdown) {
-    let stream = match QuietStream::new(stream) {
-        Ok(stream) => stream,
-        Err(err) => {
-            tracing::warn!(%err, "a connection is closed: it cannot be watched");
-            return;
-        }
-    };
     let service = service_fn(move |request| wires.clone().answer(request, peer));
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
