@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
+use parking_lot::{RwLock, RwLockReadGuard};
 use sealway_runtime::clock::ManualClock;
 
 use super::*;
@@ -47,6 +48,7 @@ fn broken(path: &Path) -> String {
 
 #[test]
 fn a_log_holds_what_was_done_and_verifies() {
+    let _still = no_child_begins();
     let (_ground, path) = written(3);
     let lines = lines_of(&path);
     assert!(
@@ -72,6 +74,7 @@ fn a_log_holds_what_was_done_and_verifies() {
 
 #[test]
 fn verifying_finds_what_was_changed_taken_out_put_in_or_moved() {
+    let _still = no_child_begins();
     let (_ground, path) = written(5);
     let lines = lines_of(&path);
     let last = verify(&path).unwrap().last_hash;
@@ -140,6 +143,7 @@ fn verifying_finds_what_was_changed_taken_out_put_in_or_moved() {
 
 #[test]
 fn a_line_that_was_torn_anywhere_is_put_aside_and_the_chain_goes_on() {
+    let _still = no_child_begins();
     let (ground, path) = written(2);
     let whole = std::fs::read(&path).unwrap();
     let last_begin = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
@@ -164,6 +168,7 @@ fn a_line_that_was_torn_anywhere_is_put_aside_and_the_chain_goes_on() {
 
 #[test]
 fn a_log_that_does_not_hold_at_its_end_is_not_written_on() {
+    let _still = no_child_begins();
     let (_ground, path) = written(3);
     let lines = lines_of(&path);
     for edited in [
@@ -184,6 +189,7 @@ fn a_log_that_does_not_hold_at_its_end_is_not_written_on() {
 
 #[test]
 fn an_empty_file_that_was_made_beforehand_is_begun_and_what_is_none_of_ours_is_not() {
+    let _still = no_child_begins();
     let ground = tempfile::tempdir().unwrap();
     let path = ground.path().join("audit.jsonl");
     std::fs::write(&path, "").unwrap();
@@ -203,22 +209,19 @@ fn an_empty_file_that_was_made_beforehand_is_begun_and_what_is_none_of_ours_is_n
 
 #[test]
 fn one_process_writes_a_log_and_another_is_refused() {
+    let _still = no_child_begins();
     let (_ground, path) = written(1);
     let audit = Audit::open(&path).unwrap();
     assert!(Audit::open(&path).unwrap_err().to_string().contains("another process writes"));
     audit.record(&entry("a")).unwrap();
     drop(audit);
-    // A child that another test begins meanwhile holds all descriptors for a moment.
-    let began = std::time::Instant::now();
-    while let Err(err) = Audit::open(&path) {
-        assert!(began.elapsed() < Duration::from_secs(30), "{err}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    drop(Audit::open(&path).unwrap());
     assert!(verify(&path).is_ok());
 }
 
 #[test]
 fn many_who_write_at_once_share_the_disks_turns_and_each_line_is_there() {
+    let _still = no_child_begins();
     for durability in [Durability::EachAnswer, Durability::Interval(Duration::from_millis(5))] {
         let ground = tempfile::tempdir().unwrap();
         let path = ground.path().join("audit.jsonl");
@@ -279,6 +282,18 @@ fn a_log_that_was_deleted_or_changed_refuses_operations_until_it_is_begun_anew()
     assert_eq!(verify(&path).unwrap().refused, 1);
 }
 
+/// A child has all descriptors of this process until it runs, and with them the locks of logs that are closed meanwhile.
+static BEGINNING: RwLock<()> = RwLock::new(());
+
+fn no_child_begins() -> RwLockReadGuard<'static, ()> {
+    BEGINNING.read()
+}
+
+fn begin(command: &mut Command) -> Child {
+    let _alone = BEGINNING.write();
+    command.spawn().unwrap()
+}
+
 const CHILD: &str = "SEALWAY_TEST_AUDIT";
 
 /// This binary once more, running one test alone; `before` is a line of shell.
@@ -316,7 +331,7 @@ fn a_process_that_is_killed_20_times_while_it_writes_loses_no_line_that_was_answ
     let mut answered = BTreeSet::new();
     for round in 0..20 {
         let mut child = child(":", "as_a_child_it_writes_until_it_is_killed", &path);
-        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = begin(child.stdout(Stdio::piped()).stderr(Stdio::null()));
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         for (at, line) in lines.enumerate() {
             let Ok(line) = line else { break };
@@ -375,8 +390,8 @@ fn as_a_child_it_writes_on_a_disk_that_is_full() {
 fn a_full_disk_refuses_operations_and_they_go_on_when_there_is_room() {
     let ground = tempfile::tempdir().unwrap();
     let path = ground.path().join("audit.jsonl");
-    let output =
-        child("trap '' XFSZ; ulimit -S -f 8", "as_a_child_it_writes_on_a_disk_that_is_full", &path).output().unwrap();
+    let mut child = child("trap '' XFSZ; ulimit -S -f 8", "as_a_child_it_writes_on_a_disk_that_is_full", &path);
+    let output = begin(child.stdout(Stdio::piped()).stderr(Stdio::piped())).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success() && said.contains("the child is through"),

@@ -4,6 +4,7 @@ use super::*;
 
 #[test]
 fn a_log_that_was_renamed_goes_on_in_a_new_file() {
+    let _still = no_child_begins();
     let (ground, path) = written(2);
     let audit = Audit::open(&path).unwrap();
     let aside: Vec<PathBuf> = (1..3).map(|at| ground.path().join(format!("audit.jsonl.{at}"))).collect();
@@ -50,6 +51,7 @@ fn a_log_that_was_renamed_goes_on_in_a_new_file() {
 
 #[test]
 fn a_log_that_was_renamed_while_nobody_wrote_it_is_gone_on_from_by_the_next_start() {
+    let _still = no_child_begins();
     let (ground, path) = written(2);
     let aside = |at: usize| ground.path().join(format!("audit.jsonl.{at}"));
     std::fs::rename(&path, aside(2)).unwrap();
@@ -97,7 +99,7 @@ fn a_process_that_is_killed_around_each_renaming_leaves_one_chain_over_all_files
     let mut files = Vec::new();
     for round in 0..12_usize {
         let mut child = child(":", "as_a_child_it_writes_until_it_is_killed", &path);
-        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = begin(child.stdout(Stdio::piped()).stderr(Stdio::null()));
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         for (at, line) in lines.enumerate() {
             if line.is_err() {
@@ -119,7 +121,7 @@ fn a_process_that_is_killed_around_each_renaming_leaves_one_chain_over_all_files
         files.push(aside);
         // One that is killed while it starts, wherever it is then.
         let mut starting = self::child(":", "as_a_child_it_writes_until_it_is_killed", &path);
-        let mut starting = starting.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut starting = begin(starting.stdout(Stdio::null()).stderr(Stdio::null()));
         std::thread::sleep(Duration::from_millis(3 * round as u64));
         starting.kill().unwrap();
         starting.wait().unwrap();
