@@ -21,9 +21,14 @@ struct Case {
 }
 
 pub(crate) fn pin_to_load_core() -> anyhow::Result<()> {
-    let mut core = CpuSet::new();
-    core.set(LOAD_CORE);
-    sched_setaffinity(None, &core).context("cannot pin the load to its core: this needs two")
+    pin_to(LOAD_CORE)
+}
+
+/// This thread, and those that it begins from now on, run on this core alone.
+pub(crate) fn pin_to(core: usize) -> anyhow::Result<()> {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(None, &cores).context("cannot pin the load to its core: this needs two")
 }
 
 /// Drives one server that somebody else started.

@@ -83,7 +83,7 @@ impl Others {
     fn others_ns(pids: &[u32]) -> anyhow::Result<u64> {
         let mut ours = 0;
         for pid in pids {
-            ours += cpu_ns(*pid)?;
+            ours += (cpu_s(*pid)? * 1e9) as u64;
         }
         Ok(machine_ns()?.saturating_sub(ours))
     }

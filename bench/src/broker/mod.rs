@@ -20,9 +20,9 @@ use self::cases::{Case, INPUT_LEN, Row, Server};
 use self::driver::{Call, Driver};
 pub(crate) use self::ping::serve;
 use self::process::Process;
-use crate::http::pin_to_load_core;
+use crate::http::{pin_to, pin_to_load_core};
 use crate::procfs::Others;
-use crate::servers::sealway_beside;
+use crate::servers::{SERVER_CORE, sealway_beside};
 use crate::table::median;
 
 /// Calls before memory is looked at.
@@ -81,11 +81,12 @@ struct Servers {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let sealway = sealway_beside(options.sealway.clone())?;
     let echo = options.echo.clone().unwrap_or_else(|| report::root().join("target/tools/bin/grpc-echo"));
-    pin_to_load_core()?;
+    pin_to(SERVER_CORE)?;
     let folder = tempfile::tempdir()?;
     let keys = ground::signing_keys(folder.path())?;
-    // Before anything serves: it is timed on the client's core.
+    // Before anything serves: it is timed where the servers are.
     let bare = bare::Bare::measure(&keys)?;
+    pin_to_load_core()?;
     let servers = start(&sealway, &echo, folder.path())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(ground::import(&servers.ours.socket, &keys))?;
@@ -96,9 +97,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let echo = runtime.block_on(memory(&servers.echo, &cases::echo_one()))?;
     rounds(options, &runtime, &servers, &mut cases)?;
     let rows: Vec<_> = cases.iter().map(Case::row).collect();
+    let others = others.in_words()?;
     let starts_ms = starts(&sealway, folder.path())?;
     let fips = fips(options, &runtime, folder.path(), &keys)?;
-    let measured = Measured { rows, bare, ours, echo, starts_ms, fips, others: others.in_words()? };
+    let measured = Measured { rows, bare, ours, echo, starts_ms, fips, others };
     report::print(&measured, options)
 }
 
@@ -145,25 +147,34 @@ fn rounds(
                 Server::Echo => &servers.echo,
                 Server::Ping => &servers.ping,
             };
-            let before = server.cpu_ns()?;
             let seen = match &case.call {
-                Some(call) => runtime.block_on(drive(&server.socket, call, case.row.in_flight, time)),
-                None => ping::drive(&server.socket, INPUT_LEN, time),
+                Some(call) => runtime.block_on(drive(server, call, case.row.in_flight, time)),
+                None => ping(server, time),
             };
-            let seen = seen.with_context(|| case.row.name.clone())?;
+            let (seen, cpu_ns) = seen.with_context(|| case.row.name.clone())?;
             if round > 0 {
-                case.keep(&seen, server.cpu_ns()?.saturating_sub(before));
+                case.keep(&seen, cpu_ns);
             }
         }
     }
     Ok(())
 }
 
-async fn drive(socket: &Path, call: &Call, in_flight: usize, time: Duration) -> anyhow::Result<driver::Seen> {
-    let mut driver = Driver::connect(socket).await?;
+/// What was seen, and the processor time of the server for it, in nanoseconds.
+async fn drive(server: &Process, call: &Call, in_flight: usize, time: Duration) -> anyhow::Result<(driver::Seen, u64)> {
+    let mut driver = Driver::connect(&server.socket).await?;
     // The connection's own cost is not the call's.
     driver.call(call).await?;
-    driver.drive(call, in_flight, time).await
+    let before = server.cpu_ns()?;
+    let seen = driver.drive(call, in_flight, time).await?;
+    Ok((seen, server.cpu_ns()?.saturating_sub(before)))
+}
+
+/// As [`drive`], over the bare socket.
+fn ping(server: &Process, time: Duration) -> anyhow::Result<(driver::Seen, u64)> {
+    let before = server.cpu_ns()?;
+    let seen = ping::drive(&server.socket, INPUT_LEN, time)?;
+    Ok((seen, server.cpu_ns()?.saturating_sub(before)))
 }
 
 async fn memory(process: &Process, call: &Call) -> anyhow::Result<Memory> {
@@ -202,10 +213,10 @@ fn fips(
     cases.retain(|case| case.server == Server::Ours && case.row.in_flight == 1);
     for case in &mut cases {
         let Some(call) = &case.call else { continue };
-        let before = process.cpu_ns()?;
         let time = Duration::from_secs_f64(options.seconds);
-        let seen = runtime.block_on(drive(&process.socket, call, 1, time)).with_context(|| case.row.name.clone())?;
-        case.keep(&seen, process.cpu_ns()?.saturating_sub(before));
+        let seen = runtime.block_on(drive(&process, call, 1, time));
+        let (seen, cpu_ns) = seen.with_context(|| case.row.name.clone())?;
+        case.keep(&seen, cpu_ns);
     }
     Ok(Some(cases.iter().map(Case::row).collect()))
 }
