@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sealway_runtime::config::load_yaml;
+use sealway_testkit::broker::wait_for_own_socket;
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -336,7 +337,7 @@ fn every_sample_of_profiles_is_served_on_a_socket_that_is_its_owners_alone() {
         let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
         assert_eq!(ended, None, "{log}");
         let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
-        assert_eq!(mode(&served.socket), 0o600);
+        wait_for_own_socket(&served.socket).unwrap();
         assert_eq!(mode(served.socket.parent().unwrap()), 0o700);
     }
 }

@@ -10,6 +10,21 @@ use sealway_testkit::daemon::root;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 
+/// A folder in the place of /tmp, in which stays what is needed of what lies below it; then a program, from where it was
+/// started.
+const OWN_TMP: &str = r#"set -e
+ground=$1 here=$PWD
+for kept in "$2" "$3"; do
+    if [[ $kept == /tmp/* ]]; then
+        mkdir -p "$ground/${kept#/tmp/}"
+        mount --bind "$kept" "$ground/${kept#/tmp/}"
+    fi
+done
+mount --rbind "$ground" /tmp
+cd "$here"
+shift 3
+exec "$@""#;
+
 fn put(folder: &Path, name: &str, text: &str) {
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap();
@@ -32,10 +47,10 @@ fn the_published_javascript_client_hashes_signs_encrypts_and_survives_a_crash() 
     put(ground.path(), "Profiles.yaml", &profiles);
     put(ground.path(), "kek", &format!("test {}\n", "5a".repeat(32)));
     // What the client writes is found here afterwards; nobody else's /tmp is touched.
-    let script = "mount --bind \"$1\" /tmp && shift && exec \"$@\"";
     let mut run = Command::new("unshare");
-    run.args(["-r", "-m", "sh", "-c", script, "sh"]).arg(ground.path()).arg("node").arg(client.join("client.mjs"));
-    run.arg(BINARY).arg(root.join("crates/broker/tests/data")).current_dir(&client).stdin(Stdio::null());
+    run.args(["-r", "-m", "bash", "-c", OWN_TMP, "bash"]).arg(ground.path()).arg(&root);
+    run.arg(Path::new(BINARY).parent().unwrap()).arg("node").arg(client.join("client.mjs")).arg(BINARY);
+    run.arg(root.join("crates/broker/tests/data")).current_dir(&client).stdin(Stdio::null());
     let Output { status, stdout, stderr } = run.output().unwrap();
     let (said, log) = (String::from_utf8_lossy(&stdout), std::fs::read_to_string(ground.path().join("log")));
     let log = log.unwrap_or_default();
