@@ -117,10 +117,10 @@ impl TelemetryGuard {
         std::thread::spawn(move || provider.force_flush());
     }
 
-    /// As [`metrics`], and exported where that is configured. The first of both counts.
+    /// As [`metrics()`], and exported where that is configured. The first of both counts.
     ///
     /// # Errors
-    /// As [`metrics`].
+    /// As [`metrics()`].
     pub fn metrics(&self) -> Result<PrometheusHandle, String> {
         measures::install(self.meters.as_ref().map(|provider| provider.meter("sealway")))
     }
