@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sealway_runtime::config::load_yaml;
-use sealway_testkit::broker::wait_for_own_socket;
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -216,6 +215,36 @@ fn the_manifest_of_cloud_foundry_starts_the_broker_as_a_sidecar_within_its_memor
     assert!(megabytes(&sidecar["memory"]) < megabytes(&application["memory"]));
 }
 
+/// A number of MiB, however it is written: `32`, `"32"`, `128m`, `128Mi`.
+fn mebibytes(value: &Value) -> u64 {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.trim_end_matches(['M', 'm', 'i']).parse().unwrap_or_else(|err| panic!("{text}: {err}"))
+}
+
+#[test]
+fn what_calls_may_hold_is_at_most_a_quarter_of_the_memory_that_each_sample_gives() {
+    const NAME: &str = "CRYPTO_BROKER_CALLS_MEMORY_MIB";
+    let documents = render(&[]);
+    let sidecar = &of_kind(&documents, "Deployment")["spec"]["template"]["spec"]["initContainers"][0];
+    let named = sidecar["env"].as_array().unwrap().iter().find(|variable| variable["name"] == NAME).unwrap();
+    let compose = &yaml("deploy/compose/broker.yaml")["services"]["broker"];
+    let cloud_foundry = &yaml("deploy/cloudfoundry/manifest.yml")["applications"][0];
+    let unit = read("deploy/systemd/sealway-broker@.service");
+    let of_unit = |name: &str| {
+        let found = unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        Value::from(found.unwrap_or_else(|| panic!("the unit has no {name}")))
+    };
+    for (sample, limit, held) in [
+        ("helm", &sidecar["resources"]["limits"]["memory"], &named["value"]),
+        ("compose", &compose["mem_limit"], &compose["environment"][NAME]),
+        ("cloudfoundry", &cloud_foundry["sidecars"][0]["memory"], &cloud_foundry["env"][NAME]),
+        ("systemd", &of_unit("MemoryMax"), &of_unit(&format!("Environment={NAME}"))),
+    ] {
+        assert!(!held.is_null(), "{sample} leaves {NAME} at its default");
+        assert!(mebibytes(held) * 4 <= mebibytes(limit), "{sample}: {held} of {limit}");
+    }
+}
+
 /// Instructions of a Dockerfile, with continued lines joined.
 fn instructions(text: &str) -> Vec<(String, String)> {
     let joined = text.replace("\\\n", " ");
@@ -337,7 +366,7 @@ fn every_sample_of_profiles_is_served_on_a_socket_that_is_its_owners_alone() {
         let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
         assert_eq!(ended, None, "{log}");
         let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
-        wait_for_own_socket(&served.socket).unwrap();
+        assert_eq!(mode(&served.socket), 0o600);
         assert_eq!(mode(served.socket.parent().unwrap()), 0o700);
     }
 }

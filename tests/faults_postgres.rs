@@ -38,8 +38,8 @@ fn a_postmaster_killed_again_and_again_under_load_loses_no_acknowledged_session(
         ground.postgres().kill().unwrap();
         let during = load.run_for(Duration::from_millis(1500));
         println!("-- kill {kill}\n{during}");
-        // Sessions at hand work on, as soon as a client's own init has been refused, which takes its deadline.
-        load.wait_for_purchases(20, SOON);
+        // Sessions at hand work on, as soon as a client's own init has been refused, which takes its deadline: 1.5 s.
+        load.wait_for_purchases(20, Duration::from_secs(3));
         refused += during.unavailable;
         ground.postgres().start_again().unwrap();
         println!("all ready after {:?}", fleet.wait_for_ready(SOON).unwrap());

@@ -1,11 +1,11 @@
 //! The Unix socket: in a folder that nobody else may write, for its owner alone, and never in the place of a living one.
 //!
-//! The process's umask must keep others out before anything is bound ([`keep_others_out`]): between making a socket and
-//! changing its mode there is a moment.
+//! The process's umask must keep others out before anything is bound ([`keep_others_out`]): the socket has its mode before
+//! anybody can connect, and for a moment its owner alone sees another one.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -85,8 +85,7 @@ pub fn bind(place: &Place) -> Result<BrokerSocket, SocketError> {
         );
     }
     let lock = lock(&place.path).map_err(refused)?;
-    let bound = bind_unix(&place.path, "--socket").map_err(|err| refused(err.to_string()))?;
-    std::fs::set_permissions(&place.path, PermissionsExt::from_mode(0o600)).map_err(|err| refused(err.to_string()))?;
+    let bound = bind_unix(&place.path, "--socket", Some(0o600)).map_err(|err| refused(err.to_string()))?;
     let metadata = std::fs::symlink_metadata(&place.path).map_err(|err| refused(err.to_string()))?;
     if !metadata.file_type().is_socket() || metadata.mode() & 0o7777 != 0o600 || metadata.uid() != geteuid().as_raw() {
         return Err(refused(format!(
@@ -207,6 +206,8 @@ fn is_ours(link: &Path, to: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn place(path: PathBuf) -> Place {

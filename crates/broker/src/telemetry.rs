@@ -12,6 +12,25 @@ use tracing::Span;
 use crate::callers::Peer;
 use crate::wire::Method;
 
+/// A line of the log about a call, with what each of the two says of it.
+macro_rules! tell {
+    ($told:expr, $level:ident, $correlation:expr, $text:literal $(, $name:literal = $value:expr)*) => {
+        tracing::$level!(
+            protocol = "grpc",
+            "grpc.component" = "server",
+            "grpc.service" = $told.method.service,
+            "grpc.method" = $told.method.name,
+            "grpc.method_type" = $told.method.kind(),
+            "peer.address" = "@",
+            "peer.uid" = $told.peer.uid,
+            "grpc.start_time" = iso8601($told.arrived_ms),
+            $($name = $value,)*
+            correlationId = $correlation,
+            $text
+        )
+    };
+}
+
 /// The parent that a caller names for its call, and what it calls it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trace<'a> {
@@ -100,18 +119,7 @@ impl Told {
         set_parent(&span, trace.trace_id, trace.span_id);
         // In the span, so that a record of it names the trace.
         span.in_scope(|| {
-            tracing::info!(
-                protocol = "grpc",
-                "grpc.component" = "server",
-                "grpc.service" = self.method.service,
-                "grpc.method" = self.method.name,
-                "grpc.method_type" = self.method.kind(),
-                "peer.address" = "@",
-                "peer.uid" = self.peer.uid,
-                "grpc.start_time" = iso8601(self.arrived_ms),
-                correlationId = correlation,
-                "started call"
-            );
+            tell!(self, info, correlation, "started call");
         });
         self.span.get_or_init(|| span).clone()
     }
@@ -137,20 +145,14 @@ impl Told {
         let correlation = self.correlation.get().map(String::as_str).filter(|text| !text.is_empty());
         macro_rules! finished {
             ($level:ident) => {
-                tracing::$level!(
-                    protocol = "grpc",
-                    "grpc.component" = "server",
-                    "grpc.service" = self.method.service,
-                    "grpc.method" = self.method.name,
-                    "grpc.method_type" = self.method.kind(),
-                    "peer.address" = "@",
-                    "peer.uid" = self.peer.uid,
-                    "grpc.start_time" = iso8601(self.arrived_ms),
+                tell!(
+                    self,
+                    $level,
+                    correlation,
+                    "finished call",
                     "grpc.code" = code_name(code),
                     "grpc.error" = Some(text).filter(|text| !text.is_empty()),
-                    "grpc.time_ms" = took.as_secs_f64() * 1000.0,
-                    correlationId = correlation,
-                    "finished call"
+                    "grpc.time_ms" = took.as_secs_f64() * 1000.0
                 )
             };
         }

@@ -44,7 +44,7 @@ impl AdminListener {
                 }
             }
             Place::Unix(path) => {
-                let bound = listener::bind_unix(path, SETTING)?;
+                let bound = listener::bind_unix(path, SETTING, None)?;
                 sockets.push(Socket::Unix(bound.to_accept()?));
                 unix = Some(bound);
             }

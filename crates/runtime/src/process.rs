@@ -1,7 +1,5 @@
-//! What this process uses of its machine, as the kernel counts it.
+//! What this process uses of its machine, as the kernel counts it, and how it uses less.
 
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
@@ -33,6 +31,14 @@ pub fn resident_bytes() -> Option<u64> {
 /// again, once, under the same process id. To be called before there are threads, files or children. Where the kernel
 /// grants no such wish, or the program's file is gone, everything goes on as it was.
 pub fn keep_small() {
+    #[cfg(target_os = "linux")]
+    without_huge_pages();
+}
+
+#[cfg(target_os = "linux")]
+fn without_huge_pages() {
+    use std::os::unix::process::CommandExt;
+
     use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 
     if transparent_huge_pages_are_disabled() != Ok(false) || disable_transparent_huge_pages(true).is_err() {
@@ -43,7 +49,7 @@ pub fn keep_small() {
         && let Ok(program) = std::env::current_exe()
     {
         let mut arguments = std::env::args_os();
-        let mut again = Command::new(program);
+        let mut again = std::process::Command::new(program);
         if let Some(name) = arguments.next() {
             again.arg0(name);
         }

@@ -172,23 +172,6 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Waits until a broker's socket is its owner's to read and write and nobody else's to use; before, it may be its owner's
-/// alone in another way, for a moment.
-///
-/// # Errors
-/// Others may use it, or it has another mode for long.
-pub fn wait_for_own_socket(socket: &Path) -> anyhow::Result<()> {
-    let begin = Instant::now();
-    loop {
-        let mode = std::fs::symlink_metadata(socket)?.permissions().mode() & 0o7777;
-        match mode {
-            0o600 => return Ok(()),
-            _ if mode & 0o077 != 0 || begin.elapsed() > WAIT => bail!("{}: mode {mode:04o}", socket.display()),
-            _ => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
-}
-
 fn launch(binary: &Path, folder: &Path, arguments: &[OsString]) -> anyhow::Result<Daemon> {
     let socket = folder.join("broker.sock");
     let mut command = Command::new(binary);

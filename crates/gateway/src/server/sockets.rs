@@ -118,7 +118,7 @@ impl Held {
             match wanted {
                 Wanted::Tcp(address) => addresses.push(*address),
                 Wanted::Unix(path) => {
-                    let socket = listener::bind_unix(path, setting).map_err(|err| err.to_string())?;
+                    let socket = listener::bind_unix(path, setting, None).map_err(|err| err.to_string())?;
                     let (wanted, socket) = (wanted.clone(), Arc::new(Bound::Unix(socket)));
                     unix.push(Held { wanted, reuse_port: listener.reuse_port, socket });
                 }

@@ -1,11 +1,14 @@
 //! Unix sockets: a path in the file system that may be left over from a process that is gone.
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use super::BindError;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::{BACKLOG, BindError};
 
 /// A Unix socket that is listened on. Its path is removed when this is dropped, if it still leads here.
 #[derive(Debug)]
@@ -46,11 +49,13 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Binds a Unix socket at `path`, which belongs to `setting`. A socket that is left over there, so that nobody accepts on
-/// it, is removed. Who may connect is up to the folder, and to the process's umask.
+/// it, is removed. Who may connect is up to the folder, and to `mode`, which the socket has before anybody can connect; without
+/// one to the process's umask. With a mode somebody else must see to it that no two processes bind the same path at a
+/// time: until it is listened on, a socket looks as if it were left over.
 ///
 /// # Errors
 /// [`BindError`]: another process listens there, something else is in the way, or the folder does not let us.
-pub fn bind_unix(path: &Path, setting: &str) -> Result<BoundUnix, BindError> {
+pub fn bind_unix(path: &Path, setting: &str, mode: Option<u32>) -> Result<BoundUnix, BindError> {
     let refused = |reason: String| BindError { setting: setting.into(), address: path.display().to_string(), reason };
     if let Ok(metadata) = std::fs::symlink_metadata(path) {
         if !metadata.file_type().is_socket() {
@@ -64,9 +69,19 @@ pub fn bind_unix(path: &Path, setting: &str) -> Result<BoundUnix, BindError> {
             Ok(_) => return Err(refused("another program listens there; stop it or choose another path".into())),
         }
     }
-    let bound = UnixListener::bind(path).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
-    let socket = bound.map_err(|err| refused(err.to_string()))?;
+    let socket = listen(path, mode).map_err(|err| refused(err.to_string()))?;
     Ok(BoundUnix { socket, path: path.to_owned(), identity: identity(path) })
+}
+
+fn listen(path: &Path, mode: Option<u32>) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    let moded = mode.map_or(Ok(()), |mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)));
+    if let Err(err) = moded.and_then(|()| socket.listen(BACKLOG)).and_then(|()| socket.set_nonblocking(true)) {
+        let _ = std::fs::remove_file(path);
+        return Err(err);
+    }
+    Ok(UnixListener::from(OwnedFd::from(socket)))
 }
 
 #[cfg(test)]
@@ -77,21 +92,26 @@ mod tests {
     fn what_is_left_over_is_removed_and_what_is_in_use_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let bound = bind_unix(&path, "x").unwrap();
-        assert!(bind_unix(&path, "x").unwrap_err().to_string().contains("another program listens there"));
+        let bound = bind_unix(&path, "x", None).unwrap();
+        assert!(bind_unix(&path, "x", None).unwrap_err().to_string().contains("another program listens there"));
         drop(bound);
         assert!(!path.exists());
         // Left over: bound, and nobody accepts any more.
         drop(UnixListener::bind(&path).unwrap());
-        let bound = bind_unix(&path, "x").unwrap();
+        let bound = bind_unix(&path, "x", None).unwrap();
         // Somebody else has put a socket of theirs there.
         std::fs::remove_file(&path).unwrap();
         let _theirs = UnixListener::bind(&path).unwrap();
         drop(bound);
         assert!(path.exists());
+        let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().mode() & 0o777;
+        let own = folder.path().join("own");
+        let _bound = bind_unix(&own, "x", Some(0o600)).unwrap();
+        assert_eq!(mode(&own), 0o600);
+        drop(UnixStream::connect(&own).unwrap());
         let file = folder.path().join("file");
         std::fs::write(&file, "kept").unwrap();
-        assert!(bind_unix(&file, "x").unwrap_err().to_string().contains("no socket"));
+        assert!(bind_unix(&file, "x", None).unwrap_err().to_string().contains("no socket"));
         assert_eq!(std::fs::read(&file).unwrap(), b"kept");
     }
 }
