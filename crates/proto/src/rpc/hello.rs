@@ -1,0 +1,91 @@
+//! The prologue of a stream: what it is for, in the version of that. SPEC rpc.md#prologue
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value};
+
+use super::{HELLO_LEN_MAX, Malformed, frame};
+
+/// Longest name of a kind, in bytes.
+pub const KIND_LEN_MAX: usize = 64;
+
+/// The first frame of whoever opened a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// What the stream is for: `rpc`, `tcp`, or a name that both ends know; 1 to 64 bytes of visible ASCII.
+    pub kind: String,
+    /// The version of that, 1 unless said.
+    pub version: u32,
+}
+
+impl Hello {
+    /// Remote calls, version 1.
+    pub const RPC: &'static str = "rpc";
+
+    /// Version 1 of `kind`.
+    ///
+    /// # Errors
+    /// [`Malformed::Field`] when `kind` is empty, longer than 64 bytes or not visible ASCII.
+    pub fn new(kind: &str) -> Result<Self, Malformed> {
+        if kind.is_empty() || kind.len() > KIND_LEN_MAX || !kind.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Malformed::Field("kind"));
+        }
+        Ok(Hello { kind: kind.into(), version: 1 })
+    }
+
+    /// Reads the JSON of the frame. Unknown members are ignored.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn parse(json: &[u8]) -> Result<Self, Malformed> {
+        let value: Value = serde_json::from_slice(json).map_err(|_| Malformed::NotJson)?;
+        let members = value.as_object().ok_or(Malformed::NotJson)?;
+        let kind = members.get("kind").and_then(Value::as_str).ok_or(Malformed::Field("kind"))?;
+        let version = members.get("v").and_then(Value::as_u64).and_then(|version| u32::try_from(version).ok());
+        let version = version.filter(|version| *version > 0).ok_or(Malformed::Field("v"))?;
+        Ok(Hello { version, ..Hello::new(kind)? })
+    }
+
+    /// Appends the whole frame.
+    ///
+    /// # Errors
+    /// None for a value that [`Hello::new`] or [`Hello::parse`] made.
+    pub fn append(&self, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let mut members = Map::new();
+        members.insert("kind".into(), Value::from(self.kind.as_str()));
+        members.insert("v".into(), Value::from(self.version));
+        let text = serde_json::to_vec(&members).map_err(|_| Malformed::NotJson)?;
+        frame::append(out, HELLO_LEN_MAX, |out| out.extend_from_slice(&text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prologue_of_remote_calls_has_its_bytes() {
+        let mut out = Vec::new();
+        Hello::new(Hello::RPC).unwrap().append(&mut out).unwrap();
+        assert_eq!(out, b"\0\0\0\x14{\"kind\":\"rpc\",\"v\":1}");
+        assert_eq!(Hello::parse(&out[4..]).unwrap(), Hello::new("rpc").unwrap());
+    }
+
+    #[test]
+    fn what_is_no_prologue_is_refused_with_the_member_at_fault() {
+        for (text, fault) in [
+            ("", Malformed::NotJson),
+            ("[]", Malformed::NotJson),
+            ("{}", Malformed::Field("kind")),
+            (r#"{"kind":7,"v":1}"#, Malformed::Field("kind")),
+            (r#"{"kind":"","v":1}"#, Malformed::Field("kind")),
+            ("{\"kind\":\"a b\",\"v\":1}", Malformed::Field("kind")),
+            (r#"{"kind":"rpc"}"#, Malformed::Field("v")),
+            (r#"{"kind":"rpc","v":0}"#, Malformed::Field("v")),
+            (r#"{"kind":"rpc","v":4294967296}"#, Malformed::Field("v")),
+        ] {
+            assert_eq!(Hello::parse(text.as_bytes()), Err(fault), "{text}");
+        }
+    }
+}
