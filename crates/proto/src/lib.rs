@@ -7,6 +7,7 @@
 //! * [`wire`] — header names, identifiers, stamps and bodies as they stand on the wire.
 //! * [`session`] — key agreement, sealing and opening, for wires 1 and 2, client and server.
 //! * [`broker`] — the messages of the broker's wires.
+//! * `channel` — handshakes and records between two peers, behind a feature of that name.
 //! * [`limits`], [`error`] — every bound and every error, in one place each.
 #![no_std]
 #![warn(missing_docs)]
@@ -15,6 +16,8 @@
 extern crate alloc;
 
 pub mod broker;
+#[cfg(feature = "channel")]
+pub mod channel;
 pub mod crypto;
 pub mod error;
 pub mod limits;
