@@ -1,0 +1,1 @@
+//! Records: what a middle can do to them, and what it is called.
