@@ -7,6 +7,7 @@
 //! * [`wire`] — header names, identifiers, stamps and bodies as they stand on the wire.
 //! * [`session`] — key agreement, sealing and opening, for wires 1 and 2, client and server.
 //! * [`broker`] — the messages of the broker's wires.
+//! * [`relay`] — tokens, grants and the attach message of the relay.
 //! * [`limits`], [`error`] — every bound and every error, in one place each.
 #![no_std]
 #![warn(missing_docs)]
@@ -18,6 +19,7 @@ pub mod broker;
 pub mod crypto;
 pub mod error;
 pub mod limits;
+pub mod relay;
 pub mod session;
 pub mod wire;
 

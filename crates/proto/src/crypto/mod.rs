@@ -16,6 +16,7 @@ use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
 pub mod aws_lc;
 #[cfg(any(feature = "no-security", test))]
 pub mod no_security;
+pub mod signature;
 
 /// A crypto library. Implementations are stateless handles.
 pub trait Provider: Send + Sync + fmt::Debug {
