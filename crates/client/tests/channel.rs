@@ -201,7 +201,7 @@ async fn errors_panics_and_absent_handlers_are_answers() {
         .on(1, |_| async { Err(RpcError::new(1234, "not today")) })
         .on(2, |called| async move { panic!("{}", called.type_id) })
         .on(3, |_| async { Ok(json!("x".repeat(2 << 20))) });
-    let (asking, _answering, _channels) = calls(1, handlers).await;
+    let (asking, _answering, _channels) = calls(0x100, handlers).await;
     for (type_id, code) in [(1, 1234), (2, RpcError::INTERNAL), (3, RpcError::TOO_LARGE), (9, 404)] {
         match asking.call(type_id, Value::Null).await {
             Err(CallError::Refused(error)) => assert_eq!(error.code, code, "{error}"),

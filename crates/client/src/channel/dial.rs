@@ -103,7 +103,11 @@ async fn attach_over(
 ///
 /// # Errors
 /// As [`attach`], without its stage.
-pub async fn connect_direct(info: &DirectInfo, options: &Options, mut told: impl FnMut(Step)) -> Result<Channel, Error> {
+pub async fn connect_direct(
+    info: &DirectInfo,
+    options: &Options,
+    mut told: impl FnMut(Step),
+) -> Result<Channel, Error> {
     let settings = direct_settings(info, options)?;
     let socket = socket::connect(&info.ws_url, &options.connecting).await?;
     told(Step::Open);
@@ -134,9 +138,12 @@ fn settings_of(grant: &Grant, options: &Options) -> Result<ChannelSettings, Erro
     {
         return Err(Error::new(Stage::Grant, "grant_invalid", "the grant's noise_pattern is not that of its suite"));
     }
-    let claims = Claims::read_unverified(&grant.token);
-    let claims = claims.ok_or_else(|| Error::new(Stage::Grant, "grant_invalid", "the grant's token is none"))?;
-    settings.bind(provider(), &claims.aud, &claims.iss);
+    // What v1 binds is in its handshake.
+    if suite.is_native() {
+        let claims = Claims::read_unverified(&grant.token);
+        let claims = claims.ok_or_else(|| Error::new(Stage::Grant, "grant_invalid", "the grant's token is none"))?;
+        settings.bind(provider(), &claims.aud, &claims.iss);
+    }
     Ok(settings)
 }
 
@@ -147,11 +154,18 @@ fn direct_settings(info: &DirectInfo, options: &Options) -> Result<ChannelSettin
 }
 
 fn suite(id: u16) -> Result<Suite, Error> {
-    let unsupported = |_| Error::new(Stage::Grant, "suite_unsupported", format!("the grant's suite {id} is unknown here"));
+    let unsupported =
+        |_| Error::new(Stage::Grant, "suite_unsupported", format!("the grant's suite {id} is unknown here"));
     Suite::from_id(id).map_err(unsupported)
 }
 
-fn settings(id: &str, psk: [u8; 32], suite: Suite, init_exp_s: i64, options: &Options) -> Result<ChannelSettings, Error> {
+fn settings(
+    id: &str,
+    psk: [u8; 32],
+    suite: Suite,
+    init_exp_s: i64,
+    options: &Options,
+) -> Result<ChannelSettings, Error> {
     let over = |_| Error::new(Stage::Grant, "grant_invalid", "the grant's time to begin is before 1970");
     let mut settings = ChannelSettings::new(id, psk, suite, u64::try_from(init_exp_s).map_err(over)?);
     settings.accept_unconfirmed = options.accept_unconfirmed;

@@ -69,6 +69,9 @@ impl Error {
     pub(crate) fn closed(stage: Stage, close: Option<(u16, &str)>) -> Self {
         match close {
             None => Error::new(stage, "closed", "the connection was closed without a word"),
+            Some((1000, reason)) => {
+                Error::new(stage, "ended", format!("the channel was ended: {}", reason.escape_debug()))
+            }
             Some((code, "")) => Error::new(stage, "closed", format!("the connection was closed with the code {code}")),
             Some((code, reason)) => Error::new(
                 stage,

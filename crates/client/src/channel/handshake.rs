@@ -62,7 +62,10 @@ async fn next(socket: &mut Socket, stage: Stage) -> Result<Bytes, Error> {
                 return Err(Error::new(Stage::Handshake, "unexpected_text_frame", "a text message in the handshake"));
             }
             Some(Ok(Message::Close(frame))) => {
-                return Err(Error::closed(stage, frame.as_ref().map(|frame| (frame.code.into(), frame.reason.as_str()))));
+                return Err(Error::closed(
+                    stage,
+                    frame.as_ref().map(|frame| (frame.code.into(), frame.reason.as_str())),
+                ));
             }
             Some(Err(err)) => return Err(broken(stage, &err)),
             None => return Err(Error::closed(stage, None)),

@@ -34,7 +34,7 @@ use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 pub use dial::{Identity, Instance, accept_direct, attach, attach_on, connect_direct};
 pub use error::{Error, Stage};
 use pulse::{Due, Pulse};
-use secure::Secure;
+use secure::Records;
 pub use socket::{Connecting, Io};
 use streams::{Command, Opening};
 pub use streams::{Incoming, Liveness, STREAMS_MAX, Stream};
@@ -104,14 +104,14 @@ impl std::fmt::Debug for Channel {
 impl Channel {
     fn start(
         socket: socket::Socket,
-        records: (Sealer, Opener),
+        keys: (Sealer, Opener),
         is_client: bool,
         is_native: bool,
         liveness: Liveness,
     ) -> Self {
         let pulse = Arc::new(Pulse::new());
-        let secure = Secure::new(socket, records, pulse.clone(), is_native);
-        let ends = streams::start(secure, is_client, pulse.clone(), liveness);
+        let records = Records::new(socket, keys, pulse.clone(), is_native);
+        let ends = streams::start(records, is_client, pulse.clone(), liveness);
         Channel {
             commands: ends.commands,
             incoming: Mutex::new(ends.incoming),

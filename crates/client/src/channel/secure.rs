@@ -10,8 +10,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::io::{AsyncRead, AsyncWrite};
-use futures_util::{Sink, Stream};
+use futures_util::{Sink, Stream, StreamExt};
 use sealway_proto::channel::{CloseReason, Content, Opened, Opener, Sealer};
+use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
@@ -21,8 +22,34 @@ use super::handshake::fault;
 use super::pulse::{Due, Pulse};
 use super::socket::Socket;
 
-/// See the module.
+/// See the module. Where it is dropped, by the library that multiplexes streams, its [`Records`] go back to whoever made it:
+/// the peer's last words come after the last frame of streams.
 pub(crate) struct Secure {
+    records: Option<Records>,
+    back: Option<oneshot::Sender<Records>>,
+}
+
+impl Secure {
+    pub(crate) fn new(records: Records) -> (Self, oneshot::Receiver<Records>) {
+        let (back, taken_back) = oneshot::channel();
+        (Secure { records: Some(records), back: Some(back) }, taken_back)
+    }
+
+    fn records(&mut self) -> io::Result<&mut Records> {
+        self.records.as_mut().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Drop for Secure {
+    fn drop(&mut self) {
+        if let (Some(records), Some(back)) = (self.records.take(), self.back.take()) {
+            let _ = back.send(records);
+        }
+    }
+}
+
+/// Both directions of a channel's records, on their socket.
+pub(crate) struct Records {
     socket: Socket,
     sealer: Sealer,
     opener: Opener,
@@ -37,10 +64,10 @@ pub(crate) struct Secure {
     is_native: bool,
 }
 
-impl Secure {
-    pub(crate) fn new(socket: Socket, records: (Sealer, Opener), pulse: Arc<Pulse>, is_native: bool) -> Self {
-        let (sealer, opener) = records;
-        Secure {
+impl Records {
+    pub(crate) fn new(socket: Socket, keys: (Sealer, Opener), pulse: Arc<Pulse>, is_native: bool) -> Self {
+        let (sealer, opener) = keys;
+        Records {
             socket,
             sealer,
             opener,
@@ -180,69 +207,97 @@ impl Secure {
 /// A header and a tag, and what a record with a new key before it needs.
 const RECORD_OVERHEAD: usize = 128;
 
-impl AsyncRead for Secure {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        let this = &mut *self;
-        while this.unread.is_empty() {
-            let message = match Pin::new(&mut this.socket).poll_next(cx) {
+impl Records {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        while self.unread.is_empty() {
+            let message = match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(message))) => message,
-                Poll::Ready(Some(Err(err))) => return Poll::Ready(Err(this.lost(&err))),
+                Poll::Ready(Some(Err(err))) => return Poll::Ready(Err(self.lost(&err))),
                 Poll::Ready(None) => return Poll::Ready(Ok(0)),
                 Poll::Pending => {
                     // What reading has made due is not left for the next write.
-                    if let Poll::Ready(Err(err)) = this.poll_out(cx) {
+                    if let Poll::Ready(Err(err)) = self.poll_out(cx) {
                         return Poll::Ready(Err(err));
                     }
-                    if let Poll::Ready(Err(err)) = Pin::new(&mut this.socket).poll_flush(cx) {
-                        return Poll::Ready(Err(this.lost(&err)));
+                    if let Poll::Ready(Err(err)) = Pin::new(&mut self.socket).poll_flush(cx) {
+                        return Poll::Ready(Err(self.lost(&err)));
                     }
                     return Poll::Pending;
                 }
             };
-            if !this.take_in(message)? {
+            if !self.take_in(message)? {
                 return Poll::Ready(Ok(0));
             }
         }
-        let len = buf.len().min(this.unread.len());
-        buf[..len].copy_from_slice(&this.unread.split_to(len));
+        let len = buf.len().min(self.unread.len());
+        buf[..len].copy_from_slice(&self.unread.split_to(len));
         Poll::Ready(Ok(len))
     }
-}
 
-impl AsyncWrite for Secure {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let this = &mut *self;
-        if this.unsealed.len() >= this.sealer.plaintext_max() {
-            ready!(this.poll_out(cx))?;
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.unsealed.len() >= self.sealer.plaintext_max() {
+            ready!(self.poll_out(cx))?;
         }
-        let len = buf.len().min(this.sealer.plaintext_max() - this.unsealed.len());
-        this.unsealed.extend_from_slice(&buf[..len]);
+        let len = buf.len().min(self.sealer.plaintext_max() - self.unsealed.len());
+        self.unsealed.extend_from_slice(&buf[..len]);
         Poll::Ready(Ok(len))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_out(cx))?;
         ready!(Pin::new(&mut self.socket).poll_flush(cx)).map_err(|err| self.lost(&err))?;
         Poll::Ready(Ok(()))
     }
 
-    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.as_mut().poll_flush(cx))?;
-        let this = &mut *self;
-        if !this.has_said_last_words {
-            this.has_said_last_words = true;
-            let (code, reason) = this.pulse.last_words().unwrap_or((1000, String::new()));
-            if this.is_native {
-                let close = this.seal(Content::Close(CloseReason { code, reason: reason.clone() }))?;
-                Pin::new(&mut this.socket).start_send(close).map_err(|err| this.lost(&err))?;
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_flush(cx))?;
+        if !self.has_said_last_words {
+            self.has_said_last_words = true;
+            let (code, reason) = self.pulse.last_words().unwrap_or_default();
+            let is_plain = !self.is_native;
+            if !is_plain {
+                let close = self.seal(Content::Close(CloseReason { code, reason: reason.clone() }))?;
+                Pin::new(&mut self.socket).start_send(close).map_err(|err| self.lost(&err))?;
             }
-            let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
-            Pin::new(&mut this.socket).start_send(Message::Close(Some(frame))).map_err(|err| this.lost(&err))?;
+            // Where a record says it, the relay need not know why.
+            let reason = if is_plain { reason } else { String::new() };
+            let frame = CloseFrame { code: CloseCode::Normal, reason: reason.into() };
+            Pin::new(&mut self.socket).start_send(Message::Close(Some(frame))).map_err(|err| self.lost(&err))?;
         }
         // The peer's own close frame is not waited for: the records have said that it is the end.
-        match ready!(Pin::new(&mut this.socket).poll_flush(cx)) {
+        match ready!(Pin::new(&mut self.socket).poll_flush(cx)) {
             Ok(()) | Err(WsError::ConnectionClosed) => Poll::Ready(Ok(())),
-            Err(err) => Poll::Ready(Err(this.lost(&err))),
+            Err(err) => Poll::Ready(Err(self.lost(&err))),
         }
+    }
+
+    /// Reads on after the last frame of streams, up to the peer's last words or to the end of the connection: the pulse
+    /// knows then.
+    pub(crate) async fn hear_last_words(mut self) {
+        while let Some(Ok(message)) = self.socket.next().await {
+            if !matches!(self.take_in(message), Ok(true)) {
+                return;
+            }
+        }
+    }
+}
+
+impl AsyncRead for Secure {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.records()?.poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Secure {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.records()?.poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.records()?.poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.records()?.poll_close(cx)
     }
 }

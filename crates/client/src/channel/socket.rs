@@ -100,7 +100,11 @@ pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Res
                 429 | 500.. => "upgrade_unavailable",
                 _ => "upgrade_refused",
             };
-            Err(Error::new(Stage::Connect, code, format!("the server does not upgrade: it answers with the status {status}")))
+            Err(Error::new(
+                Stage::Connect,
+                code,
+                format!("the server does not upgrade: it answers with the status {status}"),
+            ))
         }
         Err(err) => Err(Error::new(Stage::Connect, "upgrade_failed", format!("the upgrade failed: {err}"))),
     }

@@ -19,7 +19,7 @@ use yamux::{Connection, Mode};
 
 use super::error::{Error, Stage};
 use super::pulse::{Due, Pulse};
-use super::secure::Secure;
+use super::secure::{Records, Secure};
 
 /// Streams at once on a channel that this side opened, and that the peer opened.
 pub const STREAMS_MAX: usize = 128;
@@ -32,8 +32,9 @@ const BACKLOG: usize = 64;
 const WINDOW_MAX: usize = 128 << 20;
 /// How long the peer may take to say what a stream is for.
 const HELLO_TIME: Duration = Duration::from_secs(10);
-/// How long the last words may take.
+/// How long saying the last words may take, and hearing them.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
+const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 /// A frame of streams has a header of so many bytes.
 const STREAM_HEADER_LEN: usize = 12;
 /// Bytes of a stream in a frame at most: together with its header it fills the largest record of the native profile.
@@ -129,7 +130,7 @@ pub(crate) struct Ends {
 }
 
 /// Starts the task of a channel.
-pub(crate) fn start(secure: Secure, is_client: bool, pulse: Arc<Pulse>, liveness: Liveness) -> Ends {
+pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, liveness: Liveness) -> Ends {
     let mut config = yamux::Config::default();
     config.set_max_num_streams(KNOWN_MAX);
     config.set_max_connection_receive_window(Some(WINDOW_MAX));
@@ -140,8 +141,10 @@ pub(crate) fn start(secure: Secure, is_client: bool, pulse: Arc<Pulse>, liveness
     let (over, is_over) = watch::channel(false);
     let mut ticks = tokio::time::interval_at(Instant::now() + liveness.ping_every, liveness.ping_every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (secure, taken_back) = Secure::new(records);
     let task = Task {
         connection: Connection::new(secure, config, mode),
+        taken_back,
         asked,
         opening: VecDeque::new(),
         taken,
@@ -160,6 +163,7 @@ pub(crate) fn start(secure: Secure, is_client: bool, pulse: Arc<Pulse>, liveness
 
 struct Task {
     connection: Connection<Secure>,
+    taken_back: oneshot::Receiver<Records>,
     asked: mpsc::Receiver<Command>,
     opening: VecDeque<Opening>,
     taken: mpsc::Sender<Incoming>,
@@ -181,26 +185,38 @@ enum Event {
 
 impl Task {
     async fn run(mut self) {
-        loop {
-            match poll_fn(|cx| self.poll(cx)).await {
-                Event::Inbound(stream) => self.welcome(stream),
-                Event::Command(Some(Command::Open(opening))) => self.opening.push_back(opening),
-                Event::Command(Some(Command::Close) | None) => break self.close().await,
-                Event::Tick => {
-                    if self.pulse.silent_for() > self.liveness.silent_max {
-                        let text = format!("nothing came for {:?}", self.pulse.silent_for());
-                        self.pulse.ends(Error::new(Stage::Record, "peer_silent", text));
-                        break;
-                    }
-                    self.ping += 1;
-                    self.pulse.send(Due::Ping(self.ping));
+        self.serve().await;
+        if self.pulse.why().is_none() {
+            // The peer has ended the streams in order; why, it says after that.
+            let _ = timeout(LAST_WORDS_TIME, async {
+                if let Ok(records) = (&mut self.taken_back).await {
+                    records.hear_last_words().await;
                 }
-                Event::Ended => break,
-            }
+            })
+            .await;
         }
         self.pulse.ends(Error::closed(Stage::Record, None));
         for opening in self.opening.drain(..) {
             let _ = opening.answer.send(Err(over(&self.pulse)));
+        }
+    }
+
+    async fn serve(&mut self) {
+        loop {
+            match poll_fn(|cx| self.poll(cx)).await {
+                Event::Inbound(stream) => self.welcome(stream),
+                Event::Command(Some(Command::Open(opening))) => self.opening.push_back(opening),
+                Event::Command(Some(Command::Close) | None) => return self.close().await,
+                Event::Tick => {
+                    if self.pulse.silent_for() > self.liveness.silent_max {
+                        let text = format!("nothing came for {:?}", self.pulse.silent_for());
+                        return self.pulse.ends(Error::new(Stage::Record, "peer_silent", text));
+                    }
+                    self.ping += 1;
+                    self.pulse.send(Due::Ping(self.ping));
+                }
+                Event::Ended => return,
+            }
         }
     }
 

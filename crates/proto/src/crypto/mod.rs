@@ -22,6 +22,7 @@ mod channel_aws_lc;
 mod channel_no_security;
 #[cfg(any(feature = "no-security", test))]
 pub mod no_security;
+pub mod signature;
 
 /// A crypto library. Implementations are stateless handles.
 pub trait Provider: Send + Sync + fmt::Debug {

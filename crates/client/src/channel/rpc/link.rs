@@ -97,7 +97,12 @@ impl Link {
         }
     }
 
-    pub(super) async fn call(self: &Arc<Self>, type_id: u32, payload: Value, limit: Duration) -> Result<Value, CallError> {
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        type_id: u32,
+        payload: Value,
+        limit: Duration,
+    ) -> Result<Value, CallError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) % ID_MAX + 1;
         let timeout_ms = Some(u32::try_from(limit.as_millis()).unwrap_or(u32::MAX));
         let request = self.frame(&Envelope::Request { id, type_id, payload, timeout_ms })?;

@@ -65,7 +65,8 @@ impl Rpc {
     /// # Errors
     /// Why the channel is over.
     pub async fn open(channel: &Channel, handlers: Handlers) -> Result<Rpc, Error> {
-        let hello = Hello::new(Hello::RPC).map_err(|err| Error::new(Stage::Stream, "hello_invalid", err.to_string()))?;
+        let hello =
+            Hello::new(Hello::RPC).map_err(|err| Error::new(Stage::Stream, "hello_invalid", err.to_string()))?;
         Ok(Rpc::over(channel.open(&hello).await?, handlers))
     }
 
