@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::channel::noise::handshake::Noise;
 use crate::channel::record::{Opener, Sealer};
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms};
 use crate::channel::v1::client::V1Client;
@@ -16,6 +17,7 @@ pub struct Handshake(State);
 enum State {
     V1Client(V1Client),
     V1Server(V1Server),
+    Native(Noise),
     Over,
 }
 
@@ -52,7 +54,10 @@ impl Handshake {
                 let (client, init) = V1Client::begin(settings, curve, provider, &randoms)?;
                 Ok((Handshake(State::V1Client(client)), init))
             }
-            Suite::Native(_) => Err(ChannelError::SuiteMismatch),
+            Suite::Native(suite) => {
+                let (client, first) = Noise::client(settings, suite, provider, randoms)?;
+                Ok((Handshake(State::Native(client)), first))
+            }
         }
     }
 
@@ -68,7 +73,7 @@ impl Handshake {
         settings.check()?;
         match settings.suite {
             Suite::V1(curve) => Ok(Handshake(State::V1Server(V1Server::begin(settings, curve, provider, randoms)))),
-            Suite::Native(_) => Err(ChannelError::SuiteMismatch),
+            Suite::Native(suite) => Ok(Handshake(State::Native(Noise::server(settings, suite, provider, randoms)?))),
         }
     }
 
@@ -87,6 +92,10 @@ impl Handshake {
                 let (server, progress) = server.read(message, now_s)?;
                 (State::V1Server(server), progress)
             }
+            State::Native(side) => {
+                let (side, progress) = side.read(message, now_s)?;
+                (State::Native(side), progress)
+            }
             State::Over => return Err(ChannelError::HandshakeState),
         };
         self.0 = state;
@@ -99,9 +108,9 @@ impl Handshake {
     /// [`ChannelError::HandshakeState`] before.
     pub fn into_records(self) -> Result<(Sealer, Opener), ChannelError> {
         match self.0 {
-            State::V1Client(V1Client::Done(sealer, opener)) | State::V1Server(V1Server::Done(sealer, opener)) => {
-                Ok((sealer, opener))
-            }
+            State::V1Client(V1Client::Done(sealer, opener))
+            | State::V1Server(V1Server::Done(sealer, opener))
+            | State::Native(Noise::Done(sealer, opener)) => Ok((sealer, opener)),
             _ => Err(ChannelError::HandshakeState),
         }
     }

@@ -13,6 +13,7 @@ pub mod error;
 pub(crate) mod frame;
 pub mod handshake;
 pub mod limits;
+mod noise;
 pub mod record;
 mod sequence;
 pub mod settings;

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::channel::ChannelError;
+use crate::channel::noise::record::{NativeOpener, NativeSealer};
 use crate::channel::v1::record::{V1Opener, V1Sealer};
 
 /// What a record says. The profile may have no way to say it: v1 knows data, `Ping(0)` and rekey.
@@ -54,6 +55,7 @@ pub struct Sealer {
 
 pub(crate) enum SealerProfile {
     V1(V1Sealer),
+    Native(NativeSealer),
 }
 
 /// Opens what the peer sends. One for a connection, for its life.
@@ -64,6 +66,7 @@ pub struct Opener {
 
 pub(crate) enum OpenerProfile {
     V1(V1Opener),
+    Native(NativeOpener),
 }
 
 impl Sealer {
@@ -90,8 +93,8 @@ impl Sealer {
         }
         let sealed = match &mut self.profile {
             SealerProfile::V1(sealer) => sealer.seal(&content, plaintext, out),
+            SealerProfile::Native(sealer) => sealer.seal(&content, plaintext, out, now_ms),
         };
-        let _ = now_ms;
         self.is_over = match &sealed {
             Ok(()) => matches!(content, Content::Close(_)),
             Err(error) => !matches!(error, ChannelError::ContentUnsupported | ChannelError::ContentTooLarge),
@@ -103,6 +106,7 @@ impl Sealer {
     pub fn plaintext_max(&self) -> usize {
         match &self.profile {
             SealerProfile::V1(sealer) => sealer.content_max(),
+            SealerProfile::Native(sealer) => sealer.content_max(),
         }
     }
 }
@@ -125,6 +129,7 @@ impl Opener {
         self.is_over = true;
         let opened = match &mut self.profile {
             OpenerProfile::V1(opener) => opener.open(message),
+            OpenerProfile::Native(opener) => opener.open(message),
         }?;
         self.is_over = matches!(opened, Opened::Closed(_));
         Ok(opened)

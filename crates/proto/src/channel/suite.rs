@@ -124,9 +124,13 @@ impl NativeSuite {
             Cipher::Aes256Gcm => "AESGCM",
             Cipher::ChaCha20Poly1305 => "ChaChaPoly",
         };
-        // The hybrid variant is a second key, mixed in at the end of message 2.
-        let kem = if self.hybrid { "+psk2" } else { "" };
-        format!("Noise_{}{kem}_{curve}_{cipher}_SHA256", self.pattern.name())
+        let pattern = match (self.pattern, self.hybrid) {
+            // The hybrid variant mixes in a second key at the end of message 2. Noise sorts modifiers by name.
+            (Pattern::XXpsk3, true) => "XXpsk2+psk3",
+            (pattern, _) => pattern.name(),
+        };
+        let kem = if self.hybrid && self.pattern != Pattern::XXpsk3 { "+psk2" } else { "" };
+        format!("Noise_{pattern}{kem}_{curve}_{cipher}_SHA256")
     }
 
     /// Length of a public key on the wire.

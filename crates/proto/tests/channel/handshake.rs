@@ -6,7 +6,7 @@ use crate::ends::{NOW_S, connected, draw, provider, settings, talk};
 
 #[test]
 fn both_ends_of_every_suite_agree_and_talk() {
-    for suite in Suite::all().filter(|suite| !suite.is_native()) {
+    for suite in Suite::all() {
         let (mut client, mut server) = connected(suite);
         for _ in 0..3 {
             assert_eq!(server.opener.open(&mut client.data(b"to the server")), Ok(Opened::Data(b"to the server")));
