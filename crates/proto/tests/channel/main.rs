@@ -3,4 +3,7 @@
 
 mod ends;
 mod handshake;
+mod mutation;
 mod records;
+mod registry;
+mod stream;

@@ -21,7 +21,7 @@ use crate::channel::handshake::Progress;
 use crate::channel::record::{Content, Opened, Opener, OpenerProfile, Sealer, SealerProfile};
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms, KemRandoms};
 use crate::channel::{ChannelError, NativeSuite, Pattern};
-use crate::crypto::channel::{ChannelProvider, Cipher, Curve, KemKey};
+use crate::crypto::channel::{ChannelProvider, Cipher, KemKey};
 
 const LABEL: &[u8] = b"sealway-channel-v1";
 /// Room for a public key, a sealed static key and a tag, beside the payload.
@@ -93,7 +93,8 @@ impl Noise {
     }
 }
 
-/// The library's own parser knows no P256, so the choice is put together by hand; the curve is the resolver's.
+/// The library's own parser knows no P256, so the choice is put together by hand: the name says the curve, and the resolver
+/// brings it whatever the choice.
 fn params(suite: NativeSuite) -> NoiseParams {
     let pattern = match suite.pattern {
         Pattern::NNpsk0 => HandshakePattern::NN,
@@ -105,15 +106,12 @@ fn params(suite: NativeSuite) -> NoiseParams {
     if suite.hybrid {
         list.push(HandshakeModifier::Psk(hybrid::PSK_PLACE as u8));
     }
-    let dh = match suite.curve {
-        Curve::X25519 | Curve::P256 => DHChoice::Curve25519,
-    };
     let cipher = match suite.cipher {
         Cipher::Aes256Gcm => CipherChoice::AESGCM,
         Cipher::ChaCha20Poly1305 => CipherChoice::ChaChaPoly,
     };
     let choice = HandshakeChoice { pattern, modifiers: HandshakeModifierList { list } };
-    NoiseParams::new(suite.noise_name(), BaseChoice::Noise, choice, dh, cipher, HashChoice::SHA256)
+    NoiseParams::new(suite.noise_name(), BaseChoice::Noise, choice, DHChoice::Curve25519, cipher, HashChoice::SHA256)
 }
 
 /// What both ends must mean alike: the channel, its time, the roles, what their tokens say alike, the suite and what else

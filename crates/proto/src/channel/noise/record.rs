@@ -245,3 +245,85 @@ fn close(content: &[u8]) -> Result<CloseReason, ChannelError> {
     }
     Ok(CloseReason { code: u16::from_be_bytes(*code), reason: String::from(reason) })
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::channel::Suite;
+    use crate::crypto::channel::default_channel_provider;
+
+    fn pair() -> (NativeSealer, NativeOpener) {
+        let provider = default_channel_provider();
+        let settings = ChannelSettings::new("c", [0; 32], Suite::from_id(0x100).unwrap(), 0);
+        let key = || Zeroizing::new([3; 32]);
+        let sealer = NativeSealer::new(provider, Cipher::Aes256Gcm, key(), Role::Client, &settings).unwrap();
+        (sealer, NativeOpener::new(provider, Cipher::Aes256Gcm, key(), Role::Server).unwrap())
+    }
+
+    fn send(sealer: &mut NativeSealer, opener: &mut NativeOpener, content: &Content) -> Result<(), ChannelError> {
+        let mut out = Vec::new();
+        sealer.seal(content, &[], &mut out, 0)?;
+        opener.open(&mut out).map(|_| ())
+    }
+
+    #[test]
+    fn a_sender_that_does_not_change_its_key_is_refused_after_the_bound() {
+        for honest in [true, false] {
+            let (mut sealer, mut opener) = pair();
+            (sealer.ratchet.used, opener.ratchet.used) = (RECORDS_PER_KEY_MAX - 1, RECORDS_PER_KEY_MAX - 1);
+            if !honest {
+                sealer.rekey_after_records = u64::MAX;
+            }
+            let before = opener.ratchet.key.clone();
+            assert_eq!(send(&mut sealer, &mut opener, &Content::Data), Ok(()));
+            assert_eq!(opener.ratchet.key != before, honest);
+            let outcome = if honest { Ok(()) } else { Err(ChannelError::RekeyOverdue) };
+            assert_eq!(send(&mut sealer, &mut opener, &Content::Data), outcome);
+        }
+    }
+
+    #[test]
+    fn a_key_changes_with_the_record_that_says_so_and_its_numbers_go_on() {
+        let (mut sealer, mut opener) = pair();
+        sealer.rekey_after_records = 2;
+        let mut keys = vec![sealer.ratchet.key.clone()];
+        for seq in 1..7_u64 {
+            assert_eq!(send(&mut sealer, &mut opener, &Content::Data), Ok(()));
+            assert_eq!(sealer.ratchet.key, opener.ratchet.key);
+            if seq % 2 == 0 {
+                assert!(!keys.contains(&sealer.ratchet.key), "a key twice");
+                keys.push(sealer.ratchet.key.clone());
+            }
+            assert_eq!(sealer.ratchet.sequence.expect(seq + 1), Ok(()));
+        }
+        assert_eq!(keys.len(), 4);
+    }
+
+    #[test]
+    fn what_no_sender_writes_is_refused_although_it_opens() {
+        let long = [&[0, 0][..], &[b'x'; CLOSE_REASON_LEN_MAX + 1], &[CLOSE]].concat();
+        let inners: [&[u8]; 10] = [
+            &[],
+            &[0, 0, 0],
+            &[6],
+            &[0x80],
+            &[1, 2, 3, PING],
+            &[0, 0, 0, 0, 0, 0, 0, 0, 0, PONG],
+            &[REKEY],
+            &[1, REKEY | KEY_CHANGES],
+            &[0, CLOSE],
+            &[0, 0, 0xff, CLOSE],
+        ];
+        for inner in inners.into_iter().chain([long.as_slice()]) {
+            let (sealer, mut opener) = pair();
+            let header = record_header(Profile::Native, 0, 1, inner.len() + TAG_LEN);
+            let mut message = header.to_vec();
+            message.extend_from_slice(inner);
+            let tag = sealer.ratchet.aead.seal_in_place(&Ratchet::iv(1), &header, &mut message[RECORD_HEADER_LEN..]);
+            message.extend_from_slice(&tag.unwrap());
+            assert_eq!(opener.open(&mut message), Err(ChannelError::RecordContent), "{inner:?}");
+        }
+    }
+}
