@@ -33,6 +33,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: crate::broker::Broker,
     },
+    /// Carry ports and bytes end to end between two programs, over a relay that can read nothing
+    Channel {
+        #[command(subcommand)]
+        action: Box<crate::channel::ChannelAction>,
+    },
     /// Agree a session, seal a request, open its answer
     Call(Call),
     /// Make or bring up to date the tables of a store in PostgreSQL

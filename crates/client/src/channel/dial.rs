@@ -8,32 +8,14 @@ use sealway_proto::channel::{ChannelSettings, Handshake, HandshakeRandoms, Suite
 use sealway_proto::crypto::channel::{ChannelProvider, default_channel_provider};
 use sealway_proto::relay::{Attach, Claims, DirectInfo, Grant, Profile, Role, b64u_encode};
 use tokio_tungstenite::tungstenite::Message;
-use zeroize::Zeroizing;
 
 use super::error::{Error, Stage};
 use super::handshake::{self, Waits, fault, now_s};
 use super::socket::{self, Io, Socket};
-use super::{Channel, Options, Step};
+use super::{Channel, Identity, Options, Step};
 
 /// How long after a grant's end a peer that does not come is waited for: the relay should have ended it by then.
 const AFTER_GRANT: Duration = Duration::from_secs(60);
-
-/// This side's own static key, for grants that pin the peer's: its private half, 32 bytes.
-#[derive(Clone)]
-pub struct Identity(Zeroizing<[u8; 32]>);
-
-impl Identity {
-    /// Takes a private key.
-    pub fn new(private: [u8; 32]) -> Self {
-        Identity(Zeroizing::new(private))
-    }
-}
-
-impl std::fmt::Debug for Identity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Identity(redacted)")
-    }
-}
 
 /// Names a run of an endpoint towards relays, so that it may take its own place again and nobody else may.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +151,7 @@ fn settings(
     let over = |_| Error::new(Stage::Grant, "grant_invalid", "the grant's time to begin is before 1970");
     let mut settings = ChannelSettings::new(id, psk, suite, u64::try_from(init_exp_s).map_err(over)?);
     settings.accept_unconfirmed = options.accept_unconfirmed;
-    settings.local_static = options.identity.as_ref().map(|identity| identity.0.clone());
+    settings.local_static = options.identity.as_ref().map(Identity::private);
     settings.pad_to = options.pad_to;
     Ok(settings)
 }
@@ -194,5 +176,5 @@ async fn shake(
     };
     let records = handshake::run(&mut socket, shaking, first, waits, || told(Step::Heard)).await?;
     told(Step::Secured);
-    Ok(Channel::start(socket, records, is_client, is_native, options.liveness))
+    Ok(Channel::start(socket, records, role, is_native, options.liveness))
 }
