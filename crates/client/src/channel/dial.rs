@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::error::{Error, Stage};
 use super::handshake::{self, Waits, fault, now_s};
 use super::socket::{self, Io, Socket};
-use super::{Channel, Identity, Options, Step};
+use super::{Channel, Identity, Liveness, Options, Step};
 
 /// How long after a grant's end a peer that does not come is waited for: the relay should have ended it by then.
 const AFTER_GRANT: Duration = Duration::from_secs(60);
@@ -75,25 +75,47 @@ async fn attach_over(
         endpoint_instance_id: me.0.to_string(),
         profile: if settings.suite.is_native() { Profile::Native } else { Profile::V1 },
     };
-    let sent = socket.send(Message::Text(attach.encode().into())).await;
-    sent.map_err(|err| Error::new(Stage::Attach, "send_failed", format!("the attach was not sent: {err}")))?;
+    let unsent = |why: String| Error::new(Stage::Attach, "send_failed", format!("the attach was not sent: {why}"));
+    let sending = socket.send(Message::Text(attach.encode().into()));
+    let sent = tokio::time::timeout(options.connecting.timeout, sending).await;
+    sent.map_err(|err| unsent(err.to_string()))?.map_err(|err| unsent(err.to_string()))?;
     told(Step::Attached);
-    shake(socket, settings, grant.role, options, told).await
+    let left = Duration::from_secs(settings.init_expires_s.saturating_sub(now_s())) + AFTER_GRANT;
+    let peer = options.peer_timeout.map_or(left, |wait| wait.min(left));
+    shake(socket, settings, grant.role, Waits { peer, rest: options.handshake_timeout }, options.liveness, told).await
 }
 
 /// Connects to a peer that listens.
 ///
 /// # Errors
 /// As [`attach`], without its stage.
-pub async fn connect_direct(
+pub async fn connect_direct(info: &DirectInfo, options: &Options, told: impl FnMut(Step)) -> Result<Channel, Error> {
+    connect_over(socket::connect(&info.ws_url, &options.connecting), info, options, told).await
+}
+
+/// As [`connect_direct`], over a connection that is there already.
+///
+/// # Errors
+/// As [`connect_direct`].
+pub async fn connect_direct_on(
+    io: impl Io + 'static,
+    info: &DirectInfo,
+    options: &Options,
+    told: impl FnMut(Step),
+) -> Result<Channel, Error> {
+    connect_over(socket::upgrade(Box::new(io), &info.ws_url, &options.connecting), info, options, told).await
+}
+
+async fn connect_over(
+    opening: impl Future<Output = Result<Socket, Error>>,
     info: &DirectInfo,
     options: &Options,
     mut told: impl FnMut(Step),
 ) -> Result<Channel, Error> {
     let settings = direct_settings(info, options)?;
-    let socket = socket::connect(&info.ws_url, &options.connecting).await?;
+    let socket = opening.await?;
     told(Step::Open);
-    shake(socket, settings, Role::Client, options, told).await
+    shake(socket, settings, Role::Client, direct_waits(options), options.liveness, told).await
 }
 
 /// Takes up a connection that a peer opened with the same direct info. Each info serves one channel.
@@ -103,7 +125,12 @@ pub async fn connect_direct(
 pub async fn accept_direct(io: impl Io + 'static, info: &DirectInfo, options: &Options) -> Result<Channel, Error> {
     let settings = direct_settings(info, options)?;
     let socket = socket::accept(Box::new(io), options.connecting.timeout).await?;
-    shake(socket, settings, Role::Server, options, |_| ()).await
+    shake(socket, settings, Role::Server, direct_waits(options), options.liveness, |_| ()).await
+}
+
+/// The peer is at the other end of the connection.
+fn direct_waits(options: &Options) -> Waits {
+    Waits { peer: options.peer_timeout.unwrap_or(options.handshake_timeout), rest: options.handshake_timeout }
 }
 
 fn provider() -> &'static dyn ChannelProvider {
@@ -160,12 +187,11 @@ async fn shake(
     mut socket: Socket,
     settings: ChannelSettings,
     role: Role,
-    options: &Options,
+    waits: Waits,
+    liveness: Liveness,
     mut told: impl FnMut(Step),
 ) -> Result<Channel, Error> {
     let is_native = settings.suite.is_native();
-    let left = Duration::from_secs(settings.init_expires_s.saturating_sub(now_s())) + AFTER_GRANT;
-    let waits = Waits { peer: options.peer_timeout.unwrap_or(left).min(left), rest: options.handshake_timeout };
     let randoms = HandshakeRandoms::draw(provider()).map_err(|err| fault(&err))?;
     let is_client = role == Role::Client;
     let (shaking, first) = if is_client {
@@ -176,5 +202,5 @@ async fn shake(
     };
     let records = handshake::run(&mut socket, shaking, first, waits, || told(Step::Heard)).await?;
     told(Step::Secured);
-    Ok(Channel::start(socket, records, role, is_native, options.liveness))
+    Ok(Channel::start(socket, records, role, is_native, liveness))
 }

@@ -35,7 +35,7 @@ pub use sealway_proto::rpc::Hello;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 
-pub use dial::{Instance, accept_direct, attach, attach_on, connect_direct};
+pub use dial::{Instance, accept_direct, attach, attach_on, connect_direct, connect_direct_on};
 pub use error::{Error, Stage};
 pub use identity::Identity;
 use pulse::{Due, Pulse};

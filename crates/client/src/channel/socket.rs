@@ -79,8 +79,11 @@ pub(crate) async fn connect(url: &str, how: &Connecting) -> Result<Socket, Error
         let io: Box<dyn Io> = if target.is_tls { Box::new(tls(&target, stream, how).await?) } else { Box::new(stream) };
         upgrade(io, url, how).await
     };
-    let late = |_| Error::new(Stage::Connect, "timeout", format!("no connection within {:?}", how.timeout));
-    tokio::time::timeout(how.timeout, opened).await.map_err(late)?
+    tokio::time::timeout(how.timeout, opened).await.map_err(|_| late(how))?
+}
+
+fn late(how: &Connecting) -> Error {
+    Error::new(Stage::Connect, "timeout", format!("no connection within {:?}", how.timeout))
 }
 
 /// Has a connection upgraded that is there already.
@@ -91,7 +94,8 @@ pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Res
         let origin = HeaderValue::from_str(origin).map_err(|_| invalid("the origin is no header value".into()))?;
         request.headers_mut().insert(ORIGIN, origin);
     }
-    match tokio_tungstenite::client_async_with_config(request, io, Some(limits())).await {
+    let upgraded = tokio_tungstenite::client_async_with_config(request, io, Some(limits()));
+    match tokio::time::timeout(how.timeout, upgraded).await.map_err(|_| late(how))? {
         Ok((socket, _)) => Ok(socket),
         Err(WsError::Http(answer)) => {
             let status = answer.status().as_u16();
