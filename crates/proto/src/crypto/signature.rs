@@ -60,9 +60,7 @@ mod aws_lc {
     pub(super) use crate::crypto::aws_lc::AwsLc;
     use crate::error::Error;
 
-    use super::{
-        ED25519_PUBLIC_LEN, ED25519_SEED_LEN, ED25519_SIGNATURE_LEN, SigningKey, Signatures, VerifyKey,
-    };
+    use super::{ED25519_PUBLIC_LEN, ED25519_SEED_LEN, ED25519_SIGNATURE_LEN, Signatures, SigningKey, VerifyKey};
 
     struct Public(ParsedPublicKey);
 

@@ -188,8 +188,7 @@ impl DirectInfo {
 
     /// The JSON text, which holds a secret.
     pub fn encode(&self) -> Zeroizing<String> {
-        let mut out =
-            Zeroizing::new(String::with_capacity((self.ws_url.len() + self.channel_id.len()) * 6 + 512));
+        let mut out = Zeroizing::new(String::with_capacity((self.ws_url.len() + self.channel_id.len()) * 6 + 512));
         out.push('{');
         json::push_member(&mut out, "ws_url", &self.ws_url);
         json::push_member(&mut out, "channel_id", &self.channel_id);

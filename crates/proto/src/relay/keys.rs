@@ -12,7 +12,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{b64u, json};
 use crate::crypto::signature::{
-    ED25519_PUBLIC_LEN, ED25519_SEED_LEN, ED25519_SIGNATURE_LEN, SigningKey, Signatures, VerifyKey,
+    ED25519_PUBLIC_LEN, ED25519_SEED_LEN, ED25519_SIGNATURE_LEN, Signatures, SigningKey, VerifyKey,
 };
 
 /// Largest file of keys, in bytes.

@@ -166,8 +166,7 @@ impl Claims {
 /// [`TokenInvalid`]: the first thing that is wrong.
 pub fn verify(token: &str, keys: &Keyset, expected: &Expected, now_s: i64) -> Result<Claims, TokenInvalid> {
     let mut parts = token.split('.');
-    let (Some(PREFIX), Some(payload), Some(signature), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
+    let (Some(PREFIX), Some(payload), Some(signature), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return Err(TokenInvalid::Shape);
     };
