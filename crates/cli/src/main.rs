@@ -12,6 +12,7 @@ mod demo;
 mod kek;
 mod load;
 mod migrate;
+mod relay;
 mod serve;
 mod summary;
 
@@ -58,6 +59,12 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
             // Whoever reads standard input cannot be stopped; it is not waited for.
             runtime.shutdown_background();
             return done;
+        }
+        Command::Relay { action } => {
+            if matches!(action, relay::Relay::Serve(_)) {
+                sealway_runtime::process::keep_small();
+            }
+            block_on(relay::run(action))
         }
         Command::Serve(serve) => block_on(serve::run(serve)),
         Command::Call(call) => block_on(call::run(call)),
