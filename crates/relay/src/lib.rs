@@ -21,6 +21,7 @@ mod keyset;
 mod measure;
 pub mod mint;
 mod relay;
+pub mod rendezvous;
 mod replay;
 pub mod server;
 pub mod settings;
