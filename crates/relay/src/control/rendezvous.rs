@@ -16,17 +16,17 @@ use tokio::time::{Instant, timeout_at};
 use crate::mint::{Issuer, MintError};
 
 /// Longest name, in bytes.
-pub const NAME_LEN_MAX: usize = 128;
+pub(super) const NAME_LEN_MAX: usize = 128;
 /// Names under which somebody listens or is asked for.
 const NAMES_MAX: usize = 10_000;
 /// Grants that wait under a name.
 const WAITING_MAX: usize = 64;
 /// How long somebody who connects waits for a listener.
-pub const WAIT: Duration = Duration::from_secs(30);
+pub(super) const WAIT: Duration = Duration::from_secs(30);
 
 /// Why there is no grant.
 #[derive(Debug, thiserror::Error)]
-pub enum NoGrant {
+pub(super) enum NoGrant {
     /// Nobody listened under the name for as long as it was waited.
     #[error("nobody listens under this name")]
     NobodyListens,
@@ -43,7 +43,7 @@ pub enum NoGrant {
 
 /// Grants of clients that wait for them, by name.
 #[derive(Debug, Default)]
-pub struct Rendezvous(Mutex<HashMap<Arc<str>, Meeting>>);
+pub(super) struct Rendezvous(Mutex<HashMap<Arc<str>, Meeting>>);
 
 #[derive(Debug, Default)]
 struct Meeting {
@@ -59,7 +59,7 @@ impl Rendezvous {
     ///
     /// # Errors
     /// [`NoGrant`].
-    pub fn listen(&self, name: &str, issuer: &Issuer, now_s: i64) -> Result<Grant, NoGrant> {
+    pub(super) fn listen(&self, name: &str, issuer: &Issuer, now_s: i64) -> Result<Grant, NoGrant> {
         check(name)?;
         let [client, server] = issuer.pair(None, now_s)?;
         let mut names = self.0.lock();
@@ -79,7 +79,7 @@ impl Rendezvous {
     ///
     /// # Errors
     /// [`NoGrant`].
-    pub async fn connect(&self, name: &str, issuer: &Issuer, now_s: impl Fn() -> i64) -> Result<Grant, NoGrant> {
+    pub(super) async fn connect(&self, name: &str, issuer: &Issuer, now_s: impl Fn() -> i64) -> Result<Grant, NoGrant> {
         check(name)?;
         let deadline = Instant::now() + WAIT;
         let asking = self.ask(name, now_s())?;
