@@ -273,3 +273,69 @@ impl Talking {
         Ok((Sealer::new(SealerProfile::Native(sealer)), Opener::new(OpenerProfile::Native(opener))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sealway_testkit::channel_vectors::{ChannelScenario, Noise as Published, load_channel};
+
+    use super::*;
+    use crate::channel::Suite;
+    use crate::crypto::channel::default_channel_provider;
+
+    fn side(v: &Published, suite: NativeSuite, role: Role) -> HandshakeState {
+        let (own, peer, ephemeral) = match role {
+            Role::Client => (&v.client_static_hex, &v.server_static_hex, &v.client_ephemeral_hex),
+            Role::Server => (&v.server_static_hex, &v.client_static_hex, &v.server_ephemeral_hex),
+        };
+        let provider = default_channel_provider();
+        let ephemeral = Some(Zeroizing::new(ephemeral.array()));
+        let seam = Seam { provider, suite, ephemeral, failed: Failed::default() };
+        let psk = v.psk_hex.array();
+        let mut builder = Builder::with_resolver(params(suite), Box::new(seam)).prologue(&v.prologue_hex.0).unwrap();
+        builder = builder.psk(suite.pattern.psk_place(), &psk).unwrap();
+        if !own.0.is_empty() {
+            builder = builder.local_private_key(&own.0).unwrap();
+        }
+        let peer_public;
+        let knows_peer = suite.pattern == Pattern::KKpsk0 || suite.pattern == Pattern::IKpsk1 && role == Role::Client;
+        if knows_peer {
+            let key = provider.agreement_from_private(suite.curve, &peer.array()).unwrap();
+            peer_public = key.public().to_vec();
+            builder = builder.remote_public_key(&peer_public).unwrap();
+        }
+        match role {
+            Role::Client => builder.build_initiator().unwrap(),
+            Role::Server => builder.build_responder().unwrap(),
+        }
+    }
+
+    #[test]
+    fn the_library_over_our_seam_makes_and_takes_published_handshakes() {
+        let mut found = 0;
+        for vector in load_channel().unwrap() {
+            let ChannelScenario::Noise(v) = &vector.scenario else { continue };
+            let Some(Suite::Native(suite)) = Suite::all().find(|suite| suite.name() == v.noise_name) else {
+                panic!("{} is no suite", v.noise_name)
+            };
+            let (mut client, mut server) = (side(v, suite, Role::Client), side(v, suite, Role::Server));
+            for (number, message) in v.messages.iter().enumerate() {
+                let (writer, reader) = match number % 2 {
+                    0 => (&mut client, &mut server),
+                    _ => (&mut server, &mut client),
+                };
+                let mut sent = vec![0; 1000];
+                let len = writer.write_message(&message.payload_hex.0, &mut sent).unwrap();
+                assert_eq!(sent[..len], message.message_hex.0, "{} message {number}", vector.name);
+                let mut read = vec![0; 1000];
+                let len = reader.read_message(&message.message_hex.0, &mut read).unwrap();
+                assert_eq!(read[..len], message.payload_hex.0);
+            }
+            assert_eq!(client.get_handshake_hash(), v.handshake_hash_hex.0);
+            let keys = (v.client_key_hex.array(), v.server_key_hex.array());
+            assert_eq!(client.dangerously_get_raw_split(), keys);
+            assert_eq!(server.dangerously_get_raw_split(), keys);
+            found += 1;
+        }
+        assert_eq!(found, 8);
+    }
+}
