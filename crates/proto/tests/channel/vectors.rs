@@ -105,7 +105,7 @@ fn native(v: &Native) {
         kem: if parts.hybrid { kem } else { KemRandoms::Draw },
     };
     let kem = if parts.hybrid { v.kem_private_hex.array() } else { [0; 2400] };
-    let randoms_client = randoms(&v.client_ephemeral_hex, KemRandoms::Private(kem.into()));
+    let randoms_client = randoms(&v.client_ephemeral_hex, KemRandoms::Private(Box::new(kem.into())));
     let secret = if parts.hybrid { v.kem_secret_hex.array() } else { [0; 32] };
     let kem = KemRandoms::Encapsulated(v.kem_ciphertext_hex.0.clone(), secret.into());
     let randoms_server = randoms(&v.server_ephemeral_hex, kem);

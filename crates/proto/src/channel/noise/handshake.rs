@@ -264,6 +264,8 @@ impl Talking {
     fn records(&mut self) -> Result<(Sealer, Opener), ChannelError> {
         let (client, server) = self.noise.dangerously_get_raw_split();
         let (client, server) = (Zeroizing::new(client), Zeroizing::new(server));
+        // Splitting derives keys once more: after a failure they would be zeros.
+        self.check_failed()?;
         let (own, peer) = match self.role {
             Role::Client => (client, server),
             Role::Server => (server, client),
