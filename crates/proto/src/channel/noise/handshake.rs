@@ -146,6 +146,21 @@ fn of_noise(error: snow::Error) -> ChannelError {
     }
 }
 
+impl Drop for Talking {
+    /// The library leaves its chaining key and its copies of the pre-shared keys behind. A blank state written over its own
+    /// takes them along; what it had on the stack is gone with the next calls.
+    fn drop(&mut self) {
+        let suite = NativeSuite { pattern: Pattern::NNpsk0, hybrid: false, ..self.suite };
+        let seam = Seam { provider: self.provider, suite, ephemeral: None, failed: Failed::default() };
+        let blank = Builder::with_resolver(params(suite), Box::new(seam)).psk(0, &[0; 32]);
+        if let Ok(blank) = blank.and_then(Builder::build_initiator) {
+            *self.noise = blank;
+            // Or a write to what is freed next would be left out.
+            core::hint::black_box(&mut *self.noise);
+        }
+    }
+}
+
 impl Talking {
     fn new(
         settings: ChannelSettings,
