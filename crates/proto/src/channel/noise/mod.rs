@@ -5,3 +5,5 @@ pub(crate) mod handshake;
 mod hybrid;
 pub(crate) mod record;
 mod resolver;
+
+pub(crate) use resolver::wire_form;

@@ -102,7 +102,7 @@ struct NoiseDh {
 }
 
 /// A public key of the seam in the form that this wire uses.
-pub(super) fn wire_form(curve: Curve, public: &[u8]) -> Option<[u8; PUBLIC_LEN_MAX]> {
+pub(crate) fn wire_form(curve: Curve, public: &[u8]) -> Option<[u8; PUBLIC_LEN_MAX]> {
     let mut out = [0; PUBLIC_LEN_MAX];
     match curve {
         Curve::X25519 => out.get_mut(..32)?.copy_from_slice(public.get(..32)?),
