@@ -26,7 +26,7 @@ fn cpu_ns() -> f64 {
 }
 
 /// Median CPU time per operation of each, their rounds taking turns.
-fn compare(count: usize, mut floor: impl FnMut(), mut ours: impl FnMut()) -> (f64, f64) {
+pub(crate) fn compare(count: usize, mut floor: impl FnMut(), mut ours: impl FnMut()) -> (f64, f64) {
     let measure = |operation: &mut dyn FnMut()| {
         let start = cpu_ns();
         for _ in 0..count {

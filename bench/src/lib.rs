@@ -1,6 +1,6 @@
 //! Benchmarks: ours beside the floor, in one run, in CPU time per operation, the median of several rounds.
 //!
-//! `crypto` measures the server's side of init and of a sealed call in this process. `http` measures a real
+//! `crypto` measures the server's side of init and of a sealed call in this process, `channel` a channel's handshake and records. `http` measures a real
 //! `sealway serve` on one core, driven from the other, beside a bare hyper that answers 200. `stores` measures it on
 //! PostgreSQL and Redis, and PostgreSQL itself beside pgbench. `gateway` compares proxies, ours among them; `load`
 //! load generators.
@@ -14,6 +14,7 @@
 mod accept;
 mod big;
 mod broker;
+mod channel;
 mod client;
 mod crypto;
 mod gateway;
@@ -81,6 +82,8 @@ impl Default for Measure {
 enum Command {
     /// Init and open + seal against the bare primitives, in this process
     Crypto,
+    /// Channels against the bare primitives, in this process
+    Channel,
     /// A real server over HTTP, beside a bare hyper
     Http(Measure),
     /// PostgreSQL and Redis: rows beside pgbench, whole inits, sealed calls with and without
@@ -119,7 +122,7 @@ enum Command {
     Broker(broker::Options),
     /// The relay: a channel's set-up and memory, a byte's way, calls
     Relay(relay::Options),
-    /// Crypto, stores and HTTP
+    /// Crypto, channels, stores and HTTP
     All,
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
     #[command(hide = true)]
@@ -151,6 +154,7 @@ fn run() -> anyhow::Result<()> {
     let stores = |Measure { sealway, seconds, rounds }, rows_only| stores::run(sealway, seconds, rounds, rows_only);
     match Args::parse().command {
         Some(Command::Crypto) => crypto::run(),
+        Some(Command::Channel) => channel::run(),
         Some(Command::Http(measure)) => http(measure),
         Some(Command::Stores { measure, rows_only }) => stores(measure, rows_only),
         Some(Command::Drive { port, what, len, seconds }) => {
@@ -174,6 +178,7 @@ fn run() -> anyhow::Result<()> {
         Some(Command::BodyService { port }) => big::serve(port),
         Some(Command::All) | None => {
             crypto::run()?;
+            channel::run()?;
             // Before the HTTP part, which pins this process to a core: rows are written with both.
             stores(Measure::default(), false)?;
             http(Measure::default())

@@ -11,6 +11,7 @@ pub mod broker_key;
 pub mod broker_keys;
 pub mod broker_wires;
 pub mod certificate;
+pub mod channel;
 pub mod config;
 pub mod http1;
 pub mod init;
@@ -35,6 +36,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("broker-key", broker_key::broker_key),
     ("broker-wires", broker_wires::broker_wires),
     ("certificate", certificate::certificate),
+    ("channel-frames", channel::frames),
+    ("channel-handshake", channel::handshake),
+    ("channel-records", channel::records),
     ("config", config::config),
     ("http1", http1::http1),
     ("init-json", init::init_json),

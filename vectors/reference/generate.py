@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes vectors/session and vectors/schema, or checks that they are what it would write.
+"""Writes vectors/session, vectors/channel and vectors/schema, or checks that they are what it would write.
 
 usage: generate.py --write | --check
 """
@@ -10,12 +10,15 @@ from collections import Counter
 from pathlib import Path
 
 import calls
+import channel
 import inits
 import schema
 
 VECTORS = Path(__file__).resolve().parent.parent
 SPEC = {"init": "init", "init-refused": "init", "client-init": "init", "client-init-refused": "init",
         "request": "open", "request-refused": "open", "answer": "answer", "answer-refused": "answer"}
+CHANNEL_SPEC = {"channel-v1": "v1-handshake", "channel-v1-transcript": "v1-keys", "channel-v1-record": "v1-records",
+                "noise": "native-handshake", "channel-native": "native"}
 
 
 def text(value) -> str:
@@ -29,10 +32,12 @@ def scenarios() -> dict[str, dict]:
         if name.lower() in folded:
             raise SystemExit(f"two scenarios are called {name}, on a file system without case at least")
         folded.add(name.lower())
-        found[name] = {"type": kind, "name": name, "comment": comment, "spec": f"session.md#{SPEC[kind]}", **body}
+        spec = f"session.md#{SPEC[kind]}" if kind in SPEC else f"channel.md#{CHANNEL_SPEC[kind]}"
+        found[name] = {"type": kind, "name": name, "comment": comment, "spec": spec, **body}
 
     inits.add_all(add)
     calls.add_all(add)
+    channel.add_all(add)
     return found
 
 
@@ -57,9 +62,11 @@ def main() -> None:
         raise SystemExit(__doc__)
     found, schemas = scenarios(), schema.all_schemas()
     validate(found, schemas)
-    files = {f"session/{name}.json": text(body) for name, body in found.items()}
+    folder = lambda kind: "session" if kind in SPEC else "channel"
+    files = {f"{folder(body['type'])}/{name}.json": text(body) for name, body in found.items()}
     files |= {f"schema/{kind}.json": text(body) for kind, body in schemas.items()}
-    on_disk = {str(path.relative_to(VECTORS)) for folder in ("session", "schema") for path in (VECTORS / folder).glob("*")}
+    on_disk = {str(path.relative_to(VECTORS)) for name in ("session", "channel", "schema")
+               for path in (VECTORS / name).glob("*")}
     if sys.argv[1] == "--write":
         for extra in on_disk - files.keys():
             (VECTORS / extra).unlink()

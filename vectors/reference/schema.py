@@ -69,6 +69,43 @@ TYPES = {
         headers=ref("headers"), body=ref("bytes"), code=CODE)),
 }
 
+SUITE = {"type": "integer", "minimum": 1, "maximum": 0xFFFF}
+NUMBER = {"type": "integer", "minimum": 0, "maximum": 2**32 - 1}
+SENDER = {"enum": ["client", "server"]}
+
+
+def many(**members):
+    return {"type": "array", "items": obj(**members), "minItems": 1}
+
+
+V1_SAID = dict(suite={"enum": [1, 2]}, client_features=NUMBER, server_features=NUMBER, channel_id=TEXT,
+               client_nonce_hex=hexes(32), server_nonce_hex=hexes(32), transcript_hex=hexes(32))
+
+TYPES |= {
+    "channel-v1": ("A flowersec-v1 handshake and what follows; init, resp and ack are the payloads of their frames.", dict(
+        V1_SAID, psk_hex=hexes(32), client_private_hex=hexes(32), server_private_hex=hexes(32),
+        handshake_id_random_hex=hexes(24), timestamp_s=MS, shared_hex=hexes(32), auth_tag_hex=hexes(32),
+        client_key_hex=hexes(32), server_key_hex=hexes(32), rekey_base_hex=hexes(32), client_nonce_prefix_hex=hexes(4),
+        server_nonce_prefix_hex=hexes(4), init=TEXT, resp=TEXT, ack=TEXT, records=many(
+            sender=SENDER, kind={"enum": ["data", "ping", "rekey"]}, plaintext_hex=hexes(), message_hex=hexes()))),
+    "channel-v1-transcript": ("A transcript hash.", dict(V1_SAID, client_public_hex=hexes(), server_public_hex=hexes())),
+    "channel-v1-record": ("A record under a given key.", dict(
+        key_hex=hexes(32), nonce_prefix_hex=hexes(4), kind={"enum": ["data", "ping", "rekey"]}, seq=MS, plaintext_hex=hexes(),
+        message_hex=hexes())),
+    "noise": ("A Noise handshake with payloads; statics are private keys, empty where the pattern has none.", dict(
+        noise_name=TEXT, prologue_hex=hexes(), psk_hex=hexes(32), client_static_hex=hexes(), server_static_hex=hexes(),
+        client_ephemeral_hex=hexes(32), server_ephemeral_hex=hexes(32), messages=many(payload_hex=hexes(), message_hex=hexes()),
+        handshake_hash_hex=hexes(32), client_key_hex=hexes(32), server_key_hex=hexes(32))),
+    "channel-native": ("A native channel: handshake frames, then records; statics and kem are empty where the suite has none.", dict(
+        suite=SUITE, noise_name=TEXT, channel_id=TEXT, psk_hex=hexes(32), init_expires_s=MS, audience=TEXT, issuer=TEXT,
+        allowed_suites={"type": "array", "items": SUITE, "minItems": 1}, prologue_hex=hexes(), client_static_hex=hexes(),
+        server_static_hex=hexes(), client_ephemeral_hex=hexes(32), server_ephemeral_hex=hexes(32), kem_private_hex=hexes(),
+        kem_ciphertext_hex=hexes(), kem_secret_hex=hexes(), rekey_after_records=MS, pad_to=MS,
+        messages=many(sender=SENDER, message_hex=hexes()), client_key_hex=hexes(32), server_key_hex=hexes(32),
+        records=many(sender=SENDER, kind={"enum": ["data", "ping", "pong", "rekey", "close"]}, content_hex=hexes(),
+                     message_hex=hexes()))),
+}
+
 
 def used(value, found):
     """The definitions that `value` leads to."""
@@ -88,7 +125,7 @@ def all_schemas() -> dict:
     schemas = {}
     for name, (title, members) in TYPES.items():
         head = dict(type={"const": name}, name={"type": "string", "pattern": "^[A-Za-z0-9._+-]+$"},
-                    comment=TEXT, spec={"type": "string", "pattern": "^session\\.md#[a-z0-9-]+$"})
+                    comment=TEXT, spec={"type": "string", "pattern": f"^{'channel' if 'channel' in name or name == 'noise' else 'session'}\\.md#[a-z0-9-]+$"})
         body = obj(**head, **members)
         schemas[name] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **body,
                          "$defs": {key: DEFS[key] for key in sorted(used(members, set()))}}

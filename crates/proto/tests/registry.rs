@@ -128,23 +128,25 @@ fn the_registry_lists_every_header_of_the_wires_and_no_other() {
 
 #[test]
 fn every_section_that_code_or_vectors_point_to_is_in_the_spec() {
-    let spec = fs::read_to_string(root().join("spec/session.md")).unwrap();
-    let anchors: BTreeSet<String> = spec.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
-    let mut files = Vec::new();
-    for folder in [root().join("crates/proto/src"), vectors::folder().join("session")] {
-        collect(&folder, &mut files);
-    }
-    let mut found = 0;
-    for file in files {
-        let text = fs::read_to_string(&file).unwrap();
-        for (at, pointer) in text.match_indices("session.md#") {
-            let name: String =
-                text[at + pointer.len()..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-            assert!(anchors.contains(&name), "{}: no section {name}", file.display());
-            found += 1;
+    for page in ["session", "channel"] {
+        let spec = fs::read_to_string(root().join(format!("spec/{page}.md"))).unwrap();
+        let anchors: BTreeSet<String> = spec.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
+        let mut files = Vec::new();
+        for folder in [root().join("crates/proto/src"), vectors::folder().join(page)] {
+            collect(&folder, &mut files);
         }
+        let mut found = 0;
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            for (at, pointer) in text.match_indices(&format!("{page}.md#")) {
+                let name: String =
+                    text[at + pointer.len()..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+                assert!(anchors.contains(&name), "{}: no section {name}", file.display());
+                found += 1;
+            }
+        }
+        assert!(found > 0);
     }
-    assert!(found > 0);
 }
 
 /// The anchor of a heading, as forges make it.

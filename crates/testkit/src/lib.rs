@@ -2,6 +2,7 @@
 
 pub mod broker;
 pub mod certificates;
+pub mod channel_vectors;
 pub mod daemon;
 pub mod fleet;
 pub mod generator;

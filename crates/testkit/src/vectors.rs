@@ -99,6 +99,8 @@ macro_rules! scenario_part {
     };
 }
 
+pub(crate) use scenario_part;
+
 scenario_part!(
     /// A session as a server holds it.
     Session { id: String, wire: u8, client_id: Option<String>, key_hex: Hex, created_ms: u64, expires_ms: u64 }
@@ -199,6 +201,11 @@ pub fn load_session() -> Result<Vec<Vector>> {
 /// # Errors
 /// For anything in the folder that is no scenario.
 pub fn load(folder: &Path) -> Result<Vec<Vector>> {
+    load_with(folder, read)
+}
+
+/// What `read` makes of every file of a folder, by name.
+pub(crate) fn load_with<T>(folder: &Path, read: impl Fn(&Path) -> Result<T>) -> Result<Vec<T>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         paths.push(entry?.path());
@@ -207,7 +214,16 @@ pub fn load(folder: &Path) -> Result<Vec<Vector>> {
     paths.iter().map(|path| read(path).with_context(|| path.display().to_string())).collect()
 }
 
-fn read(path: &Path) -> Result<Vector> {
+/// A scenario's head, and what is left for its body.
+pub(crate) struct Head {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) comment: String,
+    pub(crate) members: Map<String, Value>,
+}
+
+/// Reads a scenario's file, whose section is of `spec`.
+pub(crate) fn head(path: &Path, spec: &str) -> Result<Head> {
     ensure!(path.extension().is_some_and(|ext| ext == "json"), "not a scenario");
     let mut members: Map<String, Value> = serde_json::from_slice(&fs::read(path)?)?;
     let mut text = |name: &str| match members.remove(name) {
@@ -215,8 +231,13 @@ fn read(path: &Path) -> Result<Vector> {
         _ => bail!("{name} is absent or no text"),
     };
     let (kind, name, comment) = (text("type")?, text("name")?, text("comment")?);
-    ensure!(text("spec")?.starts_with("session.md#"), "spec names no section");
+    ensure!(text("spec")?.starts_with(spec), "spec names no section");
     ensure!(path.file_stem().is_some_and(|stem| *stem == *name), "the file is not called {name}");
+    Ok(Head { kind, name, comment, members })
+}
+
+fn read(path: &Path) -> Result<Vector> {
+    let Head { kind, name, comment, members } = head(path, "session.md#")?;
     let scenario = match kind.as_str() {
         "init" => Scenario::Init(body(members)?),
         "init-refused" => Scenario::InitRefused(body(members)?),
@@ -231,7 +252,7 @@ fn read(path: &Path) -> Result<Vector> {
     Ok(Vector { name, comment, scenario })
 }
 
-fn body<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T> {
+pub(crate) fn body<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T> {
     Ok(serde_json::from_value(Value::Object(members))?)
 }
 

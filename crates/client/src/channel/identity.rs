@@ -1,7 +1,7 @@
 //! A static key of this side, for grants that pin the peers' keys: what takes the control plane out of those to be trusted.
 
-use sealway_proto::channel::static_public;
-use sealway_proto::crypto::channel::{Curve, default_channel_provider};
+use sealway_proto::channel::{NativeSuite, Pattern};
+use sealway_proto::crypto::channel::{Cipher, Curve, default_channel_provider};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::relay::{b64u_decode, b64u_encode};
 use zeroize::Zeroizing;
@@ -50,7 +50,9 @@ impl Identity {
     /// # Errors
     /// Where the key is none of the curve.
     pub fn public(&self, curve: Curve) -> Result<String, Error> {
-        let public = static_public(default_channel_provider(), curve, &self.0);
+        // Any suite of this curve that pins keys.
+        let suite = NativeSuite { pattern: Pattern::KKpsk0, curve, cipher: Cipher::Aes256Gcm, hybrid: false };
+        let public = suite.static_public(default_channel_provider(), &self.0);
         Ok(b64u_encode(&public.map_err(|err| fault(&err.to_string()))?))
     }
 

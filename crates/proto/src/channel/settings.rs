@@ -1,5 +1,6 @@
 //! What the two ends of a channel were given beforehand, and the random inputs of a handshake by name.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -145,7 +146,7 @@ pub enum KemRandoms {
     #[default]
     Draw,
     /// The client's decapsulation key.
-    Private(Zeroizing<[u8; KEM_PRIVATE_LEN]>),
+    Private(Box<Zeroizing<[u8; KEM_PRIVATE_LEN]>>),
     /// What the server encapsulates: ciphertext and secret.
     Encapsulated(Vec<u8>, Zeroizing<[u8; 32]>),
 }

@@ -2,9 +2,12 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::channel::ChannelError;
-use crate::crypto::channel::{Cipher, Curve};
+use crate::channel::noise::wire_form;
+use crate::crypto::channel::{ChannelProvider, Cipher, Curve};
+use crate::limits::KEY_LEN;
 
 /// What a channel is made of, chosen by its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -131,6 +134,21 @@ impl NativeSuite {
         };
         let kem = if self.hybrid && self.pattern != Pattern::XXpsk3 { "+psk2" } else { "" };
         format!("Noise_{pattern}{kem}_{curve}_{cipher}_SHA256")
+    }
+
+    /// The public half of a static private key in the form that grants pin: 32 bytes of X25519, 33 of P-256.
+    ///
+    /// # Errors
+    /// [`ChannelError::SettingInvalid`] when it is no private key of the curve.
+    pub fn static_public(
+        &self,
+        provider: &dyn ChannelProvider,
+        private: &[u8; KEY_LEN],
+    ) -> Result<Vec<u8>, ChannelError> {
+        let invalid = ChannelError::SettingInvalid("local_static");
+        let key = provider.agreement_from_private(self.curve, private).map_err(|_| invalid)?;
+        let public = wire_form(self.curve, key.public()).ok_or(ChannelError::ChannelProvider)?;
+        public.get(..self.public_len()).map(<[u8]>::to_vec).ok_or(ChannelError::ChannelProvider)
     }
 
     /// Length of a public key on the wire.

@@ -54,6 +54,23 @@ pub trait ChannelProvider: Provider {
     /// HMAC-SHA256 (FIPS 198-1) of the concatenation of `parts`. HKDF-Extract is this with the salt as its key.
     fn hmac_sha256(&self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 32]>;
 
+    /// HKDF-SHA256 (RFC 5869) without info: fills `out`, at most 96 bytes.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    fn hkdf_bare(&self, salt: &[u8], ikm: &[u8], out: &mut [u8]) -> Result<(), Error> {
+        let prk = self.hmac_sha256(salt, &[ikm]);
+        let mut last = Zeroizing::new([0; 32]);
+        for (number, chunk) in (1_u8..).zip(out.chunks_mut(32)) {
+            let before: &[u8] = if number == 1 { &[] } else { last.as_slice() };
+            last = self.hmac_sha256(prk.as_slice(), &[before, &[number]]);
+            for (to, from) in chunk.iter_mut().zip(last.iter()) {
+                *to = *from;
+            }
+        }
+        Ok(())
+    }
+
     /// Expands a key of an AEAD.
     ///
     /// # Errors

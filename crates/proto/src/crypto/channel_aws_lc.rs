@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{self, ECDH_P256, PrivateKey, UnparsedPublicKey, X25519};
-use aws_lc_rs::hmac;
 use aws_lc_rs::kem::{Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
+use aws_lc_rs::{hkdf, hmac};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
@@ -28,6 +28,15 @@ struct Kem {
 }
 
 struct Aead(LessSafeKey);
+
+/// How much HKDF is asked for.
+struct OutLen(usize);
+
+impl hkdf::KeyType for OutLen {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
 
 fn algorithm(curve: Curve) -> &'static agreement::Algorithm {
     match curve {
@@ -139,6 +148,13 @@ impl ChannelProvider for AwsLc {
             *to = *from;
         }
         out
+    }
+
+    fn hkdf_bare(&self, salt: &[u8], ikm: &[u8], out: &mut [u8]) -> Result<(), Error> {
+        // One call into the library instead of one for each block.
+        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(ikm);
+        let filled = prk.expand(&[], OutLen(out.len())).and_then(|okm| okm.fill(out));
+        filled.map_err(|_| Error::Provider)
     }
 
     fn aead(&self, cipher: Cipher, key: &[u8; KEY_LEN]) -> Result<Box<dyn AeadKey>, Error> {

@@ -204,6 +204,7 @@ fn a_static_key_that_is_not_the_pinned_one_is_refused_on_either_side() {
             continue;
         }
         let stranger = public(native.curve, &[0x63; 32]);
+        assert_eq!(native.static_public(provider(), &[0x63; 32]), Ok(stranger.clone()));
         let (mut client, server) = settings(suite);
         client.peer_static = Some(stranger.clone());
         assert!(talk((client, server), |_, _| {}).is_err(), "{}: a stranger for a server", suite.name());

@@ -7,3 +7,4 @@ mod mutation;
 mod records;
 mod registry;
 mod stream;
+mod vectors;

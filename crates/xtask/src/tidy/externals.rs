@@ -11,7 +11,8 @@ use super::graph::Graph;
 const PROTO: &str = "sealway-proto";
 
 /// proto's direct dependencies: no I/O, no clock, no runtime.
-const PROTO_MAY_USE: &[&str] = &["aws-lc-rs", "base64", "prost", "serde_json", "subtle", "thiserror", "zeroize"];
+const PROTO_MAY_USE: &[&str] =
+    &["aws-lc-rs", "base64", "prost", "serde_json", "snow", "subtle", "thiserror", "zeroize"];
 
 /// What proto may not even reach through those.
 const PROTO_MAY_NOT_REACH: &[&str] =

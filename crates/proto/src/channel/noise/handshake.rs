@@ -146,6 +146,21 @@ fn of_noise(error: snow::Error) -> ChannelError {
     }
 }
 
+impl Drop for Talking {
+    /// The library leaves its chaining key and its copies of the pre-shared keys behind. A blank state written over its own
+    /// takes them along; what it had on the stack is gone with the next calls.
+    fn drop(&mut self) {
+        let suite = NativeSuite { pattern: Pattern::NNpsk0, hybrid: false, ..self.suite };
+        let seam = Seam { provider: self.provider, suite, ephemeral: None, failed: Failed::default() };
+        let blank = Builder::with_resolver(params(suite), Box::new(seam)).psk(0, &[0; 32]);
+        if let Ok(blank) = blank.and_then(Builder::build_initiator) {
+            *self.noise = blank;
+            // Or a write to what is freed next would be left out.
+            core::hint::black_box(&mut *self.noise);
+        }
+    }
+}
+
 impl Talking {
     fn new(
         settings: ChannelSettings,
@@ -264,6 +279,8 @@ impl Talking {
     fn records(&mut self) -> Result<(Sealer, Opener), ChannelError> {
         let (client, server) = self.noise.dangerously_get_raw_split();
         let (client, server) = (Zeroizing::new(client), Zeroizing::new(server));
+        // Splitting derives keys once more: after a failure they would be zeros.
+        self.check_failed()?;
         let (own, peer) = match self.role {
             Role::Client => (client, server),
             Role::Server => (server, client),
@@ -271,5 +288,71 @@ impl Talking {
         let sealer = NativeSealer::new(self.provider, self.suite.cipher, own, self.role, &self.settings)?;
         let opener = NativeOpener::new(self.provider, self.suite.cipher, peer, self.role)?;
         Ok((Sealer::new(SealerProfile::Native(sealer)), Opener::new(OpenerProfile::Native(opener))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealway_testkit::channel_vectors::{ChannelScenario, Noise as Published, load_channel};
+
+    use super::*;
+    use crate::channel::Suite;
+    use crate::crypto::channel::default_channel_provider;
+
+    fn side(v: &Published, suite: NativeSuite, role: Role) -> HandshakeState {
+        let (own, peer, ephemeral) = match role {
+            Role::Client => (&v.client_static_hex, &v.server_static_hex, &v.client_ephemeral_hex),
+            Role::Server => (&v.server_static_hex, &v.client_static_hex, &v.server_ephemeral_hex),
+        };
+        let provider = default_channel_provider();
+        let ephemeral = Some(Zeroizing::new(ephemeral.array()));
+        let seam = Seam { provider, suite, ephemeral, failed: Failed::default() };
+        let psk = v.psk_hex.array();
+        let mut builder = Builder::with_resolver(params(suite), Box::new(seam)).prologue(&v.prologue_hex.0).unwrap();
+        builder = builder.psk(suite.pattern.psk_place(), &psk).unwrap();
+        if !own.0.is_empty() {
+            builder = builder.local_private_key(&own.0).unwrap();
+        }
+        let peer_public;
+        let knows_peer = suite.pattern == Pattern::KKpsk0 || suite.pattern == Pattern::IKpsk1 && role == Role::Client;
+        if knows_peer {
+            let key = provider.agreement_from_private(suite.curve, &peer.array()).unwrap();
+            peer_public = key.public().to_vec();
+            builder = builder.remote_public_key(&peer_public).unwrap();
+        }
+        match role {
+            Role::Client => builder.build_initiator().unwrap(),
+            Role::Server => builder.build_responder().unwrap(),
+        }
+    }
+
+    #[test]
+    fn the_library_over_our_seam_makes_and_takes_published_handshakes() {
+        let mut found = 0;
+        for vector in load_channel().unwrap() {
+            let ChannelScenario::Noise(v) = &vector.scenario else { continue };
+            let Some(Suite::Native(suite)) = Suite::all().find(|suite| suite.name() == v.noise_name) else {
+                panic!("{} is no suite", v.noise_name)
+            };
+            let (mut client, mut server) = (side(v, suite, Role::Client), side(v, suite, Role::Server));
+            for (number, message) in v.messages.iter().enumerate() {
+                let (writer, reader) = match number % 2 {
+                    0 => (&mut client, &mut server),
+                    _ => (&mut server, &mut client),
+                };
+                let mut sent = vec![0; 1000];
+                let len = writer.write_message(&message.payload_hex.0, &mut sent).unwrap();
+                assert_eq!(sent[..len], message.message_hex.0, "{} message {number}", vector.name);
+                let mut read = vec![0; 1000];
+                let len = reader.read_message(&message.message_hex.0, &mut read).unwrap();
+                assert_eq!(read[..len], message.payload_hex.0);
+            }
+            assert_eq!(client.get_handshake_hash(), v.handshake_hash_hex.0);
+            let keys = (v.client_key_hex.array(), v.server_key_hex.array());
+            assert_eq!(client.dangerously_get_raw_split(), keys);
+            assert_eq!(server.dangerously_get_raw_split(), keys);
+            found += 1;
+        }
+        assert_eq!(found, 8);
     }
 }

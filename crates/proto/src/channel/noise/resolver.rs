@@ -66,7 +66,11 @@ impl CryptoResolver for Seam {
     }
 
     fn resolve_hash(&self, _choice: &HashChoice) -> Option<Box<dyn Hash>> {
-        Some(Box::new(NoiseHash { provider: self.provider, input: Zeroizing::new(Vec::new()) }))
+        Some(Box::new(NoiseHash {
+            provider: self.provider,
+            input: Zeroizing::new(Vec::new()),
+            failed: self.failed.clone(),
+        }))
     }
 
     fn resolve_cipher(&self, _choice: &CipherChoice) -> Option<Box<dyn NoiseCipher>> {
@@ -98,7 +102,7 @@ struct NoiseDh {
 }
 
 /// A public key of the seam in the form that this wire uses.
-pub(super) fn wire_form(curve: Curve, public: &[u8]) -> Option<[u8; PUBLIC_LEN_MAX]> {
+pub(crate) fn wire_form(curve: Curve, public: &[u8]) -> Option<[u8; PUBLIC_LEN_MAX]> {
     let mut out = [0; PUBLIC_LEN_MAX];
     match curve {
         Curve::X25519 => out.get_mut(..32)?.copy_from_slice(public.get(..32)?),
@@ -238,6 +242,7 @@ impl NoiseCipher for NoiseAead {
 struct NoiseHash {
     provider: &'static dyn ChannelProvider,
     input: Zeroizing<Vec<u8>>,
+    failed: Failed,
 }
 
 fn put(to: &mut [u8], from: &[u8]) {
@@ -284,15 +289,14 @@ impl Hash for NoiseHash {
         out2: &mut [u8],
         out3: &mut [u8],
     ) {
-        let prk = self.provider.hmac_sha256(chaining_key, &[input_key_material]);
-        let first = self.provider.hmac_sha256(prk.as_slice(), &[&[1]]);
-        put(out1, first.as_slice());
-        if outputs > 1 {
-            let second = self.provider.hmac_sha256(prk.as_slice(), &[first.as_slice(), &[2]]);
-            put(out2, second.as_slice());
-            if outputs > 2 {
-                put(out3, self.provider.hmac_sha256(prk.as_slice(), &[second.as_slice(), &[3]]).as_slice());
-            }
+        // Noise, 4.3: HKDF without info, cut into blocks of a hash.
+        let mut blocks = Zeroizing::new([0; 3 * HASH_LEN]);
+        let asked = blocks.get_mut(..outputs.min(3) * HASH_LEN).unwrap_or_default();
+        if self.provider.hkdf_bare(chaining_key, input_key_material, asked).is_err() {
+            self.failed.note();
+        }
+        for (block, out) in asked.chunks(HASH_LEN).zip([out1, out2, out3]) {
+            put(out, block);
         }
     }
 }

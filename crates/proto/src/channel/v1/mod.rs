@@ -36,3 +36,89 @@ fn ephemeral(
 fn check_point(own: &[u8], peer: &[u8]) -> Result<(), ChannelError> {
     if own.len() == peer.len() { Ok(()) } else { Err(ChannelError::PeerKeyInvalid) }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use sealway_testkit::channel_vectors::{ChannelScenario, V1, load_channel};
+
+    use super::record::V1Sealer;
+    use super::schedule::{Direction, Transcript, auth_tag, keys};
+    use crate::channel::record::Content;
+    use crate::crypto::channel::{Curve, default_channel_provider};
+
+    fn assert_keys(v: &V1) {
+        let provider = default_channel_provider();
+        let curve = if v.suite == 1 { Curve::X25519 } else { Curve::P256 };
+        let client = provider.agreement_from_private(curve, &v.client_private_hex.array()).unwrap();
+        let server = provider.agreement_from_private(curve, &v.server_private_hex.array()).unwrap();
+        let shared = client.agree(server.public()).unwrap();
+        assert_eq!(shared.as_slice(), v.shared_hex.0);
+        assert_eq!(server.agree(client.public()).unwrap().as_slice(), v.shared_hex.0);
+        let transcript = Transcript {
+            suite: v.suite,
+            client_features: v.client_features,
+            server_features: v.server_features,
+            channel_id: &v.channel_id,
+            nonce_c: &v.client_nonce_hex.array(),
+            nonce_s: &v.server_nonce_hex.array(),
+            client_public: client.public(),
+            server_public: server.public(),
+        };
+        let transcript = transcript.hash(provider).unwrap();
+        assert_eq!(transcript.as_slice(), v.transcript_hex.0);
+        let psk = v.psk_hex.array();
+        assert_eq!(auth_tag(provider, &psk, &transcript, v.timestamp_s).as_slice(), v.auth_tag_hex.0);
+        let keys = keys(provider, &psk, &shared, &transcript);
+        assert_eq!(keys.c2s.key.as_slice(), v.client_key_hex.0);
+        assert_eq!(keys.s2c.key.as_slice(), v.server_key_hex.0);
+        assert_eq!(keys.c2s.nonce_prefix.as_slice(), v.client_nonce_prefix_hex.0);
+        assert_eq!(keys.s2c.nonce_prefix.as_slice(), v.server_nonce_prefix_hex.0);
+        assert_eq!(keys.c2s.rekey.base(), v.rekey_base_hex.0);
+    }
+
+    #[test]
+    fn transcripts_keys_and_records_are_those_of_the_vectors() {
+        let provider = default_channel_provider();
+        let mut found = [0; 3];
+        for vector in load_channel().unwrap() {
+            match &vector.scenario {
+                ChannelScenario::V1(v) => {
+                    assert_keys(v);
+                    found[0] += 1;
+                }
+                ChannelScenario::V1Transcript(v) => {
+                    let transcript = Transcript {
+                        suite: v.suite,
+                        client_features: v.client_features,
+                        server_features: v.server_features,
+                        channel_id: &v.channel_id,
+                        nonce_c: &v.client_nonce_hex.array(),
+                        nonce_s: &v.server_nonce_hex.array(),
+                        client_public: &v.client_public_hex.0,
+                        server_public: &v.server_public_hex.0,
+                    };
+                    assert_eq!(transcript.hash(provider).unwrap().as_slice(), v.transcript_hex.0);
+                    found[1] += 1;
+                }
+                ChannelScenario::V1Record(v) => {
+                    assert_eq!((v.kind.as_str(), v.seq), ("data", 1), "no sealer begins elsewhere");
+                    let mut direction = keys(provider, &[0; 32], &[0; 32], &[0; 32]).c2s;
+                    direction = Direction {
+                        key: v.key_hex.array().into(),
+                        nonce_prefix: v.nonce_prefix_hex.array(),
+                        rekey: direction.rekey,
+                    };
+                    let mut out = Vec::new();
+                    let mut sealer = V1Sealer::new(provider, direction, 1 << 20).unwrap();
+                    sealer.seal(&Content::Data, &v.plaintext_hex.0, &mut out).unwrap();
+                    assert_eq!(out, v.message_hex.0);
+                    found[2] += 1;
+                }
+                ChannelScenario::Noise(_) | ChannelScenario::Native(_) => {}
+            }
+        }
+        assert_eq!(found, [2, 1, 1]);
+    }
+}

@@ -81,6 +81,11 @@ pub(crate) struct RekeyBase {
 }
 
 impl RekeyBase {
+    #[cfg(test)]
+    pub(crate) fn base(&self) -> &[u8] {
+        self.base.as_slice()
+    }
+
     /// The key after a rekey record with this number.
     pub(crate) fn key_after(&self, provider: &dyn ChannelProvider, seq: u64) -> Zeroizing<[u8; 32]> {
         let salt =

@@ -19,6 +19,7 @@ use crate::channel::settings::{ChannelSettings, HandshakeRandoms};
 use crate::crypto::channel::{AgreementKey, ChannelProvider, Curve};
 
 /// A server, by what it waits for.
+#[allow(clippy::large_enum_variant, reason = "one for a connection, and in its last state when it lives longest")]
 pub(crate) enum V1Server {
     Init(Box<AwaitsInit>),
     Ack(Box<AwaitsAck>),
