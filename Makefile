@@ -1,5 +1,5 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test test-fips e2e-faults load-long scan-tls check coverage bench bench-gateway bench-load bench-broker accept-gateway fuzz vectors fmt tidy clean help
+.PHONY: run test test-fips e2e-faults load-long scan-tls check coverage bench bench-gateway bench-load bench-broker bench-channel accept-gateway fuzz vectors fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
@@ -28,6 +28,8 @@ bench-load: ## the load generator beside wrk, h2load, k6 and oha; ARGS="--quick"
 	cargo xtask bench-load $(ARGS)
 bench-broker: ## the broker beside a bare socket, bare cryptography and grpc-go; ARGS="--rounds 1" is a glance
 	cargo xtask bench-broker $(ARGS)
+bench-channel: ## channels beside bare cryptography, the relay's cost of a channel and of a byte, memory of 5,000 idle channels
+	cargo xtask bench-channel $(ARGS)
 accept-gateway: ## the published acceptance test: 4 x 3,000 new mTLS connections through the gateway
 	cargo xtask accept-gateway $(ARGS)
 fuzz: ## fuzz every target for a minute, or TARGET=name

@@ -26,6 +26,16 @@ pub(crate) fn broker(arguments: &[String]) -> anyhow::Result<()> {
     run(&with("broker", arguments))
 }
 
+/// Channels: handshakes and records, then the relay, then its memory over three waves of idle channels.
+pub(crate) fn channel(arguments: &[String]) -> anyhow::Result<()> {
+    if !arguments.is_empty() {
+        return run(&with("relay", arguments));
+    }
+    run(&["channel".into()])?;
+    run(&["relay".into()])?;
+    run(&with("relay", &["--waves".into(), "5000".into()]))
+}
+
 /// The published acceptance test; its verdict is the exit code.
 pub(crate) fn accept(arguments: &[String]) -> anyhow::Result<()> {
     run(&with("accept", arguments))

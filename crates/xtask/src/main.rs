@@ -85,6 +85,12 @@ enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Channels beside bare cryptography, and what a channel and a byte cost the relay
+    BenchChannel {
+        /// Arguments for the relay's part alone: --channels, --gib, --rounds, --waves, --idle-s
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// The published acceptance test: 4 times 3,000 new mTLS connections through the gateway
     AcceptGateway {
         /// Arguments for the test: --bursts, --size
@@ -120,6 +126,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::BenchGateway { arguments } => bench::gateway(&arguments),
         Job::BenchLoad { arguments } => bench::load(&arguments),
         Job::BenchBroker { arguments } => bench::broker(&arguments),
+        Job::BenchChannel { arguments } => bench::channel(&arguments),
         Job::AcceptGateway { arguments } => bench::accept(&arguments),
     }
 }

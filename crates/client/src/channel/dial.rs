@@ -10,7 +10,7 @@ use sealway_proto::relay::{Attach, Claims, DirectInfo, Grant, Profile, Role, b64
 use tokio_tungstenite::tungstenite::Message;
 
 use super::error::{Error, Stage};
-use super::handshake::{self, Waits, fault, now_s};
+use super::handshake::{self, Waits, now_s};
 use super::socket::{self, Io, Socket};
 use super::{Channel, Identity, Liveness, Options, Step};
 
@@ -192,13 +192,13 @@ async fn shake(
     mut told: impl FnMut(Step),
 ) -> Result<Channel, Error> {
     let is_native = settings.suite.is_native();
-    let randoms = HandshakeRandoms::draw(provider()).map_err(|err| fault(&err))?;
+    let randoms = HandshakeRandoms::draw(provider()).map_err(|err| Error::of_core(&err))?;
     let is_client = role == Role::Client;
     let (shaking, first) = if is_client {
-        let begun = Handshake::client(settings, provider(), randoms, now_s()).map_err(|err| fault(&err))?;
+        let begun = Handshake::client(settings, provider(), randoms, now_s()).map_err(|err| Error::of_core(&err))?;
         (begun.0, Some(begun.1))
     } else {
-        (Handshake::server(settings, provider(), randoms).map_err(|err| fault(&err))?, None)
+        (Handshake::server(settings, provider(), randoms).map_err(|err| Error::of_core(&err))?, None)
     };
     let records = handshake::run(&mut socket, shaking, first, waits, || told(Step::Heard)).await?;
     told(Step::Secured);

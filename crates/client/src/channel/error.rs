@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use sealway_proto::channel::ChannelError;
+
 /// How far it had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -61,8 +63,58 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(stage: Stage, code: impl Into<Cow<'static, str>>, text: impl AsRef<str>) -> Self {
+    /// Codes of this crate's own, which are in `spec/registry.toml` under `channel_client_errors`. Beside them are those of the
+    /// core (`channel_errors`) and those that a peer's or a relay's close frame says.
+    pub const CODES: &'static [&'static str] = &[
+        "accept_failed",
+        "address_invalid",
+        "broken_off",
+        "closed",
+        "connection_lost",
+        "connection_refused",
+        "control_refused",
+        "control_unreachable",
+        "ended",
+        "forbidden",
+        "grant_invalid",
+        "hello_invalid",
+        "key_invalid",
+        "kind_unknown",
+        "no_local_port",
+        "nobody_listens",
+        "peer_silent",
+        "provider",
+        "record_too_large",
+        "send_failed",
+        "streams_malformed",
+        "suite_unsupported",
+        "target_unreachable",
+        "timeout",
+        "tls_failed",
+        "tls_unset",
+        "tls_untrusted",
+        "transport_error",
+        "unauthorized",
+        "unexpected_text_frame",
+        "unreachable",
+        "upgrade_failed",
+        "upgrade_refused",
+        "upgrade_unavailable",
+        "websocket_malformed",
+    ];
+
+    pub(crate) fn new(stage: Stage, code: &'static str, text: impl AsRef<str>) -> Self {
+        debug_assert!(Self::CODES.contains(&code), "the code {code} is not in the list");
         Error { stage, code: code.into(), text: text.as_ref().into() }
+    }
+
+    /// The core's word for a failure.
+    pub(crate) fn of_core(err: &ChannelError) -> Self {
+        let stage = match err.stage() {
+            sealway_proto::channel::Stage::Record => Stage::Record,
+            _ => Stage::Handshake,
+        };
+        Error { stage, code: err.code().into(), text: err.to_string().into() }
     }
 
     /// The peer, or the relay, ended the connection with a WebSocket close frame. Words of its reason become the code.
@@ -73,11 +125,11 @@ impl Error {
                 Error::new(stage, "ended", format!("the channel was ended: {}", reason.escape_debug()))
             }
             Some((code, "")) => Error::new(stage, "closed", format!("the connection was closed with the code {code}")),
-            Some((code, reason)) => Error::new(
+            Some((code, reason)) => Error {
                 stage,
-                code_of(reason),
-                format!("the connection was closed with the code {code}: {}", reason.escape_debug()),
-            ),
+                code: code_of(reason).into(),
+                text: format!("the connection was closed with the code {code}: {}", reason.escape_debug()).into(),
+            },
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use sealway_proto::channel::{ChannelError, Handshake, Opener, Progress, Sealer};
+use sealway_proto::channel::{Handshake, Opener, Progress, Sealer};
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
 use super::error::{Error, Stage};
@@ -42,7 +42,7 @@ pub(crate) async fn run(
     heard();
     let rest = async {
         loop {
-            match handshake.read(&message, now_s()).map_err(|err| fault(&err))? {
+            match handshake.read(&message, now_s()).map_err(|err| Error::of_core(&err))? {
                 Progress::Wait => {}
                 Progress::Send(answer) => send(socket, answer).await?,
                 Progress::SendThenDone(answer) => return send(socket, answer).await,
@@ -52,7 +52,7 @@ pub(crate) async fn run(
         }
     };
     tokio::time::timeout(waits.rest, rest).await.map_err(|_| late("the handshake was not done", waits.rest))??;
-    handshake.into_records().map_err(|err| fault(&err))
+    handshake.into_records().map_err(|err| Error::of_core(&err))
 }
 
 /// The peer's next message.
@@ -89,15 +89,6 @@ fn broken(stage: Stage, err: &WsError) -> Error {
         WsError::Protocol(_) => Error::new(stage, "closed", format!("the connection was closed without a word: {err}")),
         _ => Error::new(stage, "connection_lost", format!("the connection broke: {err}")),
     }
-}
-
-/// The core's word for a failure, as an error of this crate.
-pub(crate) fn fault(err: &ChannelError) -> Error {
-    let stage = match err.stage() {
-        sealway_proto::channel::Stage::Record => Stage::Record,
-        _ => Stage::Handshake,
-    };
-    Error::new(stage, err.code(), err.to_string())
 }
 
 /// Seconds since 1970: what handshakes carry, so that an old one is told from a new one.

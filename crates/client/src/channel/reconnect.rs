@@ -133,8 +133,8 @@ mod tests {
             )
             .await;
         assert_eq!((made.unwrap(), told), (7, 2));
-        let refused = || async { Err::<(), _>(Error::new(Stage::Attach, "invalid_token", "")) };
-        assert_eq!(attempts.until_one_succeeds(refused, |_, _| {}).await.unwrap_err().code, "invalid_token");
+        let refused = || async { Err::<(), _>(Error::new(Stage::Grant, "unauthorized", "")) };
+        assert_eq!(attempts.until_one_succeeds(refused, |_, _| {}).await.unwrap_err().code, "unauthorized");
         assert_eq!(attempts.failures, 3, "the channel before had not lasted");
     }
 }

@@ -18,7 +18,6 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
 use super::error::{Error, Stage};
-use super::handshake::fault;
 use super::pulse::{Due, Pulse};
 use super::socket::Socket;
 
@@ -100,7 +99,7 @@ impl Records {
         let plaintext = if matches!(content, Content::Data) { std::mem::take(&mut self.unsealed) } else { Vec::new() };
         let mut out = Vec::with_capacity(plaintext.len() + RECORD_OVERHEAD);
         let sealed = self.sealer.seal(content, &plaintext, &mut out, self.pulse.now_ms());
-        sealed.map_err(|err| self.end(fault(&err)))?;
+        sealed.map_err(|err| self.end(Error::of_core(&err)))?;
         if plaintext.capacity() > 0 {
             // The room is used again for the next record.
             self.unsealed = plaintext;
@@ -195,7 +194,7 @@ impl Records {
                 self.pulse.ends(Error::new(Stage::Record, "ended", text));
                 return Ok(false);
             }
-            Err(err) => return Err(self.end(fault(&err))),
+            Err(err) => return Err(self.end(Error::of_core(&err))),
         };
         if let Some(range) = opened {
             self.unread = message.freeze().slice(range);
