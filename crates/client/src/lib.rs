@@ -1,9 +1,12 @@
-//! The Rust SDK. [`session`] agrees a key with a Sealway service, seals requests and opens their answers.
+//! The Rust SDK. [`session`] agrees a key with a Sealway service, seals requests and opens their answers; [`channel`] is for
+//! two peers that trust nothing between them; [`broker`] asks the broker beside an application.
 //!
 //! It may not know: how servers are built. Bytes of the wire are `sealway_proto`'s.
 #![warn(missing_docs)]
 
 pub mod broker;
+#[cfg(feature = "channel")]
+pub mod channel;
 #[cfg(feature = "sessions")]
 pub mod exchange;
 #[cfg(feature = "sessions")]

@@ -8,6 +8,8 @@
 //! * [`session`] — key agreement, sealing and opening, for wires 1 and 2, client and server.
 //! * [`broker`] — the messages of the broker's wires.
 //! * [`rpc`] — remote calls over the streams of a channel.
+//! * `channel` — handshakes and records between two peers, behind a feature of that name.
+//! * [`relay`] — tokens, grants and the attach message of the relay.
 //! * [`limits`], [`error`] — every bound and every error, in one place each.
 #![no_std]
 #![warn(missing_docs)]
@@ -16,9 +18,12 @@
 extern crate alloc;
 
 pub mod broker;
+#[cfg(feature = "channel")]
+pub mod channel;
 pub mod crypto;
 pub mod error;
 pub mod limits;
+pub mod relay;
 pub mod rpc;
 pub mod session;
 pub mod wire;

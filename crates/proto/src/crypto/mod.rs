@@ -14,8 +14,15 @@ use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
 
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
+#[cfg(feature = "channel")]
+pub mod channel;
+#[cfg(all(feature = "aws-lc", feature = "channel"))]
+mod channel_aws_lc;
+#[cfg(all(any(feature = "no-security", test), feature = "channel"))]
+mod channel_no_security;
 #[cfg(any(feature = "no-security", test))]
 pub mod no_security;
+pub mod signature;
 
 /// A crypto library. Implementations are stateless handles.
 pub trait Provider: Send + Sync + fmt::Debug {

@@ -17,10 +17,10 @@ pub struct NoSecurity;
 
 struct Ephemeral([u8; P256_PUBLIC_LEN]);
 struct Peer([u8; P256_PUBLIC_LEN]);
-struct Aead([u8; KEY_LEN]);
+pub(super) struct Aead(pub(super) [u8; KEY_LEN]);
 
 /// FNV-1a over the parts, repeated into `N` bytes with a counter.
-fn checksum<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+pub(super) fn checksum<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     let mut state = 0xcbf2_9ce4_8422_2325_u64;
     for byte in parts.iter().copied().flatten() {
         state = (state ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);

@@ -242,7 +242,10 @@ mod tests {
         let request = Envelope::Request { id: 1, type_id: 1, payload: Value::Null, timeout_ms: Some(250) };
         assert_eq!(body(&request)["timeout_ms"], 250);
         let cancel = body(&Envelope::Cancel { id: 1 });
-        assert_eq!((&cancel["request_id"], &cancel["response_to"], &cancel["cancel"]), (&json!(0), &json!(0), &json!(1)));
+        assert_eq!(
+            (&cancel["request_id"], &cancel["response_to"], &cancel["cancel"]),
+            (&json!(0), &json!(0), &json!(1))
+        );
     }
 
     #[test]

@@ -1,0 +1,198 @@
+//! From a grant to a channel: over a relay with either role, or directly.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::SinkExt;
+use sealway_proto::channel::{ChannelSettings, Handshake, HandshakeRandoms, Suite};
+use sealway_proto::crypto::channel::{ChannelProvider, default_channel_provider};
+use sealway_proto::relay::{Attach, Claims, DirectInfo, Grant, Profile, Role, b64u_encode};
+use tokio_tungstenite::tungstenite::Message;
+use zeroize::Zeroizing;
+
+use super::error::{Error, Stage};
+use super::handshake::{self, Waits, fault, now_s};
+use super::socket::{self, Io, Socket};
+use super::{Channel, Options, Step};
+
+/// How long after a grant's end a peer that does not come is waited for: the relay should have ended it by then.
+const AFTER_GRANT: Duration = Duration::from_secs(60);
+
+/// This side's own static key, for grants that pin the peer's: its private half, 32 bytes.
+#[derive(Clone)]
+pub struct Identity(Zeroizing<[u8; 32]>);
+
+impl Identity {
+    /// Takes a private key.
+    pub fn new(private: [u8; 32]) -> Self {
+        Identity(Zeroizing::new(private))
+    }
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Identity(redacted)")
+    }
+}
+
+/// Names a run of an endpoint towards relays, so that it may take its own place again and nobody else may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance(Arc<str>);
+
+impl Instance {
+    /// Draws one: 24 random bytes.
+    ///
+    /// # Errors
+    /// Where the crypto module has no randomness.
+    pub fn draw() -> Result<Self, Error> {
+        let mut bytes = [0; 24];
+        let drawn = sealway_proto::crypto::default_provider().fill_random(&mut bytes);
+        drawn.map_err(|err| Error::new(Stage::Attach, "provider", err.to_string()))?;
+        Ok(Instance(b64u_encode(&bytes).into()))
+    }
+}
+
+/// Attaches to the relay that a grant names, in its role, waits for the peer and runs the handshake. `told` hears how far it
+/// has come.
+///
+/// # Errors
+/// By stage: [`Stage::Grant`] for a grant that cannot be used, [`Stage::Connect`], [`Stage::Attach`] with the relay's reason
+/// as code, [`Stage::Handshake`].
+pub async fn attach(grant: &Grant, me: &Instance, options: &Options, told: impl FnMut(Step)) -> Result<Channel, Error> {
+    attach_over(socket::connect(&grant.tunnel_url, &options.connecting), grant, me, options, told).await
+}
+
+/// As [`attach`], over a connection that is there already.
+///
+/// # Errors
+/// As [`attach`].
+pub async fn attach_on(
+    io: impl Io + 'static,
+    grant: &Grant,
+    me: &Instance,
+    options: &Options,
+    told: impl FnMut(Step),
+) -> Result<Channel, Error> {
+    attach_over(socket::upgrade(Box::new(io), &grant.tunnel_url, &options.connecting), grant, me, options, told).await
+}
+
+async fn attach_over(
+    opening: impl Future<Output = Result<Socket, Error>>,
+    grant: &Grant,
+    me: &Instance,
+    options: &Options,
+    mut told: impl FnMut(Step),
+) -> Result<Channel, Error> {
+    let settings = settings_of(grant, options)?;
+    let mut socket = opening.await?;
+    told(Step::Open);
+    let attach = Attach {
+        channel_id: grant.channel_id.clone(),
+        role: grant.role,
+        token: grant.token.clone(),
+        endpoint_instance_id: me.0.to_string(),
+        profile: if settings.suite.is_native() { Profile::Native } else { Profile::V1 },
+    };
+    let sent = socket.send(Message::Text(attach.encode().into())).await;
+    sent.map_err(|err| Error::new(Stage::Attach, "send_failed", format!("the attach was not sent: {err}")))?;
+    told(Step::Attached);
+    shake(socket, settings, grant.role, options, told).await
+}
+
+/// Connects to a peer that listens.
+///
+/// # Errors
+/// As [`attach`], without its stage.
+pub async fn connect_direct(
+    info: &DirectInfo,
+    options: &Options,
+    mut told: impl FnMut(Step),
+) -> Result<Channel, Error> {
+    let settings = direct_settings(info, options)?;
+    let socket = socket::connect(&info.ws_url, &options.connecting).await?;
+    told(Step::Open);
+    shake(socket, settings, Role::Client, options, told).await
+}
+
+/// Takes up a connection that a peer opened with the same direct info. Each info serves one channel.
+///
+/// # Errors
+/// As [`connect_direct`].
+pub async fn accept_direct(io: impl Io + 'static, info: &DirectInfo, options: &Options) -> Result<Channel, Error> {
+    let settings = direct_settings(info, options)?;
+    let socket = socket::accept(Box::new(io), options.connecting.timeout).await?;
+    shake(socket, settings, Role::Server, options, |_| ()).await
+}
+
+fn provider() -> &'static dyn ChannelProvider {
+    default_channel_provider()
+}
+
+fn settings_of(grant: &Grant, options: &Options) -> Result<ChannelSettings, Error> {
+    let suite = suite(grant.default_suite)?;
+    let mut settings = settings(&grant.channel_id, *grant.psk, suite, grant.init_exp_s, options)?;
+    settings.allowed_suites = grant.allowed_suites.clone();
+    settings.peer_static = grant.peer_static.clone();
+    if let (Suite::Native(native), Some(pattern)) = (suite, &grant.noise_pattern)
+        && native.pattern.name() != pattern
+    {
+        return Err(Error::new(Stage::Grant, "grant_invalid", "the grant's noise_pattern is not that of its suite"));
+    }
+    // What v1 binds is in its handshake.
+    if suite.is_native() {
+        let claims = Claims::read_unverified(&grant.token);
+        let claims = claims.ok_or_else(|| Error::new(Stage::Grant, "grant_invalid", "the grant's token is none"))?;
+        settings.bind(provider(), &claims.aud, &claims.iss);
+    }
+    Ok(settings)
+}
+
+fn direct_settings(info: &DirectInfo, options: &Options) -> Result<ChannelSettings, Error> {
+    let mut settings = settings(&info.channel_id, *info.psk, suite(info.default_suite)?, info.init_exp_s, options)?;
+    settings.bind(provider(), "", "");
+    Ok(settings)
+}
+
+fn suite(id: u16) -> Result<Suite, Error> {
+    let unsupported =
+        |_| Error::new(Stage::Grant, "suite_unsupported", format!("the grant's suite {id} is unknown here"));
+    Suite::from_id(id).map_err(unsupported)
+}
+
+fn settings(
+    id: &str,
+    psk: [u8; 32],
+    suite: Suite,
+    init_exp_s: i64,
+    options: &Options,
+) -> Result<ChannelSettings, Error> {
+    let over = |_| Error::new(Stage::Grant, "grant_invalid", "the grant's time to begin is before 1970");
+    let mut settings = ChannelSettings::new(id, psk, suite, u64::try_from(init_exp_s).map_err(over)?);
+    settings.accept_unconfirmed = options.accept_unconfirmed;
+    settings.local_static = options.identity.as_ref().map(|identity| identity.0.clone());
+    settings.pad_to = options.pad_to;
+    Ok(settings)
+}
+
+async fn shake(
+    mut socket: Socket,
+    settings: ChannelSettings,
+    role: Role,
+    options: &Options,
+    mut told: impl FnMut(Step),
+) -> Result<Channel, Error> {
+    let is_native = settings.suite.is_native();
+    let left = Duration::from_secs(settings.init_expires_s.saturating_sub(now_s())) + AFTER_GRANT;
+    let waits = Waits { peer: options.peer_timeout.unwrap_or(left).min(left), rest: options.handshake_timeout };
+    let randoms = HandshakeRandoms::draw(provider()).map_err(|err| fault(&err))?;
+    let is_client = role == Role::Client;
+    let (shaking, first) = if is_client {
+        let begun = Handshake::client(settings, provider(), randoms, now_s()).map_err(|err| fault(&err))?;
+        (begun.0, Some(begun.1))
+    } else {
+        (Handshake::server(settings, provider(), randoms).map_err(|err| fault(&err))?, None)
+    };
+    let records = handshake::run(&mut socket, shaking, first, waits, || told(Step::Heard)).await?;
+    told(Step::Secured);
+    Ok(Channel::start(socket, records, is_client, is_native, options.liveness))
+}

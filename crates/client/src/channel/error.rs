@@ -1,0 +1,127 @@
+//! Why a channel, or something on it, did not come about: at which stage, under which code, and a sentence.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// How far it had come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Getting a grant from the control plane.
+    Grant,
+    /// From the name of a host to an upgraded WebSocket.
+    Connect,
+    /// The relay judges the attach.
+    Attach,
+    /// Both ends prove themselves.
+    Handshake,
+    /// Sealed records, after the handshake.
+    Record,
+    /// A stream: opening, its prologue, its bytes.
+    Stream,
+    /// A remote call.
+    Rpc,
+    /// Taking up channels, or local connections that are forwarded.
+    Listen,
+}
+
+impl Stage {
+    /// The name in `spec/registry.toml`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Grant => "grant",
+            Stage::Connect => "connect",
+            Stage::Attach => "attach",
+            Stage::Handshake => "handshake",
+            Stage::Record => "record",
+            Stage::Stream => "stream",
+            Stage::Rpc => "rpc",
+            Stage::Listen => "listen",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Something failed at a stage. It holds no key, no token and nothing that was decrypted, and costs little to clone.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{stage}: {text} ({code})")]
+pub struct Error {
+    /// How far it had come.
+    pub stage: Stage,
+    /// A stable code, for programs.
+    pub code: Cow<'static, str>,
+    /// A sentence, for people.
+    pub text: Arc<str>,
+}
+
+impl Error {
+    pub(crate) fn new(stage: Stage, code: impl Into<Cow<'static, str>>, text: impl AsRef<str>) -> Self {
+        Error { stage, code: code.into(), text: text.as_ref().into() }
+    }
+
+    /// The peer, or the relay, ended the connection with a WebSocket close frame. Words of its reason become the code.
+    pub(crate) fn closed(stage: Stage, close: Option<(u16, &str)>) -> Self {
+        match close {
+            None => Error::new(stage, "closed", "the connection was closed without a word"),
+            Some((1000, reason)) => {
+                Error::new(stage, "ended", format!("the channel was ended: {}", reason.escape_debug()))
+            }
+            Some((code, "")) => Error::new(stage, "closed", format!("the connection was closed with the code {code}")),
+            Some((code, reason)) => Error::new(
+                stage,
+                code_of(reason),
+                format!("the connection was closed with the code {code}: {}", reason.escape_debug()),
+            ),
+        }
+    }
+
+    /// Whether the same may work a little later: nobody was there, a bound was reached, or a connection broke. What a
+    /// signature, a key or a configuration decides does not change by itself.
+    pub fn is_passing(&self) -> bool {
+        const LASTING: [&str; 14] = [
+            "address_invalid",
+            "attach_invalid",
+            "channel_mismatch",
+            "expected_attach",
+            "forbidden",
+            "grant_invalid",
+            "handshake_unproven",
+            "invalid_attach",
+            "invalid_token",
+            "role_mismatch",
+            "suite_unsupported",
+            "tls_untrusted",
+            "unauthorized",
+            "upgrade_refused",
+        ];
+        !LASTING.contains(&self.code.as_ref())
+    }
+}
+
+/// `token replay` is `token_replay`. A stranger's reason is bounded and has no other signs than these.
+fn code_of(reason: &str) -> String {
+    let word = |sign: char| if sign.is_ascii_alphanumeric() { sign.to_ascii_lowercase() } else { '_' };
+    reason.chars().take(64).map(word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_close_becomes_a_code() {
+        let err = Error::closed(Stage::Attach, Some((1008, "token replay")));
+        assert_eq!((err.code.as_ref(), err.stage.name()), ("token_replay", "attach"));
+        assert!(err.to_string().contains("1008") && err.is_passing(), "a new grant has a new token");
+        assert!(!Error::closed(Stage::Attach, Some((1008, "invalid token"))).is_passing());
+        let hostile = Error::closed(Stage::Attach, Some((1008, "\u{1b}[2J\n")));
+        assert!(!hostile.to_string().contains(['\u{1b}', '\n']), "{hostile}");
+        assert_eq!(Error::closed(Stage::Record, None).code, "closed");
+    }
+}

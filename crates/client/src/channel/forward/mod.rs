@@ -1,0 +1,124 @@
+//! Local connections carried over a channel. One side listens on a port and opens a stream for each connection; the other
+//! takes each stream to a server that it can reach.
+//!
+//! It may not know: how channels are made.
+
+mod http;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealway_proto::rpc::Hello;
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::error::{Error, Stage};
+use super::{Channel, Incoming, Stream};
+
+/// What a stream is for that carries a connection.
+pub const KIND: &str = "forward";
+/// What of each direction of a connection is under way, in bytes.
+const BUFFER: usize = 64 * 1024;
+/// How long connecting to the server may take.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// Where streams are taken to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Bytes, to a host and port.
+    Tcp(String),
+    /// Requests of HTTP/1.1, to a host and port, with its name as `Host` and without headers of this hop.
+    Http(String),
+}
+
+impl Target {
+    /// Reads `tcp://HOST:PORT` or `http://HOST[:PORT]`.
+    ///
+    /// # Errors
+    /// A sentence that says what is expected.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let bad = || format!("\"{text}\" is neither tcp://HOST:PORT nor http://HOST[:PORT]");
+        let uri: ::http::Uri = text.parse().map_err(|_| bad())?;
+        let authority = uri.authority().filter(|authority| !authority.host().is_empty()).ok_or_else(bad)?;
+        let is_bare = uri.path_and_query().is_none_or(|path| path.as_str() == "/");
+        if authority.as_str().contains('@') || !is_bare && uri.scheme_str() == Some("tcp") {
+            return Err(bad());
+        }
+        let place = |port| format!("{}:{port}", authority.host());
+        match (uri.scheme_str(), authority.port_u16()) {
+            (Some("tcp"), Some(port)) => Ok(Target::Tcp(place(port))),
+            (Some("http"), port) if is_bare => Ok(Target::Http(place(port.unwrap_or(80)))),
+            _ => Err(bad()),
+        }
+    }
+
+    async fn serve(&self, stream: Stream) -> Result<(), Error> {
+        match self {
+            Target::Tcp(place) => carry(connect(place).await?, stream).await,
+            Target::Http(place) => http::serve(stream, place).await,
+        }
+    }
+}
+
+/// Takes streams of a channel to a target until the channel is over, and says why it is. A stream of another kind is reset.
+/// `failed` hears of connections that did not come about.
+pub async fn serve(channel: &Channel, target: &Target, failed: impl Fn(&Error) + Send + Sync + 'static) -> Error {
+    let (target, failed) = (Arc::new(target.clone()), Arc::new(failed));
+    while let Some(Incoming { hello, stream }) = channel.accept().await {
+        if hello.kind != KIND {
+            let text = format!("a stream is for \"{}\", and only \"{KIND}\" is served here", hello.kind.escape_debug());
+            failed(&Error::new(Stage::Stream, "kind_unknown", text));
+            continue;
+        }
+        let (target, failed) = (target.clone(), failed.clone());
+        tokio::spawn(async move {
+            if let Err(err) = target.serve(stream).await {
+                failed(&err);
+            }
+        });
+    }
+    channel.over().await
+}
+
+/// Carries one local connection over a stream of its own.
+///
+/// # Errors
+/// Why there is no stream, or why it broke off.
+pub async fn carry_over(channel: &Channel, local: TcpStream) -> Result<(), Error> {
+    let _ = local.set_nodelay(true);
+    let hello = Hello::new(KIND).map_err(|err| Error::new(Stage::Stream, "hello_invalid", err.to_string()))?;
+    carry(local, channel.open(&hello).await?).await
+}
+
+async fn connect(place: &str) -> Result<TcpStream, Error> {
+    let unreachable = |err: io::Error| Error::new(Stage::Listen, "target_unreachable", format!("{place}: {err}"));
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT_TIME:?}"));
+    let connected = timeout(CONNECT_TIME, TcpStream::connect(place)).await.map_err(late).and_then(|inner| inner);
+    let stream = connected.map_err(unreachable)?;
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+/// Both ways until both ends are finished: one side's end is passed on, and the other way goes on.
+async fn carry(mut local: TcpStream, mut stream: Stream) -> Result<(), Error> {
+    let carried = copy_bidirectional_with_sizes(&mut local, &mut stream, BUFFER, BUFFER).await;
+    carried.map(|_| ()).map_err(|err| Error::new(Stage::Stream, "broken_off", format!("a connection broke off: {err}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_read_or_the_reason_says_what_is_expected() {
+        assert_eq!(Target::parse("tcp://127.0.0.1:5432"), Ok(Target::Tcp("127.0.0.1:5432".into())));
+        assert_eq!(Target::parse("tcp://[::1]:5432"), Ok(Target::Tcp("[::1]:5432".into())));
+        assert_eq!(Target::parse("http://localhost"), Ok(Target::Http("localhost:80".into())));
+        assert_eq!(Target::parse("http://localhost:8080/"), Ok(Target::Http("localhost:8080".into())));
+        for bad in ["", "5432", "tcp://a", "tcp://:1", "tcp://u@a:1", "udp://a:1", "http://a/path", "https://a"] {
+            assert!(Target::parse(bad).unwrap_err().contains("tcp://HOST:PORT"), "{bad}");
+        }
+    }
+}

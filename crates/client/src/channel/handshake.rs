@@ -1,0 +1,104 @@
+//! The handshake over a WebSocket, for either role.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use sealway_proto::channel::{ChannelError, Handshake, Opener, Progress, Sealer};
+use tokio_tungstenite::tungstenite::{Error as WsError, Message};
+
+use super::error::{Error, Stage};
+use super::socket::Socket;
+
+/// How long is waited.
+pub(crate) struct Waits {
+    /// For the peer's first message.
+    pub(crate) peer: Duration,
+    /// From it to the end.
+    pub(crate) rest: Duration,
+}
+
+/// Runs a handshake to its end. `first` is what is sent before anything is read. `heard` is called at the peer's first
+/// message.
+///
+/// # Errors
+/// Of the stage `attach` where the relay ends the connection before the peer has said anything, else of `handshake`.
+pub(crate) async fn run(
+    socket: &mut Socket,
+    mut handshake: Handshake,
+    first: Option<Vec<u8>>,
+    waits: Waits,
+    heard: impl FnOnce(),
+) -> Result<(Sealer, Opener), Error> {
+    if let Some(first) = first {
+        send(socket, first).await?;
+    }
+    let late = |what, wait| Error::new(Stage::Handshake, "timeout", format!("{what} within {wait:?}"));
+    let message = tokio::time::timeout(waits.peer, next(socket, Stage::Attach)).await;
+    let mut message = message.map_err(|_| late("the peer did not come", waits.peer))??;
+    heard();
+    let rest = async {
+        loop {
+            match handshake.read(&message, now_s()).map_err(|err| fault(&err))? {
+                Progress::Wait => {}
+                Progress::Send(answer) => send(socket, answer).await?,
+                Progress::SendThenDone(answer) => return send(socket, answer).await,
+                Progress::Done => return Ok(()),
+            }
+            message = next(socket, Stage::Handshake).await?;
+        }
+    };
+    tokio::time::timeout(waits.rest, rest).await.map_err(|_| late("the handshake was not done", waits.rest))??;
+    handshake.into_records().map_err(|err| fault(&err))
+}
+
+/// The peer's next message.
+async fn next(socket: &mut Socket, stage: Stage) -> Result<Bytes, Error> {
+    loop {
+        match socket.next().await {
+            Some(Ok(Message::Binary(message))) => return Ok(message),
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+            Some(Ok(Message::Text(_))) => {
+                return Err(Error::new(Stage::Handshake, "unexpected_text_frame", "a text message in the handshake"));
+            }
+            Some(Ok(Message::Close(frame))) => {
+                return Err(Error::closed(
+                    stage,
+                    frame.as_ref().map(|frame| (frame.code.into(), frame.reason.as_str())),
+                ));
+            }
+            Some(Err(err)) => return Err(broken(stage, &err)),
+            None => return Err(Error::closed(stage, None)),
+        }
+    }
+}
+
+async fn send(socket: &mut Socket, message: Vec<u8>) -> Result<(), Error> {
+    let sent = socket.send(Message::Binary(Bytes::from(message))).await;
+    sent.map_err(|err| broken(Stage::Handshake, &err))
+}
+
+fn broken(stage: Stage, err: &WsError) -> Error {
+    match err {
+        WsError::ConnectionClosed | WsError::AlreadyClosed => Error::closed(stage, None),
+        WsError::Capacity(_) => Error::new(stage, "record_too_large", "a message is longer than 1 MiB"),
+        // A relay of v1 ends connections without a close frame.
+        WsError::Protocol(_) => Error::new(stage, "closed", format!("the connection was closed without a word: {err}")),
+        _ => Error::new(stage, "connection_lost", format!("the connection broke: {err}")),
+    }
+}
+
+/// The core's word for a failure, as an error of this crate.
+pub(crate) fn fault(err: &ChannelError) -> Error {
+    let stage = match err.stage() {
+        sealway_proto::channel::Stage::Record => Stage::Record,
+        _ => Stage::Handshake,
+    };
+    Error::new(stage, err.code(), err.to_string())
+}
+
+/// Seconds since 1970: what handshakes carry, so that an old one is told from a new one.
+#[expect(clippy::disallowed_methods, reason = "the SDK's own door to the wall clock")]
+pub(crate) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs()).unwrap_or_default()
+}

@@ -1,0 +1,138 @@
+//! Another channel when one ends: new grants, and waits between attempts that grow and differ from side to side.
+
+use std::future::Future;
+use std::time::Duration;
+
+use sealway_proto::crypto::default_provider;
+use tokio::time::Instant;
+
+use super::error::Error;
+
+/// Waits between attempts: each one random between nothing and a bound that doubles, so that many who lost the same relay
+/// do not come back together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The bound of the first wait; 250 ms unless said.
+    pub first: Duration,
+    /// The bound of any wait; 30 s unless said.
+    pub max: Duration,
+    /// A channel that lasted this long makes the next wait the first again; 10 s unless said.
+    pub settled: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Backoff { first: Duration::from_millis(250), max: Duration::from_secs(30), settled: Duration::from_secs(10) }
+    }
+}
+
+impl Backoff {
+    /// The bound of the wait after `failures` in a row.
+    fn bound(&self, failures: u32) -> Duration {
+        let doubled = self.first.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
+        doubled.min(self.max)
+    }
+
+    /// The wait after `failures` in a row. `random` is any 32 bits.
+    fn wait(&self, failures: u32, random: u32) -> Duration {
+        if failures == 0 {
+            return Duration::ZERO;
+        }
+        self.bound(failures).mul_f64(f64::from(random) / f64::from(u32::MAX))
+    }
+}
+
+/// Counts attempts and waits between them.
+#[derive(Debug)]
+pub struct Attempts {
+    backoff: Backoff,
+    failures: u32,
+    since: Option<Instant>,
+}
+
+impl Attempts {
+    /// None was made yet.
+    pub fn new(backoff: Backoff) -> Self {
+        Attempts { backoff, failures: 0, since: None }
+    }
+
+    /// Makes one attempt after another, with waits between them, until one succeeds. `failed` hears of each failure and of
+    /// the longest wait before the next attempt.
+    ///
+    /// # Errors
+    /// The first failure that does not pass by itself ([`Error::is_passing`]).
+    pub async fn until_one_succeeds<T, A>(
+        &mut self,
+        mut attempt: impl FnMut() -> A,
+        mut failed: impl FnMut(&Error, Duration),
+    ) -> Result<T, Error>
+    where
+        A: Future<Output = Result<T, Error>>,
+    {
+        if self.since.take().is_some_and(|since| since.elapsed() < self.backoff.settled) {
+            // What ends at once each time is as good as a failure.
+            self.failures = self.failures.saturating_add(1);
+        } else {
+            self.failures = 0;
+        }
+        loop {
+            tokio::time::sleep(self.backoff.wait(self.failures, random())).await;
+            match attempt().await {
+                Ok(made) => {
+                    self.since = Some(Instant::now());
+                    return Ok(made);
+                }
+                Err(err) if err.is_passing() => {
+                    self.failures = self.failures.saturating_add(1);
+                    failed(&err, self.backoff.bound(self.failures));
+                }
+                Err(err) => return Err(err),
+            }
+        }
+    }
+}
+
+fn random() -> u32 {
+    let mut bytes = [0xff; 4];
+    // Without randomness the wait is the whole bound.
+    let _ = default_provider().fill_random(&mut bytes);
+    u32::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::error::Stage;
+
+    #[test]
+    fn waits_double_up_to_their_bound_and_are_anywhere_below() {
+        let backoff = Backoff::default();
+        assert_eq!(backoff.wait(0, u32::MAX), Duration::ZERO);
+        assert_eq!(backoff.wait(1, u32::MAX), Duration::from_millis(250));
+        assert_eq!(backoff.wait(3, u32::MAX), Duration::from_secs(1));
+        assert_eq!(backoff.wait(4000, u32::MAX), Duration::from_secs(30));
+        assert_eq!(backoff.wait(9, 0), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_go_on_until_one_succeeds_and_stop_where_nothing_will_change() {
+        let mut attempts = Attempts::new(Backoff::default());
+        let mut left = 3;
+        let mut told = 0;
+        let made = attempts
+            .until_one_succeeds(
+                || {
+                    left -= 1;
+                    let result =
+                        if left == 0 { Ok(7) } else { Err(Error::new(Stage::Connect, "connection_refused", "")) };
+                    async move { result }
+                },
+                |_, _| told += 1,
+            )
+            .await;
+        assert_eq!((made.unwrap(), told), (7, 2));
+        let refused = || async { Err::<(), _>(Error::new(Stage::Attach, "invalid_token", "")) };
+        assert_eq!(attempts.until_one_succeeds(refused, |_, _| {}).await.unwrap_err().code, "invalid_token");
+        assert_eq!(attempts.failures, 3, "the channel before had not lasted");
+    }
+}

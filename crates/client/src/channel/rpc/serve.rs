@@ -1,0 +1,123 @@
+//! Handlers: what a side answers, and the bounds on it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use sealway_proto::rpc::RpcError;
+use serde_json::Value;
+
+/// What a handler is asked.
+pub struct Called {
+    /// The request's type, which chose the handler.
+    pub type_id: u32,
+    /// What is asked.
+    pub payload: Value,
+    /// For how long the caller waits, where it says so. The handler is ended then.
+    pub timeout: Option<Duration>,
+}
+
+impl std::fmt::Debug for Called {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Called(type {}, payload redacted, timeout {:?})", self.type_id, self.timeout)
+    }
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>>;
+type Handler = Arc<dyn Fn(Called) -> Answer + Send + Sync>;
+type Listener = Arc<dyn Fn(Value) + Send + Sync>;
+
+/// What a side answers, and listens to. Requests of a stream run at the same time, up to a bound.
+#[derive(Clone)]
+pub struct Handlers {
+    requests: HashMap<u32, Handler>,
+    notifications: HashMap<u32, Listener>,
+    pub(super) at_once_max: usize,
+    pub(super) frame_len_max: usize,
+}
+
+impl Default for Handlers {
+    fn default() -> Self {
+        Handlers {
+            requests: HashMap::new(),
+            notifications: HashMap::new(),
+            at_once_max: 256,
+            frame_len_max: sealway_proto::rpc::FRAME_LEN_MAX,
+        }
+    }
+}
+
+impl Handlers {
+    /// Answers nothing: what a side takes that only asks.
+    pub fn none() -> Self {
+        Handlers::default()
+    }
+
+    /// Answers requests of a type. A handler whose caller is gone, or waits no longer, is dropped where it awaits.
+    #[must_use]
+    pub fn on<F, A>(mut self, type_id: u32, handler: F) -> Self
+    where
+        F: Fn(Called) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Value, RpcError>> + Send + 'static,
+    {
+        self.requests.insert(type_id, Arc::new(move |called| Box::pin(handler(called))));
+        self
+    }
+
+    /// Hears notifications of a type, one after the other, before what came after them is read: it must not wait.
+    #[must_use]
+    pub fn on_notification(mut self, type_id: u32, listener: impl Fn(Value) + Send + Sync + 'static) -> Self {
+        self.notifications.insert(type_id, Arc::new(listener));
+        self
+    }
+
+    /// Requests of a stream that are handled at once, 256 unless said, at least 1; the next one is not read before one of
+    /// them is done.
+    #[must_use]
+    pub fn at_once(mut self, max: usize) -> Self {
+        self.at_once_max = max.max(1);
+        self
+    }
+
+    /// Longest frame that is read and written, in bytes; 1 MiB unless said.
+    #[must_use]
+    pub fn frames_up_to(mut self, bytes: usize) -> Self {
+        self.frame_len_max = bytes;
+        self
+    }
+
+    pub(super) fn hear(&self, type_id: u32, payload: Value) {
+        if let Some(listener) = self.notifications.get(&type_id) {
+            listener(payload);
+        }
+    }
+
+    /// Runs the handler of a request to its end, its deadline or its panic.
+    pub(super) async fn answer(&self, called: Called) -> Result<Value, RpcError> {
+        let Some(handler) = self.requests.get(&called.type_id).cloned() else {
+            return Err(RpcError::handler_not_found());
+        };
+        let limit = called.timeout;
+        // The closure runs inside, so that its own panic is caught too.
+        let answer = AssertUnwindSafe(async move { handler(called).await }).catch_unwind();
+        let answered = match limit {
+            None => Ok(answer.await),
+            Some(limit) => tokio::time::timeout(limit, answer).await,
+        };
+        match answered {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(RpcError::new(RpcError::INTERNAL, "the handler failed")),
+            Err(_) => Err(RpcError::new(RpcError::DEADLINE_EXCEEDED, "not done in the time that was given")),
+        }
+    }
+}
+
+impl std::fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Handlers({} of requests, {} of notifications)", self.requests.len(), self.notifications.len())
+    }
+}

@@ -1,0 +1,186 @@
+//! The connection below a channel: TCP, TLS where the address says so, and the upgrade to WebSocket (RFC 6455), from either
+//! side.
+//!
+//! It may not know: what the messages hold.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use http::header::{HeaderValue, ORIGIN};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::error::Error as WsError;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+
+use super::error::{Error, Stage};
+
+/// The longest message that is read, in bytes: the longest record.
+const MESSAGE_LEN_MAX: usize = 1 << 20;
+/// What a connection holds for reading while nothing comes, in bytes.
+const READ_BUFFER_LEN: usize = 16 * 1024;
+
+/// Bytes both ways: TCP, TLS, or what a test puts in their place.
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// A WebSocket.
+pub(crate) type Socket = WebSocketStream<Box<dyn Io>>;
+
+/// How to get to a relay, or to a peer that listens.
+#[derive(Clone)]
+pub struct Connecting {
+    /// How long it may take from the name of the host to the upgraded WebSocket; 10 s unless said.
+    pub timeout: Duration,
+    /// What `wss` addresses are trusted by; without it they are refused.
+    pub tls: Option<Arc<rustls::ClientConfig>>,
+    /// Sent as `Origin`, as browsers do; none unless said.
+    pub origin: Option<String>,
+}
+
+impl Default for Connecting {
+    fn default() -> Self {
+        Connecting { timeout: Duration::from_secs(10), tls: None, origin: None }
+    }
+}
+
+impl std::fmt::Debug for Connecting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Connecting(timeout {:?}, tls {}, origin {:?})", self.timeout, self.tls.is_some(), self.origin)
+    }
+}
+
+fn limits() -> WebSocketConfig {
+    // Nothing is gathered below: a record is a message is a write.
+    WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER_LEN)
+        .write_buffer_size(0)
+        .max_write_buffer_size(4 * MESSAGE_LEN_MAX)
+        .max_message_size(Some(MESSAGE_LEN_MAX))
+        .max_frame_size(Some(MESSAGE_LEN_MAX))
+}
+
+/// Opens a connection to `url` (`ws://` or `wss://`) and has it upgraded.
+pub(crate) async fn connect(url: &str, how: &Connecting) -> Result<Socket, Error> {
+    let opened = async {
+        let target = Target::parse(url)?;
+        let stream = TcpStream::connect((target.host.as_str(), target.port))
+            .await
+            .map_err(|err| Error::new(Stage::Connect, connect_code(&err), format!("{}: {err}", target.place())))?;
+        let _ = stream.set_nodelay(true);
+        let io: Box<dyn Io> = if target.is_tls { Box::new(tls(&target, stream, how).await?) } else { Box::new(stream) };
+        upgrade(io, url, how).await
+    };
+    let late = |_| Error::new(Stage::Connect, "timeout", format!("no connection within {:?}", how.timeout));
+    tokio::time::timeout(how.timeout, opened).await.map_err(late)?
+}
+
+/// Has a connection upgraded that is there already.
+pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Result<Socket, Error> {
+    let invalid = |text: String| Error::new(Stage::Connect, "address_invalid", text);
+    let mut request = url.into_client_request().map_err(|err| invalid(format!("\"{url}\": {err}")))?;
+    if let Some(origin) = &how.origin {
+        let origin = HeaderValue::from_str(origin).map_err(|_| invalid("the origin is no header value".into()))?;
+        request.headers_mut().insert(ORIGIN, origin);
+    }
+    match tokio_tungstenite::client_async_with_config(request, io, Some(limits())).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(WsError::Http(answer)) => {
+            let status = answer.status().as_u16();
+            let code = match status {
+                401 => "unauthorized",
+                403 => "forbidden",
+                429 | 500.. => "upgrade_unavailable",
+                _ => "upgrade_refused",
+            };
+            Err(Error::new(
+                Stage::Connect,
+                code,
+                format!("the server does not upgrade: it answers with the status {status}"),
+            ))
+        }
+        Err(err) => Err(Error::new(Stage::Connect, "upgrade_failed", format!("the upgrade failed: {err}"))),
+    }
+}
+
+/// Upgrades a connection that somebody opened to us, on any path.
+pub(crate) async fn accept(io: Box<dyn Io>, timeout: Duration) -> Result<Socket, Error> {
+    match tokio::time::timeout(timeout, tokio_tungstenite::accept_async_with_config(io, Some(limits()))).await {
+        Ok(Ok(socket)) => Ok(socket),
+        Ok(Err(err)) => Err(Error::new(Stage::Connect, "upgrade_failed", format!("the upgrade failed: {err}"))),
+        Err(_) => Err(Error::new(Stage::Connect, "timeout", format!("no upgrade within {timeout:?}"))),
+    }
+}
+
+/// The parts of an address.
+struct Target {
+    host: String,
+    port: u16,
+    is_tls: bool,
+}
+
+impl Target {
+    fn parse(url: &str) -> Result<Self, Error> {
+        let invalid = |why: &str| Error::new(Stage::Connect, "address_invalid", format!("\"{url}\" {why}"));
+        let uri: Uri = url.parse().map_err(|_| invalid("is no address"))?;
+        let is_tls = match uri.scheme_str() {
+            Some("wss") => true,
+            Some("ws") => false,
+            _ => return Err(invalid("does not begin with ws:// or wss://")),
+        };
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| invalid("names no host"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok(Target { host, port: uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 }), is_tls })
+    }
+
+    fn place(&self) -> String {
+        match self.host.parse::<std::net::Ipv6Addr>() {
+            Ok(address) => SocketAddr::from((address, self.port)).to_string(),
+            Err(_) => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
+async fn tls(target: &Target, stream: TcpStream, how: &Connecting) -> Result<impl Io + use<>, Error> {
+    let fault = |code, text: String| Error::new(Stage::Connect, code, format!("{}: {text}", target.place()));
+    let config = how.tls.clone().ok_or_else(|| fault("tls_unset", "it asks for TLS and nothing is trusted".into()))?;
+    let name = ServerName::try_from(target.host.clone()).map_err(|err| fault("address_invalid", err.to_string()))?;
+    TlsConnector::from(config).connect(name, stream).await.map_err(|err| {
+        let is_untrusted = err.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        let is_untrusted = is_untrusted.is_some_and(|inner| matches!(inner, rustls::Error::InvalidCertificate(_)));
+        fault(if is_untrusted { "tls_untrusted" } else { "tls_failed" }, err.to_string())
+    })
+}
+
+fn connect_code(err: &io::Error) -> &'static str {
+    match err.kind() {
+        io::ErrorKind::ConnectionRefused => "connection_refused",
+        io::ErrorKind::TimedOut => "timeout",
+        io::ErrorKind::AddrNotAvailable => "no_local_port",
+        // Names that do not resolve come as `Uncategorized`, which cannot be named.
+        _ => "unreachable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_or_named() {
+        let target = Target::parse("wss://relay.example/ws").unwrap();
+        assert_eq!((target.place().as_str(), target.is_tls), ("relay.example:443", true));
+        assert_eq!(Target::parse("ws://[::1]:7000/ws").unwrap().place(), "[::1]:7000");
+        for bad in ["", "http://a/", "ws://", "relay.example", "ws:///ws"] {
+            let err = Target::parse(bad).map(|_| ()).unwrap_err();
+            assert_eq!((err.stage, err.code.as_ref()), (Stage::Connect, "address_invalid"), "{bad}");
+        }
+    }
+}

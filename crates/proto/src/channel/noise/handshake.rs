@@ -1,0 +1,275 @@
+//! The Noise handshake of either side. Whoever reads the last handshake message answers with a ping, which is record 1 of
+//! that direction, and says connected; the other side says it when that ping has opened. So neither does before the peer
+//! has proved itself: also where the pattern's last message proves nothing to its sender (XXpsk3), and where a first
+//! message may be an old one sent again (the patterns of two messages). `spec/channel.md#native-handshake`.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use snow::params::{BaseChoice, CipherChoice, DHChoice, HandshakeChoice, HandshakeModifier, HandshakeModifierList};
+use snow::params::{HandshakePattern, HashChoice, NoiseParams};
+use snow::{Builder, HandshakeState};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use super::hybrid;
+use super::record::{NativeOpener, NativeSealer};
+use super::resolver::{Failed, Seam};
+use crate::channel::frame::{Profile, handshake, parse_handshake};
+use crate::channel::handshake::Progress;
+use crate::channel::record::{Content, Opened, Opener, OpenerProfile, Sealer, SealerProfile};
+use crate::channel::settings::{ChannelSettings, HandshakeRandoms, KemRandoms};
+use crate::channel::{ChannelError, NativeSuite, Pattern};
+use crate::crypto::channel::{ChannelProvider, Cipher, KemKey};
+
+const LABEL: &[u8] = b"sealway-channel-v1";
+/// Room for a public key, a sealed static key and a tag, beside the payload.
+const NOISE_OVERHEAD: usize = 128;
+
+/// Which side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Client,
+    Server,
+}
+
+/// A side of the handshake, by what it waits for.
+pub(crate) enum Noise {
+    Message(Box<Talking>),
+    Ping(Sealer, Opener),
+    Done(Sealer, Opener),
+}
+
+pub(crate) struct Talking {
+    settings: ChannelSettings,
+    suite: NativeSuite,
+    provider: &'static dyn ChannelProvider,
+    role: Role,
+    noise: Box<HandshakeState>,
+    failed: Failed,
+    /// The type of the message that this side waits for.
+    awaits: u8,
+    kem: Option<Box<dyn KemKey>>,
+    kem_randoms: KemRandoms,
+}
+
+impl Noise {
+    /// The client, and its first message.
+    pub(crate) fn client(
+        settings: ChannelSettings,
+        suite: NativeSuite,
+        provider: &'static dyn ChannelProvider,
+        randoms: HandshakeRandoms,
+    ) -> Result<(Self, Vec<u8>), ChannelError> {
+        let mut talking = Talking::new(settings, suite, provider, randoms, Role::Client)?;
+        talking.kem = hybrid::generate(provider, suite, &talking.kem_randoms)?;
+        let payload = talking.kem.as_ref().map(|key| key.public().to_vec()).unwrap_or_default();
+        let first = talking.write(1, &[], &payload)?;
+        talking.awaits = 2;
+        Ok((Noise::Message(Box::new(talking)), first))
+    }
+
+    /// The server.
+    pub(crate) fn server(
+        settings: ChannelSettings,
+        suite: NativeSuite,
+        provider: &'static dyn ChannelProvider,
+        randoms: HandshakeRandoms,
+    ) -> Result<Self, ChannelError> {
+        Ok(Noise::Message(Box::new(Talking::new(settings, suite, provider, randoms, Role::Server)?)))
+    }
+
+    /// One message of the peer.
+    pub(crate) fn read(self, message: &[u8], now_s: u64) -> Result<(Self, Progress), ChannelError> {
+        match self {
+            Noise::Message(talking) => talking.read(message, now_s),
+            Noise::Ping(sealer, mut opener) => match opener.open(&mut message.to_vec())? {
+                Opened::Ping(_) => Ok((Noise::Done(sealer, opener), Progress::Done)),
+                _ => Err(ChannelError::Unconfirmed),
+            },
+            Noise::Done(..) => Err(ChannelError::HandshakeState),
+        }
+    }
+}
+
+/// The library's own parser knows no P256, so the choice is put together by hand: the name says the curve, and the resolver
+/// brings it whatever the choice.
+fn params(suite: NativeSuite) -> NoiseParams {
+    let pattern = match suite.pattern {
+        Pattern::NNpsk0 => HandshakePattern::NN,
+        Pattern::KKpsk0 => HandshakePattern::KK,
+        Pattern::IKpsk1 => HandshakePattern::IK,
+        Pattern::XXpsk3 => HandshakePattern::XX,
+    };
+    let mut list = vec![HandshakeModifier::Psk(suite.pattern.psk_place())];
+    if suite.hybrid {
+        list.push(HandshakeModifier::Psk(hybrid::PSK_PLACE as u8));
+    }
+    let cipher = match suite.cipher {
+        Cipher::Aes256Gcm => CipherChoice::AESGCM,
+        Cipher::ChaCha20Poly1305 => CipherChoice::ChaChaPoly,
+    };
+    let choice = HandshakeChoice { pattern, modifiers: HandshakeModifierList { list } };
+    NoiseParams::new(suite.noise_name(), BaseChoice::Noise, choice, DHChoice::Curve25519, cipher, HashChoice::SHA256)
+}
+
+/// What both ends must mean alike: the channel, its time, the roles, what their tokens say alike, the suite and what else
+/// was allowed. Every part has a fixed length or one that stands before it.
+fn prologue(settings: &ChannelSettings) -> Vec<u8> {
+    // Both counts are bounded by ChannelSettings::check.
+    let id_len = settings.channel_id.len() as u16;
+    let suites = settings.allowed_suites.len() as u8;
+    let mut out = Vec::with_capacity(128 + settings.channel_id.len());
+    out.extend_from_slice(LABEL);
+    out.extend_from_slice(&id_len.to_be_bytes());
+    out.extend_from_slice(settings.channel_id.as_bytes());
+    out.extend_from_slice(&settings.init_expires_s.to_be_bytes());
+    // Initiator and responder, by the numbers that roles have in tokens.
+    out.extend_from_slice(&[1, 2]);
+    out.extend_from_slice(&settings.binding);
+    out.extend_from_slice(&settings.suite.id().to_be_bytes());
+    out.push(suites);
+    for suite in &settings.allowed_suites {
+        out.extend_from_slice(&suite.to_be_bytes());
+    }
+    out
+}
+
+fn of_noise(error: snow::Error) -> ChannelError {
+    match error {
+        snow::Error::Decrypt => ChannelError::HandshakeUnauthentic,
+        snow::Error::Dh => ChannelError::PeerKeyInvalid,
+        snow::Error::Input => ChannelError::HandshakeFrameInvalid,
+        snow::Error::State(_) => ChannelError::HandshakeState,
+        _ => ChannelError::ChannelProvider,
+    }
+}
+
+impl Talking {
+    fn new(
+        settings: ChannelSettings,
+        suite: NativeSuite,
+        provider: &'static dyn ChannelProvider,
+        randoms: HandshakeRandoms,
+        role: Role,
+    ) -> Result<Self, ChannelError> {
+        let failed = Failed::default();
+        let seam = Seam { provider, suite, ephemeral: randoms.ephemeral, failed: failed.clone() };
+        let prologue = prologue(&settings);
+        let mut builder = Builder::with_resolver(params(suite), Box::new(seam))
+            .prologue(&prologue)
+            .and_then(|builder| builder.psk(suite.pattern.psk_place(), &settings.psk))
+            .map_err(of_noise)?;
+        if let (true, Some(private)) = (suite.pattern.has_static_keys(), &settings.local_static) {
+            builder = builder.local_private_key(private.as_slice()).map_err(of_noise)?;
+        }
+        // XX sends both keys, and IK the client's: these are held against the pinned ones when they come.
+        let knows_peer = match suite.pattern {
+            Pattern::KKpsk0 => true,
+            Pattern::IKpsk1 => role == Role::Client,
+            Pattern::NNpsk0 | Pattern::XXpsk3 => false,
+        };
+        if let (true, Some(public)) = (knows_peer, &settings.peer_static) {
+            builder = builder.remote_public_key(public).map_err(of_noise)?;
+        }
+        let noise = match role {
+            Role::Client => builder.build_initiator(),
+            Role::Server => builder.build_responder(),
+        };
+        let noise = Box::new(noise.map_err(of_noise)?);
+        if failed.is_set() {
+            // The one thing that was given and may be no key.
+            return Err(ChannelError::SettingInvalid("local_static"));
+        }
+        let kem_randoms = randoms.kem;
+        Ok(Talking { settings, suite, provider, role, noise, failed, awaits: 1, kem: None, kem_randoms })
+    }
+
+    fn read(mut self: Box<Self>, message: &[u8], now_s: u64) -> Result<(Noise, Progress), ChannelError> {
+        let payload = parse_handshake(Profile::Native, self.awaits, message)?;
+        if now_s > self.settings.init_expires_s.saturating_add(self.settings.skew_s) {
+            return Err(ChannelError::InitExpired);
+        }
+        let noise = match (self.awaits, &self.kem) {
+            (2, Some(kem)) => {
+                let (noise, psk) = hybrid::decapsulate(self.provider, kem.as_ref(), payload)?;
+                self.noise.set_psk(hybrid::PSK_PLACE, psk.as_slice()).map_err(of_noise)?;
+                noise
+            }
+            _ => payload,
+        };
+        let mut inside = Zeroizing::new(vec![0; noise.len()]);
+        let len = self.noise.read_message(noise, &mut inside).map_err(of_noise)?;
+        inside.truncate(len);
+        self.check_failed()?;
+        self.check_pinned()?;
+        let has_kem_key = self.suite.hybrid && self.awaits == 1;
+        if !has_kem_key && !inside.is_empty() {
+            return Err(ChannelError::HandshakeFieldInvalid("payload"));
+        }
+        if self.noise.is_handshake_finished() {
+            let (mut sealer, opener) = self.records()?;
+            let mut ping = Vec::new();
+            sealer.seal(Content::Ping(0), &[], &mut ping, 0)?;
+            return Ok((Noise::Done(sealer, opener), Progress::SendThenDone(ping)));
+        }
+        let kind = self.awaits + 1;
+        let ciphertext = match has_kem_key {
+            true => {
+                let randoms = core::mem::take(&mut self.kem_randoms);
+                let (ciphertext, psk) = hybrid::encapsulate(self.provider, &inside, randoms)?;
+                self.noise.set_psk(hybrid::PSK_PLACE, psk.as_slice()).map_err(of_noise)?;
+                ciphertext
+            }
+            false => Vec::new(),
+        };
+        let answer = self.write(kind, &ciphertext, &[])?;
+        if self.noise.is_handshake_finished() {
+            let (sealer, opener) = self.records()?;
+            return Ok((Noise::Ping(sealer, opener), Progress::Send(answer)));
+        }
+        self.awaits = kind + 1;
+        Ok((Noise::Message(self), Progress::Send(answer)))
+    }
+
+    /// A frame: `before`, then the Noise message.
+    fn write(&mut self, kind: u8, before: &[u8], payload: &[u8]) -> Result<Vec<u8>, ChannelError> {
+        let mut out = before.to_vec();
+        out.resize(before.len() + payload.len() + NOISE_OVERHEAD, 0);
+        let room = out.get_mut(before.len()..).ok_or(ChannelError::ChannelProvider)?;
+        let len = self.noise.write_message(payload, room).map_err(|error| match error {
+            // Only the peer's key can be wrong here, and it came in its last message.
+            snow::Error::Dh => ChannelError::PeerKeyInvalid,
+            _ => ChannelError::ChannelProvider,
+        })?;
+        self.check_failed()?;
+        out.truncate(before.len() + len);
+        handshake(Profile::Native, kind, &out)
+    }
+
+    fn check_failed(&self) -> Result<(), ChannelError> {
+        if self.failed.is_set() { Err(ChannelError::ChannelProvider) } else { Ok(()) }
+    }
+
+    /// A static key that the peer has shown must be the pinned one.
+    fn check_pinned(&self) -> Result<(), ChannelError> {
+        match (self.noise.get_remote_static(), &self.settings.peer_static) {
+            (Some(shown), Some(pinned)) if bool::from(shown.ct_eq(pinned)) => Ok(()),
+            (Some(_), _) => Err(ChannelError::PeerKeyUnpinned),
+            (None, _) => Ok(()),
+        }
+    }
+
+    fn records(&mut self) -> Result<(Sealer, Opener), ChannelError> {
+        let (client, server) = self.noise.dangerously_get_raw_split();
+        let (client, server) = (Zeroizing::new(client), Zeroizing::new(server));
+        let (own, peer) = match self.role {
+            Role::Client => (client, server),
+            Role::Server => (server, client),
+        };
+        let sealer = NativeSealer::new(self.provider, self.suite.cipher, own, self.role, &self.settings)?;
+        let opener = NativeOpener::new(self.provider, self.suite.cipher, peer, self.role)?;
+        Ok((Sealer::new(SealerProfile::Native(sealer)), Opener::new(OpenerProfile::Native(opener))))
+    }
+}

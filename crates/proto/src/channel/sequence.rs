@@ -1,0 +1,51 @@
+//! The number of a direction's next record: from 1, one more each time, never again.
+
+use crate::channel::ChannelError;
+
+/// A direction's next number.
+pub(crate) struct Sequence(u64);
+
+impl Sequence {
+    pub(crate) fn new() -> Self {
+        Sequence(1)
+    }
+
+    /// The next number, used up. The last number of all is never handed out, so that there is always a next one to refuse
+    /// by.
+    pub(crate) fn take(&mut self) -> Result<u64, ChannelError> {
+        let taken = self.0;
+        self.0 = taken.checked_add(1).ok_or(ChannelError::RecordsExhausted)?;
+        Ok(taken)
+    }
+
+    /// Whether a record that came is the one that is due.
+    pub(crate) fn expect(&self, found: u64) -> Result<(), ChannelError> {
+        match found.cmp(&self.0) {
+            _ if self.0 == u64::MAX => Err(ChannelError::RecordsExhausted),
+            core::cmp::Ordering::Less => Err(ChannelError::RecordReplayed),
+            core::cmp::Ordering::Equal => Ok(()),
+            core::cmp::Ordering::Greater => Err(ChannelError::RecordMissing),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_handed_out_once_and_the_last_one_never() {
+        let mut sequence = Sequence::new();
+        assert_eq!((sequence.take(), sequence.take()), (Ok(1), Ok(2)));
+        assert_eq!(sequence.expect(2), Err(ChannelError::RecordReplayed));
+        assert_eq!(sequence.expect(3), Ok(()));
+        assert_eq!(sequence.expect(4), Err(ChannelError::RecordMissing));
+
+        let mut sequence = Sequence(u64::MAX - 1);
+        assert_eq!(sequence.take(), Ok(u64::MAX - 1));
+        for _ in 0..2 {
+            assert_eq!(sequence.take(), Err(ChannelError::RecordsExhausted));
+            assert_eq!(sequence.expect(u64::MAX), Err(ChannelError::RecordsExhausted));
+        }
+    }
+}

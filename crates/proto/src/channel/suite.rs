@@ -1,0 +1,188 @@
+//! Suites by number: below 0x100 those of `flowersec-v1`, from there on native ones. `spec/channel.md#suites`.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::channel::ChannelError;
+use crate::crypto::channel::{Cipher, Curve};
+
+/// What a channel is made of, chosen by its grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Suite {
+    /// `flowersec-v1` on a curve, with AES-256-GCM: 1 is X25519, 2 is P-256.
+    V1(Curve),
+    /// Native: 0x100 and up.
+    Native(NativeSuite),
+}
+
+/// A native suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NativeSuite {
+    /// Who knows whom.
+    pub pattern: Pattern,
+    /// Where keys are agreed.
+    pub curve: Curve,
+    /// What handshake payloads and records are sealed with.
+    pub cipher: Cipher,
+    /// Whether ML-KEM-768 is mixed in.
+    pub hybrid: bool,
+}
+
+/// A Noise pattern with the place of the channel's pre-shared key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pattern {
+    /// No static keys: trust is the control plane's, as in v1.
+    NNpsk0,
+    /// Each end knows the other's static key beforehand.
+    KKpsk0,
+    /// The client knows the server's static key, and sends its own in the first message.
+    IKpsk1,
+    /// Both send their static keys, which are held against pinned ones.
+    XXpsk3,
+}
+
+const NATIVE_BASE: u16 = 0x100;
+
+impl Suite {
+    /// Every suite, in the order of their numbers.
+    pub fn all() -> impl Iterator<Item = Suite> {
+        (0..0x200).filter_map(|id| Suite::from_id(id).ok())
+    }
+
+    /// The suite of a number.
+    ///
+    /// # Errors
+    /// [`ChannelError::SuiteMismatch`] for a number that no suite has.
+    pub fn from_id(id: u16) -> Result<Suite, ChannelError> {
+        let bits = match id {
+            1 => return Ok(Suite::V1(Curve::X25519)),
+            2 => return Ok(Suite::V1(Curve::P256)),
+            _ => id.checked_sub(NATIVE_BASE).ok_or(ChannelError::SuiteMismatch)?,
+        };
+        let pattern = match bits >> 4 {
+            0 => Pattern::NNpsk0,
+            1 => Pattern::KKpsk0,
+            2 => Pattern::IKpsk1,
+            3 => Pattern::XXpsk3,
+            _ => return Err(ChannelError::SuiteMismatch),
+        };
+        if bits & 0x8 != 0 {
+            return Err(ChannelError::SuiteMismatch);
+        }
+        Ok(Suite::Native(NativeSuite {
+            pattern,
+            curve: if bits & 2 == 0 { Curve::X25519 } else { Curve::P256 },
+            cipher: if bits & 1 == 0 { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 },
+            hybrid: bits & 4 != 0,
+        }))
+    }
+
+    /// Its number on the wire and in grants.
+    pub fn id(self) -> u16 {
+        match self {
+            Suite::V1(Curve::X25519) => 1,
+            Suite::V1(Curve::P256) => 2,
+            Suite::Native(suite) => {
+                let pattern = match suite.pattern {
+                    Pattern::NNpsk0 => 0,
+                    Pattern::KKpsk0 => 1,
+                    Pattern::IKpsk1 => 2,
+                    Pattern::XXpsk3 => 3,
+                };
+                NATIVE_BASE
+                    | pattern << 4
+                    | u16::from(suite.hybrid) << 2
+                    | u16::from(suite.curve == Curve::P256) << 1
+                    | u16::from(suite.cipher == Cipher::ChaCha20Poly1305)
+            }
+        }
+    }
+
+    /// Its name: that of the Noise protocol for a native suite.
+    pub fn name(self) -> String {
+        match self {
+            Suite::V1(Curve::X25519) => "flowersec-v1_X25519_AESGCM_SHA256".into(),
+            Suite::V1(Curve::P256) => "flowersec-v1_P256_AESGCM_SHA256".into(),
+            Suite::Native(suite) => suite.noise_name(),
+        }
+    }
+
+    /// Whether the channel has pongs, authenticated closes and keys that change by themselves.
+    pub fn is_native(self) -> bool {
+        matches!(self, Suite::Native(_))
+    }
+}
+
+impl NativeSuite {
+    /// The Noise protocol name. P-256 stands for keys of 33 bytes, compressed points.
+    pub fn noise_name(&self) -> String {
+        let curve = match self.curve {
+            Curve::X25519 => "25519",
+            Curve::P256 => "P256",
+        };
+        let cipher = match self.cipher {
+            Cipher::Aes256Gcm => "AESGCM",
+            Cipher::ChaCha20Poly1305 => "ChaChaPoly",
+        };
+        let pattern = match (self.pattern, self.hybrid) {
+            // The hybrid variant mixes in a second key at the end of message 2. Noise sorts modifiers by name.
+            (Pattern::XXpsk3, true) => "XXpsk2+psk3",
+            (pattern, _) => pattern.name(),
+        };
+        let kem = if self.hybrid && self.pattern != Pattern::XXpsk3 { "+psk2" } else { "" };
+        format!("Noise_{pattern}{kem}_{curve}_{cipher}_SHA256")
+    }
+
+    /// Length of a public key on the wire.
+    pub fn public_len(&self) -> usize {
+        match self.curve {
+            Curve::X25519 => 32,
+            Curve::P256 => 33,
+        }
+    }
+}
+
+impl Pattern {
+    /// The pattern's name with its modifier.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pattern::NNpsk0 => "NNpsk0",
+            Pattern::KKpsk0 => "KKpsk0",
+            Pattern::IKpsk1 => "IKpsk1",
+            Pattern::XXpsk3 => "XXpsk3",
+        }
+    }
+
+    /// Where the channel's pre-shared key is mixed in.
+    pub(crate) fn psk_place(self) -> u8 {
+        match self {
+            Pattern::NNpsk0 | Pattern::KKpsk0 => 0,
+            Pattern::IKpsk1 => 1,
+            Pattern::XXpsk3 => 3,
+        }
+    }
+
+    /// Whether this side brings a static key of its own.
+    pub fn has_static_keys(self) -> bool {
+        self != Pattern::NNpsk0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_suite_has_a_number_and_a_name_of_its_own() {
+        let suites: alloc::vec::Vec<Suite> = Suite::all().collect();
+        assert_eq!(suites.len(), 2 + 32);
+        let names: alloc::collections::BTreeSet<String> = suites.iter().map(|suite| suite.name()).collect();
+        assert_eq!(names.len(), suites.len());
+        for suite in suites {
+            assert_eq!(Suite::from_id(suite.id()), Ok(suite));
+        }
+        for id in [0, 3, 0xff, 0x108, 0x140, 0xffff] {
+            assert_eq!(Suite::from_id(id), Err(ChannelError::SuiteMismatch));
+        }
+    }
+}

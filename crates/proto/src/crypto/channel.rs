@@ -1,0 +1,128 @@
+//! The part of the seam that channels need: key agreement on two curves, HMAC and HKDF, two AEADs, ML-KEM-768.
+//!
+//! Private keys stay behind the seam wherever they can. Where a handshake gives one (a static key, a vector's ephemeral
+//! key), it is the caller who wipes it.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use zeroize::Zeroizing;
+
+use super::{AeadKey, Provider};
+use crate::error::Error;
+use crate::limits::KEY_LEN;
+
+/// A curve for key agreement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Curve {
+    /// X25519 (RFC 7748); public keys are 32 bytes.
+    X25519,
+    /// P-256 (SP 800-186); public keys are uncompressed or compressed points, whichever is asked for.
+    P256,
+}
+
+/// An AEAD with keys of 32 bytes, nonces of 12 and tags of 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cipher {
+    /// AES-256-GCM (SP 800-38D).
+    Aes256Gcm,
+    /// ChaCha20-Poly1305 (RFC 8439).
+    ChaCha20Poly1305,
+}
+
+/// An ML-KEM-768 encapsulation key (FIPS 203), in bytes.
+pub const KEM_PUBLIC_LEN: usize = 1184;
+/// An ML-KEM-768 decapsulation key (FIPS 203, expanded), in bytes.
+pub const KEM_PRIVATE_LEN: usize = 2400;
+/// An ML-KEM-768 ciphertext, in bytes.
+pub const KEM_CIPHERTEXT_LEN: usize = 1088;
+
+/// What a channel asks of a crypto library, beside [`Provider`].
+pub trait ChannelProvider: Provider {
+    /// A new key pair.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    fn agreement_generate(&self, curve: Curve) -> Result<Box<dyn AgreementKey>, Error>;
+
+    /// The key pair of a private key of 32 bytes: a static key, or one of a test vector.
+    ///
+    /// # Errors
+    /// [`Error::Provider`] when it is no private key of the curve.
+    fn agreement_from_private(&self, curve: Curve, private: &[u8; KEY_LEN]) -> Result<Box<dyn AgreementKey>, Error>;
+
+    /// HMAC-SHA256 (FIPS 198-1) of the concatenation of `parts`. HKDF-Extract is this with the salt as its key.
+    fn hmac_sha256(&self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 32]>;
+
+    /// Expands a key of an AEAD.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    fn aead(&self, cipher: Cipher, key: &[u8; KEY_LEN]) -> Result<Box<dyn AeadKey>, Error>;
+
+    /// A new ML-KEM-768 key pair.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    fn kem_generate(&self) -> Result<Box<dyn KemKey>, Error>;
+
+    /// The key pair of a decapsulation key, for test vectors.
+    ///
+    /// # Errors
+    /// [`Error::Provider`] when it is none.
+    fn kem_from_private(&self, private: &[u8; KEM_PRIVATE_LEN]) -> Result<Box<dyn KemKey>, Error>;
+
+    /// A ciphertext for the holder of `public`, and the secret in it.
+    ///
+    /// # Errors
+    /// [`Error::PublicKeyInvalid`] when `public` is no encapsulation key (its length, or FIPS 203 7.2).
+    fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error>;
+}
+
+/// A key pair for agreement. It may agree more than once: a static key does, and so does an ephemeral one with two keys
+/// of one peer.
+pub trait AgreementKey: Send + Sync {
+    /// The public half: 32 bytes of X25519, 65 of P-256 (`0x04 || X || Y`).
+    fn public(&self) -> &[u8];
+
+    /// The shared secret: X25519's output, or the x-coordinate on P-256. `peer` is 32 bytes of X25519, or an uncompressed
+    /// or compressed point on P-256.
+    ///
+    /// # Errors
+    /// [`Error::PublicKeyInvalid`] when `peer` is no public key, and when the secret of X25519 is all zeros.
+    fn agree(&self, peer: &[u8]) -> Result<Zeroizing<[u8; KEY_LEN]>, Error>;
+}
+
+/// An ML-KEM-768 key pair.
+pub trait KemKey: Send + Sync {
+    /// The encapsulation key, [`KEM_PUBLIC_LEN`] bytes.
+    fn public(&self) -> &[u8];
+
+    /// The secret in a ciphertext. A ciphertext of the right length always gives one (FIPS 203 6.3); whether it is the
+    /// peer's shows in what follows.
+    ///
+    /// # Errors
+    /// [`Error::PublicKeyInvalid`] for a wrong length.
+    fn decapsulate(&self, ciphertext: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error>;
+}
+
+/// HKDF-Expand (RFC 5869) of a single block: up to 32 bytes.
+pub(crate) fn expand<const N: usize>(
+    provider: &dyn ChannelProvider,
+    prk: &[u8; 32],
+    info: &[u8],
+) -> Zeroizing<[u8; N]> {
+    const { assert!(N <= 32) };
+    let block = provider.hmac_sha256(prk, &[info, &[1]]);
+    let mut out = Zeroizing::new([0; N]);
+    for (to, from) in out.iter_mut().zip(block.iter()) {
+        *to = *from;
+    }
+    out
+}
+
+/// The provider that production uses.
+#[cfg(feature = "aws-lc")]
+pub fn default_channel_provider() -> &'static dyn ChannelProvider {
+    &super::aws_lc::AwsLc
+}

@@ -1,0 +1,169 @@
+//! What channels need of AWS-LC, through `aws-lc-rs`.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::agreement::{self, ECDH_P256, PrivateKey, UnparsedPublicKey, X25519};
+use aws_lc_rs::hmac;
+use aws_lc_rs::kem::{Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use super::AeadKey;
+use super::aws_lc::AwsLc;
+use super::channel::{AgreementKey, ChannelProvider, Cipher, Curve, KEM_CIPHERTEXT_LEN, KEM_PRIVATE_LEN, KemKey};
+use crate::error::Error;
+use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
+
+struct Agreement {
+    curve: Curve,
+    private: PrivateKey,
+    public: Vec<u8>,
+}
+
+struct Kem {
+    private: DecapsulationKey,
+    public: Vec<u8>,
+}
+
+struct Aead(LessSafeKey);
+
+fn algorithm(curve: Curve) -> &'static agreement::Algorithm {
+    match curve {
+        Curve::X25519 => &X25519,
+        Curve::P256 => &ECDH_P256,
+    }
+}
+
+fn secret(bytes: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
+    let mut out = Zeroizing::new([0; 32]);
+    if bytes.len() != out.len() {
+        return Err(Error::Provider);
+    }
+    out.copy_from_slice(bytes);
+    Ok(out)
+}
+
+impl Agreement {
+    fn boxed(curve: Curve, private: PrivateKey) -> Result<Box<dyn AgreementKey>, Error> {
+        let public = private.compute_public_key().map_err(|_| Error::Provider)?.as_ref().to_vec();
+        Ok(Box::new(Agreement { curve, private, public }))
+    }
+
+    /// The library also reads DER and hybrid forms; the wires know none of them.
+    fn has_known_form(&self, peer: &[u8]) -> bool {
+        match self.curve {
+            Curve::X25519 => peer.len() == KEY_LEN,
+            Curve::P256 => match peer.first() {
+                Some(0x04) => peer.len() == P256_PUBLIC_LEN,
+                Some(0x02 | 0x03) => peer.len() == KEY_LEN + 1,
+                _ => false,
+            },
+        }
+    }
+}
+
+impl AgreementKey for Agreement {
+    fn public(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<Zeroizing<[u8; KEY_LEN]>, Error> {
+        if !self.has_known_form(peer) {
+            return Err(Error::PublicKeyInvalid);
+        }
+        let peer = UnparsedPublicKey::new(algorithm(self.curve), peer);
+        let shared = agreement::agree(&self.private, peer, Error::PublicKeyInvalid, secret)?;
+        // The library refuses a point of small order; this holds the promise if it ever stops.
+        if bool::from(shared.as_slice().ct_eq(&[0; KEY_LEN])) {
+            return Err(Error::PublicKeyInvalid);
+        }
+        Ok(shared)
+    }
+}
+
+impl KemKey for Kem {
+    fn public(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn decapsulate(&self, ciphertext: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
+        if ciphertext.len() != KEM_CIPHERTEXT_LEN {
+            return Err(Error::PublicKeyInvalid);
+        }
+        let shared = self.private.decapsulate(Ciphertext::from(ciphertext)).map_err(|_| Error::PublicKeyInvalid)?;
+        secret(shared.as_ref())
+    }
+}
+
+impl Kem {
+    fn boxed(private: DecapsulationKey) -> Result<Box<dyn KemKey>, Error> {
+        let public = private.encapsulation_key().and_then(|key| key.key_bytes().map(|bytes| bytes.as_ref().to_vec()));
+        Ok(Box::new(Kem { private, public: public.map_err(|_| Error::Provider)? }))
+    }
+}
+
+impl AeadKey for Aead {
+    fn seal_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN], Error> {
+        let tag = self
+            .0
+            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(*iv), Aad::from(aad), data)
+            .map_err(|_| Error::Provider)?;
+        tag.as_ref().try_into().map_err(|_| Error::Provider)
+    }
+
+    fn open_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], ciphertext_and_tag: &mut [u8]) -> Result<(), Error> {
+        self.0
+            .open_in_place(Nonce::assume_unique_for_key(*iv), Aad::from(aad), ciphertext_and_tag)
+            .map(|_| ())
+            .map_err(|_| Error::Unsealable)
+    }
+}
+
+impl ChannelProvider for AwsLc {
+    fn agreement_generate(&self, curve: Curve) -> Result<Box<dyn AgreementKey>, Error> {
+        Agreement::boxed(curve, PrivateKey::generate(algorithm(curve)).map_err(|_| Error::Provider)?)
+    }
+
+    fn agreement_from_private(&self, curve: Curve, private: &[u8; KEY_LEN]) -> Result<Box<dyn AgreementKey>, Error> {
+        let private = PrivateKey::from_private_key(algorithm(curve), private).map_err(|_| Error::Provider)?;
+        Agreement::boxed(curve, private)
+    }
+
+    fn hmac_sha256(&self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
+        parts.iter().for_each(|part| context.update(part));
+        let mut out = Zeroizing::new([0; 32]);
+        for (to, from) in out.iter_mut().zip(context.sign().as_ref()) {
+            *to = *from;
+        }
+        out
+    }
+
+    fn aead(&self, cipher: Cipher, key: &[u8; KEY_LEN]) -> Result<Box<dyn AeadKey>, Error> {
+        let algorithm = match cipher {
+            Cipher::Aes256Gcm => &AES_256_GCM,
+            Cipher::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+        };
+        let key = UnboundKey::new(algorithm, key).map_err(|_| Error::Provider)?;
+        Ok(Box::new(Aead(LessSafeKey::new(key))))
+    }
+
+    fn kem_generate(&self) -> Result<Box<dyn KemKey>, Error> {
+        Kem::boxed(DecapsulationKey::generate(&ML_KEM_768).map_err(|_| Error::Provider)?)
+    }
+
+    fn kem_from_private(&self, private: &[u8; KEM_PRIVATE_LEN]) -> Result<Box<dyn KemKey>, Error> {
+        let key = DecapsulationKey::new(&ML_KEM_768, private).map_err(|_| Error::Provider)?;
+        // AWS-LC gives no public half for a key that was read; FIPS 203 7.3 puts it at a fixed place in the private one.
+        let public = private.get(1152..1152 + super::channel::KEM_PUBLIC_LEN).ok_or(Error::Provider)?.to_vec();
+        Ok(Box::new(Kem { private: key, public }))
+    }
+
+    fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error> {
+        let key = EncapsulationKey::new(&ML_KEM_768, public).map_err(|_| Error::PublicKeyInvalid)?;
+        let (ciphertext, shared) = key.encapsulate().map_err(|_| Error::PublicKeyInvalid)?;
+        Ok((ciphertext.as_ref().to_vec(), secret(shared.as_ref())?))
+    }
+}

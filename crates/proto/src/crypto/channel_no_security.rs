@@ -1,0 +1,106 @@
+//! What channels need, without any security: for fuzzing alone.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use zeroize::Zeroizing;
+
+use super::AeadKey;
+use super::channel::{
+    AgreementKey, ChannelProvider, Cipher, Curve, KEM_CIPHERTEXT_LEN, KEM_PRIVATE_LEN, KEM_PUBLIC_LEN, KemKey,
+};
+use super::no_security::{Aead, NoSecurity, checksum};
+use crate::error::Error;
+use crate::limits::{KEY_LEN, P256_PUBLIC_LEN};
+
+struct Agreement(Vec<u8>);
+struct Kem([u8; KEM_PUBLIC_LEN]);
+
+/// What identifies a point whichever way it is written: the bytes of X alone.
+fn abscissa(public: &[u8]) -> &[u8] {
+    match public.len() {
+        KEY_LEN => public,
+        _ => public.get(1..=KEY_LEN).unwrap_or_default(),
+    }
+}
+
+impl AgreementKey for Agreement {
+    fn public(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<Zeroizing<[u8; KEY_LEN]>, Error> {
+        let form = (self.0.len(), peer.len(), peer.first());
+        let is_known = matches!(
+            form,
+            (KEY_LEN, KEY_LEN, _) | (P256_PUBLIC_LEN, P256_PUBLIC_LEN, Some(4)) | (P256_PUBLIC_LEN, 33, Some(2 | 3))
+        );
+        if !is_known {
+            return Err(Error::PublicKeyInvalid);
+        }
+        let (mut a, mut b) = (abscissa(&self.0), abscissa(peer));
+        if a > b {
+            core::mem::swap(&mut a, &mut b);
+        }
+        Ok(Zeroizing::new(checksum(&[a, b])))
+    }
+}
+
+impl KemKey for Kem {
+    fn public(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn decapsulate(&self, ciphertext: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
+        if ciphertext.len() != KEM_CIPHERTEXT_LEN {
+            return Err(Error::PublicKeyInvalid);
+        }
+        Ok(Zeroizing::new(checksum(&[&self.0, ciphertext])))
+    }
+}
+
+impl ChannelProvider for NoSecurity {
+    fn agreement_generate(&self, curve: Curve) -> Result<Box<dyn AgreementKey>, Error> {
+        self.agreement_from_private(curve, &[0x5a; KEY_LEN])
+    }
+
+    fn agreement_from_private(&self, curve: Curve, private: &[u8; KEY_LEN]) -> Result<Box<dyn AgreementKey>, Error> {
+        let public = match curve {
+            Curve::X25519 => checksum::<KEY_LEN>(&[private]).to_vec(),
+            Curve::P256 => {
+                let mut point = checksum::<P256_PUBLIC_LEN>(&[private]);
+                if let Some(first) = point.first_mut() {
+                    *first = 0x04;
+                }
+                point.to_vec()
+            }
+        };
+        Ok(Box::new(Agreement(public)))
+    }
+
+    fn hmac_sha256(&self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+        let parts: [u8; 32] = checksum(parts);
+        Zeroizing::new(checksum(&[key, &parts]))
+    }
+
+    fn aead(&self, _cipher: Cipher, key: &[u8; KEY_LEN]) -> Result<Box<dyn AeadKey>, Error> {
+        Ok(Box::new(Aead(*key)))
+    }
+
+    fn kem_generate(&self) -> Result<Box<dyn KemKey>, Error> {
+        Ok(Box::new(Kem(checksum(&[b"kem"]))))
+    }
+
+    fn kem_from_private(&self, private: &[u8; KEM_PRIVATE_LEN]) -> Result<Box<dyn KemKey>, Error> {
+        Ok(Box::new(Kem(checksum(&[private]))))
+    }
+
+    fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error> {
+        if public.len() != KEM_PUBLIC_LEN {
+            return Err(Error::PublicKeyInvalid);
+        }
+        let ciphertext = checksum::<KEM_CIPHERTEXT_LEN>(&[public]).to_vec();
+        let secret = Zeroizing::new(checksum(&[public, &ciphertext]));
+        Ok((ciphertext, secret))
+    }
+}

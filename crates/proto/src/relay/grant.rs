@@ -1,0 +1,313 @@
+//! What a control plane hands to endpoints: a grant for each end of a channel, or the way to a direct one.
+//! SPEC relay.md#grants
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde_json::Value;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::{Role, b64u, json};
+
+/// Suites from here up are of the native profile, those below of v1.
+pub const NATIVE_SUITE_MIN: u16 = 0x100;
+/// Longest grant, in bytes.
+const GRANT_LEN_MAX: usize = 64 * 1024;
+/// Most suites that a grant allows.
+const SUITES_MAX: usize = 64;
+
+/// A grant cannot be used: the member at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("member {0} of the grant is absent or wrong")]
+pub struct GrantInvalid(pub &'static str);
+
+/// What one endpoint needs to use a channel through a relay. Its `Debug` shows no secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The relay: `ws://` or `wss://`.
+    pub tunnel_url: String,
+    /// The channel; not empty.
+    pub channel_id: String,
+    /// Until when the channel must have begun, in seconds since the Unix epoch.
+    pub init_exp_s: i64,
+    /// How long the channel may stay without a message, in seconds.
+    pub idle_timeout_s: u32,
+    /// This endpoint's end.
+    pub role: Role,
+    /// The token to attach with.
+    pub token: String,
+    /// What both ends know and the relay does not: 32 bytes.
+    pub psk: Zeroizing<[u8; 32]>,
+    /// The suites that may be used; 1 to 64.
+    pub allowed_suites: Vec<u16>,
+    /// The suite to use.
+    pub default_suite: u16,
+    /// The Noise pattern of a native channel, such as `NNpsk0`.
+    pub noise_pattern: Option<String>,
+    /// The peer's static public key, where it is pinned.
+    pub peer_static: Option<Vec<u8>>,
+}
+
+impl Grant {
+    /// Whether it is for the native profile; else it is for v1.
+    pub fn is_native(&self) -> bool {
+        self.default_suite >= NATIVE_SUITE_MIN
+    }
+
+    /// Reads one. Unknown members are ignored.
+    ///
+    /// # Errors
+    /// [`GrantInvalid`], naming the member.
+    pub fn parse(bytes: &[u8]) -> Result<Grant, GrantInvalid> {
+        if bytes.len() > GRANT_LEN_MAX {
+            return Err(GrantInvalid("(its length)"));
+        }
+        let mut object = json::object(bytes).ok_or(GrantInvalid("(its JSON)"))?;
+        let grant = Grant::read(&object);
+        if let Some(Value::String(secret)) = object.get_mut("e2ee_psk_b64u") {
+            secret.zeroize();
+        }
+        grant
+    }
+
+    /// As [`Grant::parse`], of a value that the caller has.
+    ///
+    /// # Errors
+    /// [`GrantInvalid`].
+    fn read(object: &Value) -> Result<Grant, GrantInvalid> {
+        let text = |name: &'static str| {
+            json::text(object, name).filter(|text| !text.is_empty()).map(str::to_owned).ok_or(GrantInvalid(name))
+        };
+        let whole = |name: &'static str| json::whole(object, name).ok_or(GrantInvalid(name));
+        let optional = |name: &'static str| match json::text(object, name) {
+            Some("") => Ok(None),
+            Some(text) => Ok(Some(text.to_owned())),
+            None => Err(GrantInvalid(name)),
+        };
+        let (default_suite, allowed_suites) = suites(object)?;
+        let peer_static = optional("peer_static_b64u")?;
+        Ok(Grant {
+            tunnel_url: text("tunnel_url")?,
+            channel_id: text("channel_id")?,
+            init_exp_s: whole("channel_init_expire_at_unix_s")?,
+            idle_timeout_s: u32::try_from(whole("idle_timeout_seconds")?.max(0))
+                .map_err(|_| GrantInvalid("idle_timeout_seconds"))?,
+            role: u64::try_from(whole("role")?).ok().and_then(Role::from_number).ok_or(GrantInvalid("role"))?,
+            token: text("token")?,
+            psk: psk(object)?,
+            allowed_suites,
+            default_suite,
+            noise_pattern: optional("noise_pattern")?,
+            peer_static: match peer_static {
+                None => None,
+                Some(text) => Some(b64u::decode(&text).ok_or(GrantInvalid("peer_static_b64u"))?),
+            },
+        })
+    }
+
+    /// The JSON text, which holds secrets.
+    pub fn encode(&self) -> Zeroizing<String> {
+        // Room for all of it at once: a text that grows leaves copies of the secret behind.
+        let texts = self.tunnel_url.len() + self.channel_id.len() + self.token.len();
+        let mut out = Zeroizing::new(String::with_capacity(texts * 6 + 2048));
+        out.push('{');
+        json::push_member(&mut out, "tunnel_url", &self.tunnel_url);
+        json::push_member(&mut out, "channel_id", &self.channel_id);
+        json::push_number(&mut out, "channel_init_expire_at_unix_s", self.init_exp_s);
+        json::push_number(&mut out, "idle_timeout_seconds", i64::from(self.idle_timeout_s));
+        json::push_number(&mut out, "role", i64::from(self.role.number()));
+        json::push_member(&mut out, "token", &self.token);
+        push_keys(&mut out, &self.psk, self.default_suite);
+        json::push_name(&mut out, "allowed_suites");
+        for (index, suite) in self.allowed_suites.iter().enumerate() {
+            out.push(if index == 0 { '[' } else { ',' });
+            let _ = fmt::Write::write_fmt(&mut *out, format_args!("{suite}"));
+        }
+        out.push_str(if self.allowed_suites.is_empty() { "[]" } else { "]" });
+        if let Some(pattern) = &self.noise_pattern {
+            json::push_member(&mut out, "noise_pattern", pattern);
+        }
+        if let Some(key) = &self.peer_static {
+            json::push_member(&mut out, "peer_static_b64u", &b64u::encode(key));
+        }
+        out.push('}');
+        out
+    }
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grant")
+            .field("tunnel_url", &self.tunnel_url)
+            .field("channel_id", &self.channel_id)
+            .field("role", &self.role)
+            .field("default_suite", &self.default_suite)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an endpoint needs to use a channel without a relay. Its `Debug` shows no secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DirectInfo {
+    /// The server endpoint: `ws://` or `wss://`.
+    pub ws_url: String,
+    /// The channel; not empty.
+    pub channel_id: String,
+    /// What both ends know: 32 bytes.
+    pub psk: Zeroizing<[u8; 32]>,
+    /// The suite to use.
+    pub default_suite: u16,
+    /// Until when the channel must have begun, in seconds since the Unix epoch.
+    pub init_exp_s: i64,
+}
+
+impl DirectInfo {
+    /// Reads one. Unknown members are ignored.
+    ///
+    /// # Errors
+    /// [`GrantInvalid`], naming the member.
+    pub fn parse(bytes: &[u8]) -> Result<DirectInfo, GrantInvalid> {
+        if bytes.len() > GRANT_LEN_MAX {
+            return Err(GrantInvalid("(its length)"));
+        }
+        let object = json::object(bytes).ok_or(GrantInvalid("(its JSON)"))?;
+        let text = |name: &'static str| {
+            json::text(&object, name).filter(|text| !text.is_empty()).map(str::to_owned).ok_or(GrantInvalid(name))
+        };
+        let init_exp = "channel_init_expire_at_unix_s";
+        Ok(DirectInfo {
+            ws_url: text("ws_url")?,
+            channel_id: text("channel_id")?,
+            psk: psk(&object)?,
+            default_suite: suite(object.get("default_suite")).ok_or(GrantInvalid("default_suite"))?,
+            init_exp_s: json::whole(&object, init_exp).ok_or(GrantInvalid(init_exp))?,
+        })
+    }
+
+    /// The JSON text, which holds a secret.
+    pub fn encode(&self) -> Zeroizing<String> {
+        let mut out = Zeroizing::new(String::with_capacity((self.ws_url.len() + self.channel_id.len()) * 6 + 512));
+        out.push('{');
+        json::push_member(&mut out, "ws_url", &self.ws_url);
+        json::push_member(&mut out, "channel_id", &self.channel_id);
+        push_keys(&mut out, &self.psk, self.default_suite);
+        json::push_number(&mut out, "channel_init_expire_at_unix_s", self.init_exp_s);
+        out.push('}');
+        out
+    }
+}
+
+impl fmt::Debug for DirectInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectInfo")
+            .field("ws_url", &self.ws_url)
+            .field("channel_id", &self.channel_id)
+            .field("default_suite", &self.default_suite)
+            .finish_non_exhaustive()
+    }
+}
+
+fn push_keys(out: &mut String, psk: &[u8; 32], default_suite: u16) {
+    let psk = Zeroizing::new(b64u::encode(psk));
+    json::push_member(out, "e2ee_psk_b64u", &psk);
+    json::push_number(out, "default_suite", i64::from(default_suite));
+}
+
+fn psk(object: &Value) -> Result<Zeroizing<[u8; 32]>, GrantInvalid> {
+    let text = json::text(object, "e2ee_psk_b64u");
+    text.and_then(b64u::decode_array).map(Zeroizing::new).ok_or(GrantInvalid("e2ee_psk_b64u"))
+}
+
+fn suite(value: Option<&Value>) -> Option<u16> {
+    value.and_then(Value::as_u64).and_then(|suite| u16::try_from(suite).ok())
+}
+
+/// The default suite and those that are allowed, which hold it. Suites of both profiles in one grant are refused: which
+/// profile is spoken must not be for anyone on the way to choose.
+fn suites(object: &Value) -> Result<(u16, Vec<u16>), GrantInvalid> {
+    let default = suite(object.get("default_suite")).ok_or(GrantInvalid("default_suite"))?;
+    const NAME: &str = "allowed_suites";
+    let list = object.get(NAME).and_then(Value::as_array).ok_or(GrantInvalid(NAME))?;
+    if list.is_empty() || list.len() > SUITES_MAX {
+        return Err(GrantInvalid(NAME));
+    }
+    let suites: Option<Vec<u16>> = list.iter().map(|value| suite(Some(value))).collect();
+    let suites = suites.ok_or(GrantInvalid(NAME))?;
+    let is_native = default >= NATIVE_SUITE_MIN;
+    if !suites.contains(&default) || suites.iter().any(|suite| (*suite >= NATIVE_SUITE_MIN) != is_native) {
+        return Err(GrantInvalid(NAME));
+    }
+    Ok((default, suites))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec;
+
+    use super::*;
+
+    fn grant() -> Grant {
+        Grant {
+            tunnel_url: "wss://relay.example/ws".into(),
+            channel_id: "a<b".into(),
+            init_exp_s: 1_700_000_120,
+            idle_timeout_s: 60,
+            role: Role::Server,
+            token: "FST1.a.b".into(),
+            psk: Zeroizing::new([7; 32]),
+            allowed_suites: vec![0x101],
+            default_suite: 0x101,
+            noise_pattern: Some("NNpsk0".into()),
+            peer_static: Some(vec![9; 32]),
+        }
+    }
+
+    #[test]
+    fn a_grant_is_read_as_it_was_written_and_shows_no_secret() {
+        let grant = grant();
+        assert_eq!(Grant::parse(grant.encode().as_bytes()).unwrap(), grant);
+        let printed = format!("{grant:?}");
+        assert!(!printed.contains("FST1") && !printed.contains("BwcH"), "{printed}");
+    }
+
+    #[test]
+    fn a_grant_with_a_wrong_member_names_it() {
+        let good: Value = serde_json::from_str(&grant().encode()).unwrap();
+        for (member, value) in [
+            ("tunnel_url", "\"\""),
+            ("channel_id", "null"),
+            ("role", "3"),
+            ("token", "1"),
+            ("e2ee_psk_b64u", "\"AAAA\""),
+            ("allowed_suites", "[]"),
+            ("allowed_suites", "[1]"),
+            ("allowed_suites", "[257,1]"),
+            ("allowed_suites", "[65536]"),
+            ("default_suite", "\"x\""),
+            ("noise_pattern", "7"),
+            ("peer_static_b64u", "\"=\""),
+            ("idle_timeout_seconds", "1.5"),
+            ("channel_init_expire_at_unix_s", "\"1\""),
+        ] {
+            let mut object = good.clone();
+            object[member] = serde_json::from_str(value).unwrap();
+            assert_eq!(Grant::read(&object), Err(GrantInvalid(member)), "{value}");
+        }
+    }
+
+    #[test]
+    fn direct_info_is_read_as_it_was_written() {
+        let info = DirectInfo {
+            ws_url: "ws://127.0.0.1:1/ws".into(),
+            channel_id: "c".into(),
+            psk: Zeroizing::new([1; 32]),
+            default_suite: 1,
+            init_exp_s: 5,
+        };
+        assert_eq!(DirectInfo::parse(info.encode().as_bytes()).unwrap(), info);
+        assert!(!format!("{info:?}").contains("AQEB"));
+    }
+}

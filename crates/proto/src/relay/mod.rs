@@ -1,0 +1,97 @@
+//! What a relay and its endpoints say to one another before anything is encrypted: tokens, grants, the attach message, and
+//! why connections are closed. `spec/relay.md` is the contract.
+//!
+//! It may not know what endpoints say to each other once they are paired, nor what a WebSocket is: it sees messages, and
+//! names close codes.
+
+mod attach;
+mod b64u;
+mod close;
+mod grant;
+mod json;
+mod keys;
+mod token;
+
+pub use attach::{ATTACH_LEN_MAX, Attach, AttachInvalid, EID_LEN_MAX, EID_LEN_MIN, Profile};
+pub use b64u::{decode as b64u_decode, encode as b64u_encode};
+pub use close::{CloseCause, CloseReasons};
+pub use grant::{DirectInfo, Grant, GrantInvalid, NATIVE_SUITE_MIN};
+pub use keys::{IssuerKey, KEYSET_LEN_MAX, KeyFileInvalid, Keyset};
+pub use token::{Claims, Expected, SKEW_S, TokenInvalid, verify};
+
+/// Which end of a channel an endpoint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It begins the handshake; 1 on the wire.
+    Client,
+    /// It answers; 2 on the wire.
+    Server,
+}
+
+impl Role {
+    /// The number on the wire.
+    pub fn number(self) -> u8 {
+        match self {
+            Role::Client => 1,
+            Role::Server => 2,
+        }
+    }
+
+    /// The role of a number on the wire.
+    pub fn from_number(number: u64) -> Option<Role> {
+        match number {
+            1 => Some(Role::Client),
+            2 => Some(Role::Server),
+            _ => None,
+        }
+    }
+
+    /// The other end's.
+    pub fn other(self) -> Role {
+        match self {
+            Role::Client => Role::Server,
+            Role::Server => Role::Client,
+        }
+    }
+}
+
+/// Longest record that counts as one, without its header of 18 bytes.
+const RECORD_LEN_MAX: u32 = 1 << 20;
+/// The header of a record, of either profile.
+pub const RECORD_HEADER_LEN: usize = 18;
+
+/// Whether a message of `len` bytes that begins with `head` looks like an encrypted record: of v1 (`FSEC`, version 1) or of
+/// the native profile (`SWNR`, version 1). Nobody without the keys can tell more.
+pub fn looks_like_record(head: &[u8], len: usize) -> bool {
+    let Some(header) = head.first_chunk::<RECORD_HEADER_LEN>() else { return false };
+    let (Some(magic), Some(version), Some(rest)) = (header.first_chunk::<4>(), header.get(4), header.last_chunk::<4>())
+    else {
+        return false;
+    };
+    let rest = u32::from_be_bytes(*rest);
+    let announced = usize::try_from(rest).ok().and_then(|rest| rest.checked_add(RECORD_HEADER_LEN));
+    matches!(magic, b"FSEC" | b"SWNR") && *version == 1 && rest <= RECORD_LEN_MAX && announced == Some(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_told_by_its_header_and_its_length() {
+        let record = |magic: &[u8; 4], version, rest: u32| {
+            let mut head = magic.to_vec();
+            head.extend([version, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+            head.extend(rest.to_be_bytes());
+            head
+        };
+        assert!(looks_like_record(&record(b"FSEC", 1, 16), 34));
+        assert!(looks_like_record(&record(b"SWNR", 1, 0), 18));
+        assert!(looks_like_record(&record(b"FSEC", 1, 1 << 20), 18 + (1 << 20)));
+        assert!(!looks_like_record(&record(b"FSEC", 1, (1 << 20) + 1), 19 + (1 << 20)));
+        assert!(!looks_like_record(&record(b"FSEC", 2, 16), 34));
+        assert!(!looks_like_record(&record(b"FSEH", 1, 16), 34));
+        assert!(!looks_like_record(&record(b"FSEC", 1, 16), 35));
+        assert!(!looks_like_record(b"FSEC", 4));
+    }
+}

@@ -1,0 +1,230 @@
+//! Attach tokens: `FST1.payload.signature`, made by the control plane and verified by the relay.
+//! SPEC relay.md#tokens
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::keys::{IssuerKey, Keyset};
+use super::{b64u, json};
+use crate::crypto::signature::ED25519_SIGNATURE_LEN;
+
+const PREFIX: &str = "FST1";
+/// How far the clocks of issuer and relay may be apart, in seconds.
+pub const SKEW_S: i64 = 30;
+
+/// What a token says. Times are seconds since the Unix epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// Which key signed it.
+    pub kid: String,
+    /// The relay that it is for.
+    pub aud: String,
+    /// Who issued it; may be empty.
+    pub iss: String,
+    /// The channel.
+    pub channel_id: String,
+    /// The end of the channel; 1 or 2, but the number is not judged here.
+    pub role: i64,
+    /// Unique; the relay takes it once.
+    pub token_id: String,
+    /// Until when the channel must have begun to carry records.
+    pub init_exp: i64,
+    /// When it was issued.
+    pub iat: i64,
+    /// Until when it may be used.
+    pub exp: i64,
+    /// How long the channel may stay without a message; none for the relay's own bound.
+    pub idle_timeout_s: Option<u32>,
+}
+
+/// Why a token is refused. A peer is told `invalid token` whatever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenInvalid {
+    /// Not three parts, or another prefix.
+    #[error("not FST1.payload.signature")]
+    Shape,
+    /// A part is not base64url.
+    #[error("not base64url")]
+    Encoding,
+    /// The payload is not JSON, or a member has a wrong type.
+    #[error("payload is not JSON of the right types")]
+    Payload,
+    /// No key of this name.
+    #[error("signed by an unknown key")]
+    KeyUnknown,
+    /// The signature is wrong.
+    #[error("signature does not verify")]
+    Signature,
+    /// For another relay.
+    #[error("for another audience")]
+    Audience,
+    /// Of another issuer.
+    #[error("of another issuer")]
+    Issuer,
+    /// Issued in the future.
+    #[error("issued in the future")]
+    Early,
+    /// Over.
+    #[error("expired")]
+    Expired,
+    /// The channel's time to begin is over.
+    #[error("the channel's time to begin is over")]
+    InitExpired,
+    /// It would outlive the channel's time to begin, or a bound of the relay.
+    #[error("lives for too long")]
+    Lifetime,
+}
+
+impl TokenInvalid {
+    /// The stable code, for logs.
+    pub fn code(self) -> &'static str {
+        match self {
+            TokenInvalid::Shape => "token_shape",
+            TokenInvalid::Encoding => "token_encoding",
+            TokenInvalid::Payload => "token_payload",
+            TokenInvalid::KeyUnknown => "token_key_unknown",
+            TokenInvalid::Signature => "token_signature",
+            TokenInvalid::Audience => "token_audience",
+            TokenInvalid::Issuer => "token_issuer",
+            TokenInvalid::Early => "token_early",
+            TokenInvalid::Expired => "token_expired",
+            TokenInvalid::InitExpired => "token_init_expired",
+            TokenInvalid::Lifetime => "token_lifetime",
+        }
+    }
+}
+
+/// What a relay asks of tokens.
+#[derive(Clone, Debug, Default)]
+pub struct Expected {
+    /// The audiences that it is; empty for any.
+    pub aud: Vec<String>,
+    /// The issuers that it serves; empty for any.
+    pub iss: Vec<String>,
+    /// The longest time between `iat` and `exp` in seconds; 0 for any.
+    pub lifetime_max_s: i64,
+}
+
+impl Claims {
+    /// The payload's JSON, in the order and with the escapes of v1's issuer.
+    fn encode(&self) -> String {
+        let mut out = String::from("{");
+        json::push_member(&mut out, "kid", &self.kid);
+        json::push_member(&mut out, "aud", &self.aud);
+        if !self.iss.is_empty() {
+            json::push_member(&mut out, "iss", &self.iss);
+        }
+        json::push_member(&mut out, "channel_id", &self.channel_id);
+        json::push_number(&mut out, "role", self.role);
+        json::push_member(&mut out, "token_id", &self.token_id);
+        json::push_number(&mut out, "init_exp", self.init_exp);
+        if let Some(idle) = self.idle_timeout_s {
+            json::push_number(&mut out, "idle_timeout_seconds", i64::from(idle));
+        }
+        json::push_number(&mut out, "iat", self.iat);
+        json::push_number(&mut out, "exp", self.exp);
+        out.push('}');
+        out
+    }
+
+    fn parse(payload: &[u8]) -> Option<Claims> {
+        let object = json::object(payload)?;
+        let text = |name| json::text(&object, name).map(str::to_owned);
+        let idle = json::whole(&object, "idle_timeout_seconds")?;
+        Some(Claims {
+            kid: text("kid")?,
+            aud: text("aud")?,
+            iss: text("iss")?,
+            channel_id: text("channel_id")?,
+            role: json::whole(&object, "role").filter(|role| (0..=255).contains(role))?,
+            token_id: text("token_id")?,
+            init_exp: json::whole(&object, "init_exp")?,
+            iat: json::whole(&object, "iat")?,
+            exp: json::whole(&object, "exp")?,
+            // 0 and less is how an issuer says nothing; what is over 32 bits is no number of theirs.
+            idle_timeout_s: match i32::try_from(idle).ok()? {
+                1.. => u32::try_from(idle).ok(),
+                _ => None,
+            },
+        })
+    }
+
+    /// What a token says, for an endpoint that was given it by its control plane and holds no key to verify it with. `None`
+    /// for what is no token.
+    pub fn read_unverified(token: &str) -> Option<Claims> {
+        let mut parts = token.split('.');
+        let (Some(PREFIX), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return None;
+        };
+        Claims::parse(&b64u::decode(payload)?)
+    }
+
+    /// The token, signed by `key`, whose name must be `kid`.
+    pub fn sign(&self, key: &IssuerKey) -> String {
+        let signed = format!("{PREFIX}.{}", b64u::encode(self.encode().as_bytes()));
+        let signature = b64u::encode(&key.sign(signed.as_bytes()));
+        format!("{signed}.{signature}")
+    }
+}
+
+/// Verifies a token, in the order of the spec: shape, base64url, JSON, key, signature, audience, issuer, times.
+///
+/// # Errors
+/// [`TokenInvalid`]: the first thing that is wrong.
+pub fn verify(token: &str, keys: &Keyset, expected: &Expected, now_s: i64) -> Result<Claims, TokenInvalid> {
+    let mut parts = token.split('.');
+    let (Some(PREFIX), Some(payload), Some(signature), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(TokenInvalid::Shape);
+    };
+    let signed = token.get(..PREFIX.len() + 1 + payload.len()).ok_or(TokenInvalid::Shape)?;
+    let payload = b64u::decode(payload).ok_or(TokenInvalid::Encoding)?;
+    let signature = b64u::decode(signature).ok_or(TokenInvalid::Encoding)?;
+    let claims = Claims::parse(&payload).ok_or(TokenInvalid::Payload)?;
+    let key = keys.get(&claims.kid).ok_or(TokenInvalid::KeyUnknown)?;
+    let signature: &[u8; ED25519_SIGNATURE_LEN] =
+        signature.as_slice().try_into().map_err(|_| TokenInvalid::Signature)?;
+    if !key.verify(signed.as_bytes(), signature) {
+        return Err(TokenInvalid::Signature);
+    }
+    let is_one_of = |allowed: &[String], value: &String| allowed.is_empty() || allowed.contains(value);
+    if !is_one_of(&expected.aud, &claims.aud) {
+        return Err(TokenInvalid::Audience);
+    }
+    if !is_one_of(&expected.iss, &claims.iss) {
+        return Err(TokenInvalid::Issuer);
+    }
+    judge_times(&claims, expected, now_s)?;
+    Ok(claims)
+}
+
+fn judge_times(claims: &Claims, expected: &Expected, now_s: i64) -> Result<(), TokenInvalid> {
+    if claims.iat > now_s.saturating_add(SKEW_S) {
+        return Err(TokenInvalid::Early);
+    }
+    let oldest = now_s.saturating_sub(SKEW_S);
+    if claims.exp < oldest {
+        return Err(TokenInvalid::Expired);
+    }
+    if claims.init_exp < oldest {
+        return Err(TokenInvalid::InitExpired);
+    }
+    let lifetime = claims.exp.saturating_sub(claims.iat);
+    if claims.exp > claims.init_exp || (expected.lifetime_max_s > 0 && lifetime > expected.lifetime_max_s) {
+        return Err(TokenInvalid::Lifetime);
+    }
+    Ok(())
+}
+
+impl fmt::Display for Claims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "role {} of a channel, by key {}", self.role, self.kid)
+    }
+}
+
+#[cfg(test)]
+mod tests;
