@@ -80,7 +80,9 @@ func (s *settings) resend(w *wire, first, reply []byte) error {
 	return nil
 }
 
-// What can be done wrong after it. Each says what it sent.
+var errNoFault = errors.New("no fault of records is called that")
+
+// What can be done wrong after it.
 func misbehave(w *wire, out *direction, fault string) error {
 	switch fault {
 	case "text":
@@ -123,7 +125,7 @@ func misbehave(w *wire, out *direction, fault string) error {
 		}
 		return w.send(old.sealAt(out.seq+1, flagPing, nil))
 	}
-	return fmt.Errorf("no fault is called %s", fault)
+	return fmt.Errorf("%w: %s", errNoFault, fault)
 }
 
 // Whether the peer ends the connection, within what is surely long enough.

@@ -177,8 +177,11 @@ func (o *options) over(s *settings, w *wire, isClient bool) (map[string]any, err
 		return o.replay(w, was)
 	}
 	if o.fault != "" && o.job == "fault" {
-		if err := misbehave(w, out, o.fault); err != nil {
+		if err := misbehave(w, out, o.fault); errors.Is(err, errNoFault) {
 			return nil, err
+		} else if err != nil {
+			// The peer has seen enough before all of it was sent.
+			return map[string]any{"cut_off": true, "why": err.Error()}, nil
 		}
 		is, why := isCutOff(w)
 		return map[string]any{"cut_off": is, "why": why}, nil
