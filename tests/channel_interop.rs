@@ -90,7 +90,11 @@ async fn our_client_calls_a_server_of_v1_which_answers_one_after_the_other() {
         assert!(matches!(late, Err(CallError::TimedOut(_))), "{late:?}");
         assert_eq!(rpc.call(1, json!(1)).await.unwrap(), 1);
         let seen = ended((peer, channel)).await;
-        assert_eq!((&seen["calls"], &seen["notices_in"], &seen["streams_in"]), (&json!(56), &json!(2), &json!(1)), "{seen}");
+        assert_eq!(
+            (&seen["calls"], &seen["notices_in"], &seen["streams_in"]),
+            (&json!(56), &json!(2), &json!(1)),
+            "{seen}"
+        );
     }
 }
 
@@ -179,7 +183,9 @@ async fn either_side_takes_new_keys_while_streams_go_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoints_of_the_first_weeks_and_of_later_are_both_served() {
     // Our server always proves itself; who does not wait for that passes over it.
-    for arguments in [&["--job", "rpc", "--early"][..], &["--job", "rpc"], &["--job", "rpc", "--fault", "init-suite-zero"]] {
+    for arguments in
+        [&["--job", "rpc", "--early"][..], &["--job", "rpc"], &["--job", "rpc", "--fault", "init-suite-zero"]]
+    {
         does(1, arguments).await;
     }
     let seen = does(1, &["--job", "rpc", "--early"]).await;
@@ -340,8 +346,8 @@ async fn each_wrong_record_of_a_peer_of_v1_ends_the_channel_and_is_named() {
         ("record-twice", "record record_replayed"),
         ("record-oversize", "record record_too_large"),
         ("record-flags", "record record_flags"),
-        ("record-long", "record record_invalid"),
-        ("record-short", "record record_invalid"),
+        ("record-long", "record record_truncated"),
+        ("record-short", "record record_truncated"),
         ("record-magic", "record record_invalid"),
         ("record-empty", "record record_truncated"),
         ("rekey-old-key", "record record_unsealable"),

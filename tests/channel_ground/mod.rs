@@ -160,7 +160,11 @@ pub(crate) fn issue(folder: &Path, url: &str, suite: u16) -> (Grant, Grant) {
 
 /// Our end of a channel over a relay.
 pub(crate) async fn attach(grant: &Grant) -> Result<Channel, Error> {
-    soon(channel::attach(grant, &Instance::draw().unwrap(), &Options::default(), |_| ())).await
+    attach_with(grant, &Options::default()).await
+}
+
+pub(crate) async fn attach_with(grant: &Grant, options: &Options) -> Result<Channel, Error> {
+    soon(channel::attach(grant, &Instance::draw().unwrap(), options, |_| ())).await
 }
 
 /// What the streams of the peer may wait for.
