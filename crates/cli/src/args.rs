@@ -33,6 +33,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: crate::broker::Broker,
     },
+    /// Carry ports and bytes end to end between two programs, over a relay that can read nothing
+    Channel {
+        #[command(subcommand)]
+        action: Box<crate::channel::ChannelAction>,
+    },
     /// Pair the endpoints of channels and forward what they seal end to end; make keys and grants for it
     Relay {
         #[command(subcommand)]

@@ -6,6 +6,7 @@ mod args;
 mod broker;
 mod call;
 mod certs;
+mod channel;
 mod config;
 mod demo;
 mod kek;
@@ -51,6 +52,13 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
                 sealway_runtime::process::keep_small();
             }
             return block_on(broker::run(action));
+        }
+        Command::Channel { action } => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            let done = runtime.block_on(channel::run(*action));
+            // Whoever reads standard input cannot be stopped; it is not waited for.
+            runtime.shutdown_background();
+            return done;
         }
         Command::Relay { action } => {
             if matches!(action, relay::Relay::Serve(_)) {

@@ -11,6 +11,8 @@ pub mod channel;
 pub mod exchange;
 #[cfg(feature = "sessions")]
 pub mod session;
+#[cfg(any(feature = "sessions", feature = "channel"))]
+mod trust;
 
 #[cfg(feature = "sessions")]
 pub use session::{Answer, Client, Error, Options, Timings};

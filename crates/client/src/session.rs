@@ -11,11 +11,11 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::{ClientConfig, RootCertStore};
 use sealway_proto::wire::{SessionId, Wire};
 use tokio::sync::RwLock;
 
 use crate::exchange::{Agreement, Laps, Outgoing, Session};
+use crate::trust;
 
 /// Largest answer that is read.
 const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;
@@ -178,20 +178,8 @@ impl Client {
         if base.authority().is_none() || !matches!(scheme, Some("http" | "https")) {
             return Err(Error::Usage(format!("\"{base}\" is no http:// or https:// URL")));
         }
-        let crypto = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = HttpsConnectorBuilder::new();
-        let builder = if scheme == Some("https") {
-            builder
-                .with_provider_and_native_roots(crypto)
-                .map_err(|err| Error::Usage(format!("no certificate authorities on this machine: {err}")))?
-        } else {
-            let tls = ClientConfig::builder_with_provider(crypto)
-                .with_safe_default_protocol_versions()
-                .map_err(|err| Error::Usage(err.to_string()))?
-                .with_root_certificates(RootCertStore::empty())
-                .with_no_client_auth();
-            builder.with_tls_config(tls)
-        };
+        let tls = if scheme == Some("https") { trust::system() } else { trust::nobody() };
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls.map_err(Error::Usage)?);
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);

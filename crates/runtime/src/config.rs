@@ -3,6 +3,9 @@
 //! Types are the caller's: `raw` ones with `deny_unknown_fields`, whose resolution collects [`Problems`].
 
 use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use figment::providers::{Env, Serialized};
@@ -175,6 +178,16 @@ pub fn read_secret(path: &Path) -> Result<String, ConfigError> {
         return Err(ConfigError(format!("{}: expected one line with a secret", path.display())));
     }
     Ok(secret.to_owned())
+}
+
+/// Writes a secret of one line into a file that does not exist yet, for its owner alone.
+///
+/// # Errors
+/// [`ConfigError`], naming the file.
+pub fn write_secret(path: &Path, secret: &str) -> Result<(), ConfigError> {
+    let told = |err: std::io::Error| ConfigError(format!("{}: {err}", path.display()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(told)?;
+    file.write_all(secret.as_bytes()).and_then(|()| file.write_all(b"\n")).and_then(|()| file.sync_all()).map_err(told)
 }
 
 /// Resolves a path of a configuration file against that file's folder.

@@ -8,32 +8,14 @@ use sealway_proto::channel::{ChannelSettings, Handshake, HandshakeRandoms, Suite
 use sealway_proto::crypto::channel::{ChannelProvider, default_channel_provider};
 use sealway_proto::relay::{Attach, Claims, DirectInfo, Grant, Profile, Role, b64u_encode};
 use tokio_tungstenite::tungstenite::Message;
-use zeroize::Zeroizing;
 
 use super::error::{Error, Stage};
 use super::handshake::{self, Waits, fault, now_s};
 use super::socket::{self, Io, Socket};
-use super::{Channel, Options, Step};
+use super::{Channel, Identity, Liveness, Options, Step};
 
 /// How long after a grant's end a peer that does not come is waited for: the relay should have ended it by then.
 const AFTER_GRANT: Duration = Duration::from_secs(60);
-
-/// This side's own static key, for grants that pin the peer's: its private half, 32 bytes.
-#[derive(Clone)]
-pub struct Identity(Zeroizing<[u8; 32]>);
-
-impl Identity {
-    /// Takes a private key.
-    pub fn new(private: [u8; 32]) -> Self {
-        Identity(Zeroizing::new(private))
-    }
-}
-
-impl std::fmt::Debug for Identity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Identity(redacted)")
-    }
-}
 
 /// Names a run of an endpoint towards relays, so that it may take its own place again and nobody else may.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,25 +75,47 @@ async fn attach_over(
         endpoint_instance_id: me.0.to_string(),
         profile: if settings.suite.is_native() { Profile::Native } else { Profile::V1 },
     };
-    let sent = socket.send(Message::Text(attach.encode().into())).await;
-    sent.map_err(|err| Error::new(Stage::Attach, "send_failed", format!("the attach was not sent: {err}")))?;
+    let unsent = |why: String| Error::new(Stage::Attach, "send_failed", format!("the attach was not sent: {why}"));
+    let sending = socket.send(Message::Text(attach.encode().into()));
+    let sent = tokio::time::timeout(options.connecting.timeout, sending).await;
+    sent.map_err(|err| unsent(err.to_string()))?.map_err(|err| unsent(err.to_string()))?;
     told(Step::Attached);
-    shake(socket, settings, grant.role, options, told).await
+    let left = Duration::from_secs(settings.init_expires_s.saturating_sub(now_s())) + AFTER_GRANT;
+    let peer = options.peer_timeout.map_or(left, |wait| wait.min(left));
+    shake(socket, settings, grant.role, Waits { peer, rest: options.handshake_timeout }, options.liveness, told).await
 }
 
 /// Connects to a peer that listens.
 ///
 /// # Errors
 /// As [`attach`], without its stage.
-pub async fn connect_direct(
+pub async fn connect_direct(info: &DirectInfo, options: &Options, told: impl FnMut(Step)) -> Result<Channel, Error> {
+    connect_over(socket::connect(&info.ws_url, &options.connecting), info, options, told).await
+}
+
+/// As [`connect_direct`], over a connection that is there already.
+///
+/// # Errors
+/// As [`connect_direct`].
+pub async fn connect_direct_on(
+    io: impl Io + 'static,
+    info: &DirectInfo,
+    options: &Options,
+    told: impl FnMut(Step),
+) -> Result<Channel, Error> {
+    connect_over(socket::upgrade(Box::new(io), &info.ws_url, &options.connecting), info, options, told).await
+}
+
+async fn connect_over(
+    opening: impl Future<Output = Result<Socket, Error>>,
     info: &DirectInfo,
     options: &Options,
     mut told: impl FnMut(Step),
 ) -> Result<Channel, Error> {
     let settings = direct_settings(info, options)?;
-    let socket = socket::connect(&info.ws_url, &options.connecting).await?;
+    let socket = opening.await?;
     told(Step::Open);
-    shake(socket, settings, Role::Client, options, told).await
+    shake(socket, settings, Role::Client, direct_waits(options), options.liveness, told).await
 }
 
 /// Takes up a connection that a peer opened with the same direct info. Each info serves one channel.
@@ -121,7 +125,12 @@ pub async fn connect_direct(
 pub async fn accept_direct(io: impl Io + 'static, info: &DirectInfo, options: &Options) -> Result<Channel, Error> {
     let settings = direct_settings(info, options)?;
     let socket = socket::accept(Box::new(io), options.connecting.timeout).await?;
-    shake(socket, settings, Role::Server, options, |_| ()).await
+    shake(socket, settings, Role::Server, direct_waits(options), options.liveness, |_| ()).await
+}
+
+/// The peer is at the other end of the connection.
+fn direct_waits(options: &Options) -> Waits {
+    Waits { peer: options.peer_timeout.unwrap_or(options.handshake_timeout), rest: options.handshake_timeout }
 }
 
 fn provider() -> &'static dyn ChannelProvider {
@@ -169,7 +178,7 @@ fn settings(
     let over = |_| Error::new(Stage::Grant, "grant_invalid", "the grant's time to begin is before 1970");
     let mut settings = ChannelSettings::new(id, psk, suite, u64::try_from(init_exp_s).map_err(over)?);
     settings.accept_unconfirmed = options.accept_unconfirmed;
-    settings.local_static = options.identity.as_ref().map(|identity| identity.0.clone());
+    settings.local_static = options.identity.as_ref().map(Identity::private);
     settings.pad_to = options.pad_to;
     Ok(settings)
 }
@@ -178,12 +187,11 @@ async fn shake(
     mut socket: Socket,
     settings: ChannelSettings,
     role: Role,
-    options: &Options,
+    waits: Waits,
+    liveness: Liveness,
     mut told: impl FnMut(Step),
 ) -> Result<Channel, Error> {
     let is_native = settings.suite.is_native();
-    let left = Duration::from_secs(settings.init_expires_s.saturating_sub(now_s())) + AFTER_GRANT;
-    let waits = Waits { peer: options.peer_timeout.unwrap_or(left).min(left), rest: options.handshake_timeout };
     let randoms = HandshakeRandoms::draw(provider()).map_err(|err| fault(&err))?;
     let is_client = role == Role::Client;
     let (shaking, first) = if is_client {
@@ -194,5 +202,5 @@ async fn shake(
     };
     let records = handshake::run(&mut socket, shaking, first, waits, || told(Step::Heard)).await?;
     told(Step::Secured);
-    Ok(Channel::start(socket, records, is_client, is_native, options.liveness))
+    Ok(Channel::start(socket, records, role, is_native, liveness))
 }

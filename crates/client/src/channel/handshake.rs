@@ -30,11 +30,14 @@ pub(crate) async fn run(
     waits: Waits,
     heard: impl FnOnce(),
 ) -> Result<(Sealer, Opener), Error> {
-    if let Some(first) = first {
-        send(socket, first).await?;
-    }
     let late = |what, wait| Error::new(Stage::Handshake, "timeout", format!("{what} within {wait:?}"));
-    let message = tokio::time::timeout(waits.peer, next(socket, Stage::Attach)).await;
+    let begun = async {
+        if let Some(first) = first {
+            send(socket, first).await?;
+        }
+        next(socket, Stage::Attach).await
+    };
+    let message = tokio::time::timeout(waits.peer, begun).await;
     let mut message = message.map_err(|_| late("the peer did not come", waits.peer))??;
     heard();
     let rest = async {

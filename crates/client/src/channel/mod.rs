@@ -6,7 +6,7 @@
 //!
 //! * [`attach`], [`connect_direct`], [`accept_direct`] — from a grant to a channel.
 //! * [`rpc`] — remote calls on a stream.
-//! * [`reconnect`] — another channel when one ends.
+//! * [`grants`], [`keep`], [`reconnect`] — grants from a control plane, and another channel when one ends.
 //! * [`forward`] — TCP and HTTP connections carried over a channel.
 //!
 //! It may not know: how relays are built, who may talk to whom. Bytes of the wires are `sealway_proto`'s.
@@ -14,7 +14,10 @@
 mod dial;
 mod error;
 pub mod forward;
+pub mod grants;
 mod handshake;
+mod identity;
+pub mod keep;
 mod pulse;
 pub mod reconnect;
 pub mod rpc;
@@ -26,13 +29,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealway_proto::channel::{Opener, Sealer};
+pub use sealway_proto::crypto::channel::Curve;
 pub use sealway_proto::relay::{DirectInfo, Grant, Role};
 pub use sealway_proto::rpc::Hello;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 
-pub use dial::{Identity, Instance, accept_direct, attach, attach_on, connect_direct};
+pub use dial::{Instance, accept_direct, attach, attach_on, connect_direct, connect_direct_on};
 pub use error::{Error, Stage};
+pub use identity::Identity;
 use pulse::{Due, Pulse};
 use secure::Records;
 pub use socket::{Connecting, Io};
@@ -93,6 +98,7 @@ pub struct Channel {
     over: watch::Receiver<bool>,
     places: Arc<Semaphore>,
     pulse: Arc<Pulse>,
+    role: Role,
 }
 
 impl std::fmt::Debug for Channel {
@@ -102,22 +108,17 @@ impl std::fmt::Debug for Channel {
 }
 
 impl Channel {
-    fn start(
-        socket: socket::Socket,
-        keys: (Sealer, Opener),
-        is_client: bool,
-        is_native: bool,
-        liveness: Liveness,
-    ) -> Self {
+    fn start(socket: socket::Socket, keys: (Sealer, Opener), role: Role, is_native: bool, liveness: Liveness) -> Self {
         let pulse = Arc::new(Pulse::new());
         let records = Records::new(socket, keys, pulse.clone(), is_native);
-        let ends = streams::start(records, is_client, pulse.clone(), liveness);
+        let ends = streams::start(records, role == Role::Client, pulse.clone(), liveness);
         Channel {
             commands: ends.commands,
             incoming: Mutex::new(ends.incoming),
             over: ends.over,
             places: Arc::new(Semaphore::new(STREAMS_MAX)),
             pulse,
+            role,
         }
     }
 
@@ -160,6 +161,11 @@ impl Channel {
     pub async fn over(&self) -> Error {
         let _ = self.over.clone().wait_for(|over| *over).await;
         streams::over(&self.pulse)
+    }
+
+    /// This side's end.
+    pub fn role(&self) -> Role {
+        self.role
     }
 
     /// Whether it is over.

@@ -16,7 +16,7 @@ pub struct Backoff {
     pub first: Duration,
     /// The bound of any wait; 30 s unless said.
     pub max: Duration,
-    /// A channel that lasted this long makes the next wait the first again; 10 s unless said.
+    /// An attempt, or a channel, that lasted this long makes the next wait the first again; 10 s unless said.
     pub settled: Duration,
 }
 
@@ -77,13 +77,15 @@ impl Attempts {
         }
         loop {
             tokio::time::sleep(self.backoff.wait(self.failures, random())).await;
+            let begun = Instant::now();
             match attempt().await {
                 Ok(made) => {
                     self.since = Some(Instant::now());
                     return Ok(made);
                 }
                 Err(err) if err.is_passing() => {
-                    self.failures = self.failures.saturating_add(1);
+                    let lasted = begun.elapsed() >= self.backoff.settled;
+                    self.failures = if lasted { 0 } else { self.failures.saturating_add(1) };
                     failed(&err, self.backoff.bound(self.failures));
                 }
                 Err(err) => return Err(err),

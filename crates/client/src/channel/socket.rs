@@ -20,6 +20,7 @@ use tokio_tungstenite::tungstenite::error::Error as WsError;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::error::{Error, Stage};
+use crate::trust;
 
 /// The longest message that is read, in bytes: the longest record.
 const MESSAGE_LEN_MAX: usize = 1 << 20;
@@ -39,7 +40,7 @@ pub(crate) type Socket = WebSocketStream<Box<dyn Io>>;
 pub struct Connecting {
     /// How long it may take from the name of the host to the upgraded WebSocket; 10 s unless said.
     pub timeout: Duration,
-    /// What `wss` addresses are trusted by; without it they are refused.
+    /// Whom `wss` addresses are held to, and what is shown to them; the authorities of this machine and nothing unless said.
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// Sent as `Origin`, as browsers do; none unless said.
     pub origin: Option<String>,
@@ -78,8 +79,11 @@ pub(crate) async fn connect(url: &str, how: &Connecting) -> Result<Socket, Error
         let io: Box<dyn Io> = if target.is_tls { Box::new(tls(&target, stream, how).await?) } else { Box::new(stream) };
         upgrade(io, url, how).await
     };
-    let late = |_| Error::new(Stage::Connect, "timeout", format!("no connection within {:?}", how.timeout));
-    tokio::time::timeout(how.timeout, opened).await.map_err(late)?
+    tokio::time::timeout(how.timeout, opened).await.map_err(|_| late(how))?
+}
+
+fn late(how: &Connecting) -> Error {
+    Error::new(Stage::Connect, "timeout", format!("no connection within {:?}", how.timeout))
 }
 
 /// Has a connection upgraded that is there already.
@@ -90,7 +94,8 @@ pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Res
         let origin = HeaderValue::from_str(origin).map_err(|_| invalid("the origin is no header value".into()))?;
         request.headers_mut().insert(ORIGIN, origin);
     }
-    match tokio_tungstenite::client_async_with_config(request, io, Some(limits())).await {
+    let upgraded = tokio_tungstenite::client_async_with_config(request, io, Some(limits()));
+    match tokio::time::timeout(how.timeout, upgraded).await.map_err(|_| late(how))? {
         Ok((socket, _)) => Ok(socket),
         Err(WsError::Http(answer)) => {
             let status = answer.status().as_u16();
@@ -150,7 +155,10 @@ impl Target {
 
 async fn tls(target: &Target, stream: TcpStream, how: &Connecting) -> Result<impl Io + use<>, Error> {
     let fault = |code, text: String| Error::new(Stage::Connect, code, format!("{}: {text}", target.place()));
-    let config = how.tls.clone().ok_or_else(|| fault("tls_unset", "it asks for TLS and nothing is trusted".into()))?;
+    let config = match &how.tls {
+        Some(config) => config.clone(),
+        None => Arc::new(trust::system().map_err(|text| fault("tls_unset", text))?),
+    };
     let name = ServerName::try_from(target.host.clone()).map_err(|err| fault("address_invalid", err.to_string()))?;
     TlsConnector::from(config).connect(name, stream).await.map_err(|err| {
         let is_untrusted = err.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());

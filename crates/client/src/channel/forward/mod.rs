@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealway_proto::rpc::Hello;
-use tokio::io::copy_bidirectional_with_sizes;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional_with_sizes};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -82,29 +82,73 @@ pub async fn serve(channel: &Channel, target: &Target, failed: impl Fn(&Error) +
     channel.over().await
 }
 
+/// Opens a stream that carries a connection.
+pub(super) async fn open(channel: &Channel) -> Result<Stream, Error> {
+    let hello = Hello::new(KIND).map_err(|err| Error::new(Stage::Stream, "hello_invalid", err.to_string()))?;
+    channel.open(&hello).await
+}
+
 /// Carries one local connection over a stream of its own.
 ///
 /// # Errors
 /// Why there is no stream, or why it broke off.
 pub async fn carry_over(channel: &Channel, local: TcpStream) -> Result<(), Error> {
-    let _ = local.set_nodelay(true);
-    let hello = Hello::new(KIND).map_err(|err| Error::new(Stage::Stream, "hello_invalid", err.to_string()))?;
-    carry(local, channel.open(&hello).await?).await
+    carry(local, open(channel).await?).await
+}
+
+/// Joins a stream with an input and an output. It is done when both directions are finished; where `is_input_awaited` is
+/// false, when the peer is.
+///
+/// # Errors
+/// Why one of the two broke off.
+pub async fn join(
+    stream: Stream,
+    mut input: impl AsyncRead + Unpin,
+    mut output: impl AsyncWrite + Unpin,
+    is_input_awaited: bool,
+) -> Result<(), Error> {
+    let (mut from_peer, mut to_peer) = tokio::io::split(stream);
+    let mut sending = std::pin::pin!(async {
+        tokio::io::copy(&mut input, &mut to_peer).await?;
+        to_peer.shutdown().await
+    });
+    let mut receiving = std::pin::pin!(async {
+        tokio::io::copy(&mut from_peer, &mut output).await?;
+        output.flush().await
+    });
+    let (mut is_sent, mut is_received) = (!is_input_awaited, false);
+    while !(is_sent && is_received) {
+        let done = tokio::select! {
+            sent = &mut sending, if !is_sent || !is_input_awaited => {
+                is_sent = true;
+                sent
+            }
+            received = &mut receiving, if !is_received => {
+                is_received = true;
+                received
+            }
+        };
+        done.map_err(|err| broken(&err))?;
+    }
+    Ok(())
+}
+
+fn broken(err: &io::Error) -> Error {
+    Error::new(Stage::Stream, "broken_off", format!("a connection broke off: {err}"))
 }
 
 async fn connect(place: &str) -> Result<TcpStream, Error> {
     let unreachable = |err: io::Error| Error::new(Stage::Listen, "target_unreachable", format!("{place}: {err}"));
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT_TIME:?}"));
     let connected = timeout(CONNECT_TIME, TcpStream::connect(place)).await.map_err(late).and_then(|inner| inner);
-    let stream = connected.map_err(unreachable)?;
-    let _ = stream.set_nodelay(true);
-    Ok(stream)
+    connected.map_err(unreachable)
 }
 
 /// Both ways until both ends are finished: one side's end is passed on, and the other way goes on.
-async fn carry(mut local: TcpStream, mut stream: Stream) -> Result<(), Error> {
+pub(super) async fn carry(mut local: TcpStream, mut stream: Stream) -> Result<(), Error> {
+    let _ = local.set_nodelay(true);
     let carried = copy_bidirectional_with_sizes(&mut local, &mut stream, BUFFER, BUFFER).await;
-    carried.map(|_| ()).map_err(|err| Error::new(Stage::Stream, "broken_off", format!("a connection broke off: {err}")))
+    carried.map(|_| ()).map_err(|err| broken(&err))
 }
 
 #[cfg(test)]

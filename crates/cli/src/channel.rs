@@ -1,0 +1,254 @@
+//! `sealway channel`: ports and streams of bytes carried end to end between two programs, over a relay or without one.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use sealway_client::channel::forward::{self, Target, join};
+use sealway_client::channel::grants::{Control, Grants};
+use sealway_client::channel::keep::{self, Connector, Happened, Listener};
+use sealway_client::channel::reconnect::Backoff;
+use sealway_client::channel::{self, Channel, Curve, Hello, Identity, Instance, Options, Role, attach};
+use sealway_runtime::clock::SystemClock;
+use sealway_runtime::config::{read_secret, write_secret};
+use sealway_runtime::listener;
+use sealway_runtime::shutdown::StopSignals;
+use sealway_runtime::tls;
+
+/// What a stream is for that `cat` opens.
+const CAT: &str = "cat";
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ChannelAction {
+    /// Take what peers send to a server that this machine reaches
+    Listen(Listen),
+    /// Listen on a local port, and carry its connections to the peer
+    Connect(Connect),
+    /// Join standard input and output with those of a peer
+    Cat(Cat),
+    /// Make a static key for this end in a file of its own, and print its public half for grants to pin
+    Key(Key),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Listen {
+    /// Where connections go: tcp://HOST:PORT, or http://HOST:PORT for requests under that name
+    #[arg(long, value_name = "TARGET", value_parser = Target::parse)]
+    forward: Target,
+    #[command(flatten)]
+    source: Source,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Connect {
+    /// The local address, such as 127.0.0.1:5432
+    #[arg(long, value_name = "ADDRESS")]
+    listen: String,
+    #[command(flatten)]
+    source: Source,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cat {
+    /// Be the end that listens, where grants come from a control plane
+    #[arg(long, requires = "control")]
+    listen: bool,
+    #[command(flatten)]
+    source: Source,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Key {
+    /// The file of the private half; it must not exist
+    file: PathBuf,
+    /// The curve of the grants' suite
+    #[arg(long, value_enum, default_value = "25519")]
+    curve: CurveName,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum CurveName {
+    #[value(name = "25519")]
+    X25519,
+    #[value(name = "p256")]
+    P256,
+}
+
+/// Where grants come from, and who this end is.
+#[derive(Debug, clap::Args)]
+struct Source {
+    /// The control plane that gives grants, such as https://control.example
+    #[arg(long, value_name = "URL", env = "SEALWAY_CONTROL", required_unless_present = "grant")]
+    control: Option<String>,
+    /// The file with the token for the control plane
+    #[arg(long, value_name = "FILE", env = "SEALWAY_CONTROL_TOKEN_FILE", requires = "control")]
+    token_file: Option<PathBuf>,
+    /// What both ends call their channels
+    #[arg(long, default_value = "default", requires = "control")]
+    name: String,
+    /// A file with one grant, instead of a control plane; it works once
+    #[arg(long, value_name = "FILE", conflicts_with = "control")]
+    grant: Option<PathBuf>,
+    /// Trust these authorities, in PEM, instead of those of this machine
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Show this certificate, in PEM or PKCS#12, to the relay and the control plane
+    #[arg(long, value_name = "FILE")]
+    cert: Option<PathBuf>,
+    /// Its key in PEM, where it is in another file
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// This end's static key, where grants pin keys
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+    /// Pad records to a multiple of so many bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pad_to: usize,
+    /// Send a sign of life this often, in seconds
+    #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    ping_every: u64,
+    /// As a client of v1: take a server that proves nothing before its first record
+    #[arg(long)]
+    accept_unconfirmed: bool,
+}
+
+impl Source {
+    fn options(&self) -> anyhow::Result<Options> {
+        let mut options = Options::default();
+        options.liveness.ping_every = Duration::from_secs(self.ping_every);
+        options.liveness.silent_max = Duration::from_secs(self.ping_every) * 9 / 4;
+        options.accept_unconfirmed = self.accept_unconfirmed;
+        options.pad_to = self.pad_to;
+        options.connecting.tls = self.tls()?;
+        if let Some(path) = &self.identity {
+            let text = zeroize::Zeroizing::new(read_secret(path)?);
+            let identity = Identity::parse(&text);
+            options.identity = Some(identity.with_context(|| format!("{}: it holds no static key", path.display()))?);
+        }
+        Ok(options)
+    }
+
+    /// What is configured; `None` leaves it to the SDK.
+    fn tls(&self) -> anyhow::Result<Option<Arc<rustls::ClientConfig>>> {
+        if self.ca.is_none() && self.cert.is_none() {
+            return Ok(None);
+        }
+        let files = tls::ClientFiles {
+            ca: self.ca.clone(),
+            cert: self.cert.clone(),
+            key: self.key.clone(),
+            ..tls::ClientFiles::default()
+        };
+        Ok(Some(tls::Client::load(files, Arc::new(SystemClock))?.config(false)))
+    }
+
+    fn grants(&self, role: Role) -> anyhow::Result<Grants> {
+        if let Some(path) = &self.grant {
+            return Ok(Grants::File(path.clone()));
+        }
+        let Some(url) = &self.control else { bail!("--control or --grant: one is needed") };
+        let token = self.token_file.as_deref().map(read_secret).transpose()?.map(zeroize::Zeroizing::new);
+        let tls = self.tls()?.map(|config| rustls::ClientConfig::clone(&config));
+        Ok(Grants::Control(Control::new(url, &self.name, role, token.as_ref().map(|token| token.as_str()), tls)?))
+    }
+}
+
+/// Does what is asked, until a signal or a failure that does not pass.
+pub(crate) async fn run(action: ChannelAction) -> anyhow::Result<ExitCode> {
+    let mut signals = StopSignals::install()?;
+    let work = async {
+        match action {
+            ChannelAction::Listen(args) => listen(args).await,
+            ChannelAction::Connect(args) => connect(args).await,
+            ChannelAction::Cat(args) => cat(args).await,
+            ChannelAction::Key(args) => key(&args),
+        }
+    };
+    tokio::select! {
+        done = work => done.map(|()| ExitCode::SUCCESS),
+        _ = signals.stopped() => Ok(ExitCode::SUCCESS),
+    }
+}
+
+async fn listen(args: Listen) -> anyhow::Result<()> {
+    let options = args.source.options()?;
+    if args.source.grant.is_some() {
+        let channel = once(&args.source, options).await?;
+        eprintln!("sealway: a peer is there");
+        let ended = forward::serve(&channel, &args.forward, |err| tell(Happened::Broken(err.clone()))).await;
+        return finished(ended);
+    }
+    let listener = Listener::new(args.source.grants(Role::Server)?, options, Backoff::default())?;
+    eprintln!("sealway: waiting for peers as \"{}\"", args.source.name);
+    finished(keep::serve(listener, args.forward, tell).await)
+}
+
+async fn connect(args: Connect) -> anyhow::Result<()> {
+    let addresses = listener::parse_address(&args.listen).map_err(|err| anyhow::anyhow!("--listen: {err}"))?;
+    let local = listener::bind(&addresses, "--listen")?.into_iter().next().context("--listen: no address")?;
+    let connector = Connector::new(args.source.grants(Role::Client)?, args.source.options()?, Backoff::default())?;
+    eprintln!("sealway: listening on {}", local.local_addr()?);
+    finished(keep::forward(connector, local, tell).await)
+}
+
+async fn cat(args: Cat) -> anyhow::Result<()> {
+    let role = if args.listen { Role::Server } else { Role::Client };
+    let options = args.source.options()?;
+    let channel = if args.source.grant.is_some() {
+        Arc::new(once(&args.source, options).await?)
+    } else if role == Role::Server {
+        let mut listener = Listener::new(args.source.grants(role)?, options, Backoff::default())?;
+        Arc::new(listener.accept(|err, wait| tell(Happened::Retrying(err.clone(), wait))).await?)
+    } else {
+        let connector = Connector::new(args.source.grants(role)?, options, Backoff::default())?;
+        connector.channel(|err, wait| tell(Happened::Retrying(err.clone(), wait))).await?
+    };
+    let stream = match channel.role() {
+        Role::Client => channel.open(&Hello::new(CAT)?).await?,
+        Role::Server => {
+            let Some(incoming) = channel.accept().await else { return finished(channel.over().await) };
+            if incoming.hello.kind != CAT {
+                bail!("the peer opened a stream for \"{}\", not for \"{CAT}\"", incoming.hello.kind.escape_debug());
+            }
+            incoming.stream
+        }
+    };
+    // A terminal says nothing of its end.
+    let is_awaited = !std::io::IsTerminal::is_terminal(&std::io::stdin());
+    join(stream, tokio::io::stdin(), tokio::io::stdout(), is_awaited).await?;
+    channel.close(0, "").await;
+    Ok(())
+}
+
+/// The one channel of a grant in a file.
+async fn once(source: &Source, options: Options) -> anyhow::Result<Channel> {
+    let grant = source.grants(Role::Server)?.next().await?;
+    Ok(attach(&grant, &Instance::draw()?, &options, |_| ()).await?)
+}
+
+fn key(args: &Key) -> anyhow::Result<()> {
+    let curve = match args.curve {
+        CurveName::X25519 => Curve::X25519,
+        CurveName::P256 => Curve::P256,
+    };
+    let identity = Identity::draw(curve)?;
+    write_secret(&args.file, &identity.encode())?;
+    println!("{}", identity.public(curve)?);
+    Ok(())
+}
+
+fn tell(happened: Happened) {
+    match happened {
+        Happened::Paired => eprintln!("sealway: a peer is there"),
+        Happened::Ended(err) => eprintln!("sealway: a channel is over: {err}"),
+        Happened::Retrying(err, wait) => eprintln!("sealway: {err}; trying again within {wait:?}"),
+        Happened::Broken(err) => eprintln!("sealway: {err}"),
+    }
+}
+
+/// A channel that was ended in order is no failure.
+fn finished(err: channel::Error) -> anyhow::Result<()> {
+    if err.code == "ended" { Ok(()) } else { Err(err.into()) }
+}
