@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use channel_ground::{
-    Gate, LONG, Peer, SUITES, WINDOW, client_of_v1, drain, go, open, pour, read_frame, serve, server_of_v1, soon,
-    write_frame,
+    Gate, LONG, Peer, SUITES, WINDOW, client_of_v1, client_of_v1_from_afar, drain, go, open, pour, read_frame, serve,
+    server_of_v1, soon, write_frame,
 };
 use sealway_client::channel::rpc::{CallError, Handlers, Rpc};
 use sealway_client::channel::{Channel, Options};
@@ -154,6 +154,16 @@ async fn our_client_sends_and_takes_much() {
         assert_eq!(soon(drain(&mut down)).await.unwrap(), sent);
         println!("{}", ended((peer, channel)).await);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_v1_far_away_that_writes_megabytes_at_a_time_gets_them_through() {
+    // Over a long way our window grows; all of it may come as one frame, and ours takes frames up to 1 MiB.
+    let arguments = ["--job", "bulk", "--bytes", "8000000", "--part", "16777216"];
+    let (peer, channel) = client_of_v1_from_afar(1, &arguments, Duration::from_millis(20)).await;
+    let (channel, gate) = (channel.unwrap(), Gate::new());
+    soon(serve(&channel, &gate)).await;
+    println!("{} {}", channel.over().await, peer.done().await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

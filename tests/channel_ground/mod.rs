@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -15,8 +16,10 @@ use sealway_testkit::daemon::program;
 use sealway_testkit::wire_client::now_ms;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 /// How long a step may take on a machine that has much else to do.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
@@ -131,12 +134,60 @@ impl Direct {
     }
 }
 
+/// A long way to `upstream`: what it takes from either side comes out at the other so much later.
+pub(crate) async fn far(upstream: SocketAddr, delay: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let far = TcpStream::connect(upstream).await.unwrap();
+            near.set_nodelay(true).unwrap();
+            far.set_nodelay(true).unwrap();
+            let ((near_from, near_to), (far_from, far_to)) = (near.into_split(), far.into_split());
+            tokio::spawn(later(near_from, far_to, delay));
+            tokio::spawn(later(far_from, near_to, delay));
+        }
+    });
+    address
+}
+
+async fn later(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Duration) {
+    let (sent, mut on_the_way) = mpsc::channel::<(Instant, Vec<u8>)>(4096);
+    tokio::spawn(async move {
+        while let Some((due, part)) = on_the_way.recv().await {
+            tokio::time::sleep_until(due).await;
+            if to.write_all(&part).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut part = vec![0; 64 << 10];
+    while let Ok(len @ 1..) = from.read(&mut part).await {
+        if sent.send((Instant::now() + delay, part[..len].to_vec())).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// A client of v1 does its job with our server, if there is a channel.
 pub(crate) async fn client_of_v1(suite: u16, arguments: &[&str]) -> (Peer, Result<Channel, Error>) {
+    client_of_v1_from_afar(suite, arguments, Duration::ZERO).await
+}
+
+pub(crate) async fn client_of_v1_from_afar(
+    suite: u16,
+    arguments: &[&str],
+    delay: Duration,
+) -> (Peer, Result<Channel, Error>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let direct = Direct::new(suite, format!("ws://{}/ws", listener.local_addr().unwrap()));
+    let mut address = listener.local_addr().unwrap();
+    if delay > Duration::ZERO {
+        address = far(address, delay).await;
+    }
+    let direct = Direct::new(suite, format!("ws://{address}/ws"));
     let peer = direct.peer("client", arguments);
     let (stream, _) = soon(listener.accept()).await.unwrap();
+    stream.set_nodelay(true).unwrap();
     (peer, soon(channel::accept_direct(stream, &direct.info, &Options::default())).await)
 }
 

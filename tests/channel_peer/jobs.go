@@ -68,7 +68,7 @@ func (p *peer) serveKind(kind string, stream net.Conn) error {
 		if err := json.Unmarshal(body, &asked); err != nil {
 			return err
 		}
-		_, err = pour(stream, asked.Bytes)
+		_, err = pour(stream, asked.Bytes, p.o.part)
 		return err
 	case "reset":
 		// With a short close timeout, what was closed and is not closed by the other side is reset.
@@ -174,7 +174,7 @@ func (p *peer) doEcho(stream net.Conn, at int) error {
 	var want count
 	go func() {
 		var err error
-		want, err = pour(stream, p.o.bytes+int64(at))
+		want, err = pour(stream, p.o.bytes+int64(at), p.o.part)
 		sent <- errors.Join(err, stream.Close())
 	}()
 	got, err := drain(stream)
@@ -194,7 +194,7 @@ func (p *peer) doBulk() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	want, err := pour(stream, p.o.bytes)
+	want, err := pour(stream, p.o.bytes, p.o.part)
 	if err = errors.Join(err, stream.Close()); err != nil {
 		return nil, err
 	}
@@ -300,7 +300,7 @@ func (p *peer) doStall() (map[string]any, error) {
 	var want count
 	go func() {
 		var err error
-		want, err = pour(counting{stream, &written}, p.o.bytes)
+		want, err = pour(counting{stream, &written}, p.o.bytes, p.o.part)
 		done <- err
 	}()
 	for at, since := int64(-1), time.Now(); time.Since(since) < p.o.pause; time.Sleep(10 * time.Millisecond) {

@@ -25,7 +25,7 @@ type options struct {
 	role, grant, direct, listen, job, fault string
 	early                                   bool
 	suite, calls, streams                   int
-	bytes                                   int64
+	bytes, part                             int64
 	rekeyEvery                              uint64
 	pause, openTimeout, closeTimeout, ping  time.Duration
 }
@@ -43,6 +43,7 @@ func main() {
 	flag.IntVar(&o.calls, "calls", 3, "how many calls, or rounds")
 	flag.IntVar(&o.streams, "streams", 1, "how many streams at once")
 	flag.Int64Var(&o.bytes, "bytes", 1<<20, "how many bytes")
+	flag.Int64Var(&o.part, "part", 256<<10, "how many of them are written at a time")
 	flag.Uint64Var(&o.rekeyEvery, "rekey-every", 0, "another key after so many records")
 	flag.DurationVar(&o.pause, "pause", time.Second, "how long to do nothing")
 	flag.DurationVar(&o.openTimeout, "open-timeout", 0, "how long a stream may wait to be acknowledged, if not 75s")

@@ -16,6 +16,7 @@ type outcome struct {
 func pair(t *testing.T, suite uint16, client, server options) (c, s outcome) {
 	t.Helper()
 	psk, end := random(32), time.Now().Unix()+120
+	client.part, server.part = 256<<10, 256<<10
 	know := func(o *options) *settings {
 		return &settings{channelID: "pair", psk: psk, suite: suite, initExp: end, early: o.early, fault: o.fault, now: time.Now}
 	}

@@ -114,10 +114,10 @@ func (p *pattern) Read(into []byte) (int, error) {
 	return made, nil
 }
 
-// Sends so many bytes of the pattern.
-func pour(to io.Writer, size int64) (count, error) {
+// Sends so many bytes of the pattern, `part` at a time: as much of a part as the window allows is one frame.
+func pour(to io.Writer, size, part int64) (count, error) {
 	sum := sha256.New()
-	sent, err := io.CopyBuffer(to, io.TeeReader(&pattern{end: size}, sum), make([]byte, 256<<10))
+	sent, err := io.CopyBuffer(to, io.TeeReader(&pattern{end: size}, sum), make([]byte, part))
 	return count{sent, hex.EncodeToString(sum.Sum(nil))}, err
 }
 

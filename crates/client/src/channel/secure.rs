@@ -80,6 +80,11 @@ impl Records {
         }
     }
 
+    /// Whether the profile is the native one.
+    pub(crate) fn is_native(&self) -> bool {
+        self.is_native
+    }
+
     /// Notes why it ends and says so to whoever reads or writes.
     fn end(&self, err: Error) -> io::Error {
         self.pulse.ends(err.clone());
