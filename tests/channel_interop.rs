@@ -9,14 +9,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use channel_ground::{
-    Gate, LONG, Peer, SUITES, WINDOW, client_of_v1, client_of_v1_from_afar, drain, go, open, pour, read_frame, serve,
-    server_of_v1, soon, write_frame,
+    Direct, Gate, LONG, Peer, SUITES, WINDOW, client_of_v1, client_of_v1_from_afar, drain, go, open, pour, read_frame,
+    serve, server_of_v1, soon, write_frame,
 };
 use sealway_client::channel::rpc::{CallError, Handlers, Rpc};
-use sealway_client::channel::{Channel, Options};
+use sealway_client::channel::{self, Channel, Options};
 use sealway_testkit::fleet::is_full;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 const BULK: u64 = 64 << 20;
 
@@ -29,6 +30,8 @@ async fn does(suite: u16, arguments: &[&str]) -> Value {
         () = tokio::time::sleep(2 * LONG) => panic!("the channel does not end"),
     };
     println!("suite {suite}, {}: {seen}", arguments.join(" "));
+    // An endpoint of v1 ends without a word.
+    assert_eq!(soon(channel.over()).await.code, "closed");
     seen
 }
 
@@ -412,6 +415,31 @@ async fn each_wrong_handshake_of_a_peer_of_v1_is_refused_and_named() {
         peer.failed().await;
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // And what looks odd and is right: the same Init twice.
+    // What looks odd and is right: the same Init twice.
     does(1, &["--job", "rpc", "--fault", "init-again"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_init_and_an_ack_that_are_sent_again_on_a_second_connection_open_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let direct = Direct::new(1, format!("ws://{}/ws", listener.local_addr().unwrap()));
+    let peer = direct.peer("client", &["--job", "replay"]);
+    let (first, _) = soon(listener.accept()).await.unwrap();
+    let first = soon(channel::accept_direct(first, &direct.info, &Options::default())).await.unwrap();
+    let (second, _) = soon(listener.accept()).await.unwrap();
+    let err = soon(channel::accept_direct(second, &direct.info, &Options::default())).await.unwrap_err();
+    assert_eq!((err.stage.name(), err.code.as_ref()), ("handshake", "handshake_id_mismatch"), "{err}");
+    let seen = peer.done().await;
+    assert_eq!(seen["cut_off"], true, "{seen}");
+    drop(first);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_of_v1_hears_by_a_close_frame_that_and_why_our_channel_ends() {
+    let (peer, channel) = our_client(1, &[]).await;
+    // The code is for records of our own; here every end in order has the code 1000.
+    soon(channel.close(7, "enough")).await;
+    let seen = peer.done().await;
+    let why = seen["why"].as_str().unwrap();
+    assert!(why.contains("StatusNormalClosure") && why.contains("enough"), "{seen}");
 }
