@@ -29,9 +29,8 @@ async fn does(suite: u16, arguments: &[&str]) -> Value {
         () = serve(&channel, &gate) => peer.done().await,
         () = tokio::time::sleep(2 * LONG) => panic!("the channel does not end"),
     };
-    println!("suite {suite}, {}: {seen}", arguments.join(" "));
     // An endpoint of v1 ends without a word.
-    assert_eq!(soon(channel.over()).await.code, "closed");
+    assert_eq!(soon(channel.over()).await.code, "closed", "after {} with suite {suite}: {seen}", arguments.join(" "));
     seen
 }
 
