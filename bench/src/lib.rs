@@ -24,6 +24,7 @@ mod load;
 mod ours;
 mod procfs;
 mod proxies;
+mod relay;
 mod servers;
 mod stores;
 mod table;
@@ -116,6 +117,8 @@ enum Command {
     Big(big::Options),
     /// The broker beside a bare socket, bare cryptography and an echo of grpc-go
     Broker(broker::Options),
+    /// The relay: a channel's set-up and memory, a byte's way, calls
+    Relay(relay::Options),
     /// Crypto, stores and HTTP
     All,
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
@@ -166,6 +169,7 @@ fn run() -> anyhow::Result<()> {
         Some(Command::Idle(options)) => idle::run(&options),
         Some(Command::Big(options)) => big::run(&options),
         Some(Command::Broker(options)) => broker::run(&options),
+        Some(Command::Relay(options)) => relay::run(&options),
         Some(Command::PingService { socket, len }) => broker::serve(&socket, len),
         Some(Command::BodyService { port }) => big::serve(port),
         Some(Command::All) | None => {

@@ -1,5 +1,7 @@
 //! `sealway channel`: ports and streams of bytes carried end to end between two programs, over a relay or without one.
 
+mod demo;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,10 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use sealway_client::channel::forward::{self, Target, join};
-use sealway_client::channel::grants::{Control, Grants};
 use sealway_client::channel::keep::{self, Connector, Happened, Listener};
 use sealway_client::channel::reconnect::Backoff;
-use sealway_client::channel::{self, Channel, Curve, Hello, Identity, Instance, Options, Role, attach};
+use sealway_client::channel::{
+    self, Channel, Control, Curve, Grants, Hello, Identity, Instance, Options, Role, attach,
+};
 use sealway_runtime::clock::SystemClock;
 use sealway_runtime::config::{read_secret, write_secret};
 use sealway_runtime::listener;
@@ -37,6 +40,9 @@ pub(crate) struct Listen {
     /// Where connections go: tcp://HOST:PORT, or http://HOST:PORT for requests under that name
     #[arg(long, value_name = "TARGET", value_parser = Target::parse)]
     forward: Target,
+    /// For a first look: run a relay and a control plane too, and print the command for the other terminal
+    #[arg(long, conflicts_with_all = ["control", "grant"])]
+    demo: bool,
     #[command(flatten)]
     source: Source,
 }
@@ -80,13 +86,13 @@ enum CurveName {
 #[derive(Debug, clap::Args)]
 struct Source {
     /// The control plane that gives grants, such as https://control.example
-    #[arg(long, value_name = "URL", env = "SEALWAY_CONTROL", required_unless_present = "grant")]
+    #[arg(long, value_name = "URL", env = "SEALWAY_CONTROL")]
     control: Option<String>,
     /// The file with the token for the control plane
     #[arg(long, value_name = "FILE", env = "SEALWAY_CONTROL_TOKEN_FILE", requires = "control")]
     token_file: Option<PathBuf>,
     /// What both ends call their channels
-    #[arg(long, default_value = "default", requires = "control")]
+    #[arg(long, default_value = "default")]
     name: String,
     /// A file with one grant, instead of a control plane; it works once
     #[arg(long, value_name = "FILE", conflicts_with = "control")]
@@ -148,7 +154,7 @@ impl Source {
         if let Some(path) = &self.grant {
             return Ok(Grants::File(path.clone()));
         }
-        let Some(url) = &self.control else { bail!("--control or --grant: one is needed") };
+        let Some(url) = &self.control else { bail!("--control URL or --grant FILE: one of them is needed") };
         let token = self.token_file.as_deref().map(read_secret).transpose()?.map(zeroize::Zeroizing::new);
         let tls = self.tls()?.map(|config| rustls::ClientConfig::clone(&config));
         Ok(Grants::Control(Control::new(url, &self.name, role, token.as_ref().map(|token| token.as_str()), tls)?))
@@ -180,7 +186,15 @@ async fn listen(args: Listen) -> anyhow::Result<()> {
         let ended = forward::serve(&channel, &args.forward, |err| tell(Happened::Broken(err.clone()))).await;
         return finished(ended);
     }
-    let listener = Listener::new(args.source.grants(Role::Server)?, options, Backoff::default())?;
+    let demo = if args.demo { Some(demo::Demo::start().await?) } else { None };
+    let grants = match &demo {
+        Some(demo) => demo.grants(&args.source.name)?,
+        None => args.source.grants(Role::Server)?,
+    };
+    let listener = Listener::new(grants, options, Backoff::default())?;
+    if let Some(demo) = &demo {
+        println!("On another terminal:\n\n    {}\n", demo.command(&args.source.name));
+    }
     eprintln!("sealway: waiting for peers as \"{}\"", args.source.name);
     finished(keep::serve(listener, args.forward, tell).await)
 }

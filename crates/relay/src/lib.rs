@@ -6,6 +6,7 @@
 //! * `upgrade` — HTTP until a connection is a WebSocket; `ws` — that protocol's frames.
 //! * `endpoint` — the task of one connection: reads, and writes to the other end; `conn` — what others may do with it.
 //! * `relay` — who may attach; `channel` — pairing, what waits, replacement, the end; `replay` — used tokens.
+//! * [`mint`], [`control`] — grants for endpoints, which the relay itself has no part in.
 //! * `tick` — everything that happens by time, for all connections in one task.
 //!
 //! It may not know what endpoints say to each other: no key of a channel is here, and no byte of a record behind its
@@ -15,6 +16,7 @@
 mod budget;
 mod channel;
 mod conn;
+pub mod control;
 mod endpoint;
 mod input;
 mod keyset;

@@ -173,7 +173,11 @@ fn fill(out: &mut [u8]) -> Result<(), MintError> {
     default_provider().fill_random(out).map_err(|_| MintError("the crypto module gives no random bytes".into()))
 }
 
-fn random_name() -> Result<String, MintError> {
+/// A name or a token that nobody guesses: 24 random bytes in base64url.
+///
+/// # Errors
+/// [`MintError`] when the generator fails.
+pub fn random_name() -> Result<String, MintError> {
     let mut bytes = [0; NAME_LEN];
     fill(&mut bytes)?;
     Ok(b64u_encode(&bytes))

@@ -28,6 +28,12 @@ const CERTIFICATES_INTERVAL: Duration = Duration::from_secs(1);
 #[error("{0}")]
 pub struct StartError(String);
 
+impl StartError {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        StartError(text.into())
+    }
+}
+
 /// A relay that serves.
 pub struct Server {
     relay: Arc<Relay>,

@@ -6,7 +6,7 @@
 //!
 //! * [`attach`], [`connect_direct`], [`accept_direct`] — from a grant to a channel.
 //! * [`rpc`] — remote calls on a stream.
-//! * [`grants`], [`keep`], [`reconnect`] — grants from a control plane, and another channel when one ends.
+//! * [`Grants`], [`keep`], [`reconnect`] — grants from a control plane, and another channel when one ends.
 //! * [`forward`] — TCP and HTTP connections carried over a channel.
 //!
 //! It may not know: how relays are built, who may talk to whom. Bytes of the wires are `sealway_proto`'s.
@@ -14,7 +14,7 @@
 mod dial;
 mod error;
 pub mod forward;
-pub mod grants;
+mod grants;
 mod handshake;
 mod identity;
 pub mod keep;
@@ -37,6 +37,7 @@ use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 
 pub use dial::{Instance, accept_direct, attach, attach_on, connect_direct, connect_direct_on};
 pub use error::{Error, Stage};
+pub use grants::{Control, Grants};
 pub use identity::Identity;
 use pulse::{Due, Pulse};
 use secure::Records;

@@ -1,0 +1,62 @@
+//! A relay and a control plane in this process, for a first look: two terminals, a command each.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use sealway_client::channel::{Control, Grants, Role};
+use sealway_relay::control::{ControlServer, ControlSettings, Tokens};
+use sealway_relay::mint::{self, Issuer, Minting};
+use sealway_relay::server::Server;
+use sealway_relay::settings::Settings;
+use sealway_runtime::clock::SystemClock;
+use sealway_runtime::config::write_secret;
+use sealway_runtime::listener::parse_address;
+
+const AUDIENCE: &str = "demo";
+const LOOPBACK: &str = "127.0.0.1:0";
+
+/// Both, on loopback, and the folder with their keys and their token: all of it goes away with this.
+pub(super) struct Demo {
+    folder: tempfile::TempDir,
+    token: String,
+    url: String,
+    _relay: Server,
+    _control: ControlServer,
+}
+
+impl Demo {
+    pub(super) async fn start() -> anyhow::Result<Demo> {
+        let folder = tempfile::Builder::new().prefix("sealway-channel-").tempdir()?;
+        let (key, keyset) = (folder.path().join("issuer-key.json"), folder.path().join("issuer-keys.json"));
+        mint::make_keys("demo", &key, &keyset)?;
+        let listen = parse_address(LOOPBACK).map_err(anyhow::Error::msg)?;
+        let settings = Settings { aud: vec![AUDIENCE.into()], ..Settings::new(listen.clone(), &keyset) };
+        let relay = Server::start(settings, Arc::new(SystemClock), String::new).await?;
+        let address = relay.addresses().first().context("the relay has no address")?;
+        let minting = Minting::native(&format!("ws://{address}{}", relay.ws_path()), AUDIENCE, "");
+        let token = mint::random_name()?;
+        let tokens = Tokens::parse(&token).map_err(|_| anyhow::anyhow!("the token is none"))?;
+        let issuer = Issuer::new(mint::read_issuer_key(&key)?, minting)?;
+        let control =
+            ControlServer::start(ControlSettings { listen, tls: None, tokens, issuer }, Arc::new(SystemClock))?;
+        let url = format!("http://{}", control.addresses().first().context("the control plane has no address")?);
+        write_secret(&folder.path().join("token"), &token)?;
+        Ok(Demo { folder, token, url, _relay: relay, _control: control })
+    }
+
+    /// Where this process gets its grants from.
+    pub(super) fn grants(&self, name: &str) -> anyhow::Result<Grants> {
+        Ok(Grants::Control(Control::new(&self.url, name, Role::Server, Some(&self.token), None)?))
+    }
+
+    /// The other terminal's command.
+    pub(super) fn command(&self, name: &str) -> String {
+        let token: PathBuf = self.folder.path().join("token");
+        format!(
+            "sealway channel connect --listen 127.0.0.1:9000 --control {} --token-file {} --name {name}",
+            self.url,
+            token.display()
+        )
+    }
+}

@@ -1,0 +1,259 @@
+//! A control plane that is small enough to run: it mints grants over HTTP for whoever has a token or a certificate.
+//! SPEC relay.md#control-plane
+//!
+//! | | |
+//! | --- | --- |
+//! | `GET /healthz` | `ok`, to anybody |
+//! | `POST /v1/channel/init` | both grants of a new channel, as v1's demonstration has it |
+//! | `POST /v1/grant` | one end's grant: two ends that say the same name meet |
+//!
+//! It may not know who the people are that its users act for: whoever is let in may use every name.
+
+mod rendezvous;
+mod server;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::service::Service;
+use metrics::counter;
+use sealway_proto::relay::Grant;
+use sealway_runtime::clock::Clock;
+use sealway_runtime::http::{Body, BodyRefusal, RequestBody, full, read_body};
+use serde_json::{Value, json};
+
+use crate::mint::Issuer;
+use rendezvous::{NoGrant, Rendezvous};
+pub use server::{ControlServer, ControlSettings};
+
+/// Longest body of a request, in bytes.
+const BODY_LEN_MAX: usize = 4096;
+/// How long a body may take to come.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// Who is let in: those with one of these tokens; none where certificates decide alone.
+#[derive(Default)]
+pub struct Tokens(Vec<[u8; 32]>);
+
+impl Tokens {
+    /// Of a file's text: a token a line, of at least 16 visible characters; empty lines and those that begin with `#` do not
+    /// count.
+    ///
+    /// # Errors
+    /// The number of the first line that is none.
+    pub fn parse(text: &str) -> Result<Self, usize> {
+        let mut tokens = Vec::new();
+        for (number, line) in text.lines().map(str::trim).enumerate() {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if line.len() < 16 || !line.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(number + 1);
+            }
+            tokens.push(hash(line.as_bytes()));
+        }
+        Ok(Tokens(tokens))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn lets_in(&self, headers: &HeaderMap) -> bool {
+        if self.0.is_empty() {
+            return true;
+        }
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return false };
+        let Some((scheme, token)) = value.as_bytes().split_at_checked(7) else { return false };
+        if !scheme.eq_ignore_ascii_case(b"bearer ") {
+            return false;
+        }
+        let shown = hash(token);
+        // All of them, so that the time does not tell which one it was.
+        self.0.iter().fold(false, |is_in, known| is_in | verify_slices_are_equal(known, &shown).is_ok())
+    }
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tokens({})", self.0.len())
+    }
+}
+
+fn hash(token: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(digest(&SHA256, token).as_ref());
+    out
+}
+
+/// What answers requests.
+pub(crate) struct Control {
+    issuer: Issuer,
+    tokens: Tokens,
+    meetings: Rendezvous,
+    clock: Arc<dyn Clock>,
+}
+
+/// A request that is not done: its status, and a sentence.
+struct Refusal(StatusCode, String);
+
+impl Refusal {
+    fn bad(text: &str) -> Self {
+        Refusal(StatusCode::BAD_REQUEST, text.into())
+    }
+}
+
+impl From<NoGrant> for Refusal {
+    fn from(err: NoGrant) -> Self {
+        let status = match err {
+            NoGrant::NobodyListens => StatusCode::NOT_FOUND,
+            NoGrant::NameInvalid => StatusCode::BAD_REQUEST,
+            NoGrant::TooMany => StatusCode::SERVICE_UNAVAILABLE,
+            NoGrant::Mint(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Refusal(status, err.to_string())
+    }
+}
+
+impl Control {
+    pub(crate) fn new(issuer: Issuer, tokens: Tokens, clock: Arc<dyn Clock>) -> Self {
+        Control { issuer, tokens, meetings: Rendezvous::default(), clock }
+    }
+
+    fn now_s(&self) -> i64 {
+        i64::try_from(self.clock.now_ms() / 1000).unwrap_or(i64::MAX)
+    }
+
+    async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let method = match head.uri.path() {
+            "/healthz" => Method::GET,
+            "/v1/channel/init" | "/v1/grant" => Method::POST,
+            _ => return refusal(&Refusal(StatusCode::NOT_FOUND, "no such path".into())),
+        };
+        if head.method != method {
+            let mut answer =
+                refusal(&Refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{method} alone is answered here")));
+            if let Ok(allow) = HeaderValue::from_str(method.as_str()) {
+                answer.headers_mut().insert(ALLOW, allow);
+            }
+            return answer;
+        }
+        if method == Method::GET {
+            return Response::new(full("ok"));
+        }
+        if !self.tokens.lets_in(&head.headers) {
+            counter!("sealway_relay_control_refused_total").increment(1);
+            let mut answer = refusal(&Refusal(StatusCode::UNAUTHORIZED, "a token is needed".into()));
+            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return answer;
+        }
+        let done = match read(body).await {
+            Ok(asked) if head.uri.path() == "/v1/grant" => self.grant(&asked).await,
+            Ok(asked) => self.pair(&asked),
+            Err(err) => Err(err),
+        };
+        match done {
+            Ok(text) => {
+                counter!("sealway_relay_control_grants_total").increment(1);
+                json_answer(StatusCode::OK, text)
+            }
+            Err(err) => refusal(&err),
+        }
+    }
+
+    /// Both grants at once.
+    fn pair(&self, asked: &Value) -> Result<String, Refusal> {
+        let channel_id = match asked.get("channel_id") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(name)) if name.is_empty() => None,
+            Some(Value::String(name)) => Some(name.as_str()),
+            Some(_) => return Err(Refusal::bad("channel_id is no text")),
+        };
+        let pair = self.issuer.pair(channel_id, self.now_s()).map_err(|err| Refusal::bad(&err.to_string()))?;
+        let [client, server] = pair.each_ref().map(Grant::encode);
+        Ok(format!("{{\"grant_client\":{},\"grant_server\":{}}}", *client, *server))
+    }
+
+    /// One end of a channel that another one knows by the same name.
+    async fn grant(&self, asked: &Value) -> Result<String, Refusal> {
+        let name = asked.get("name").and_then(Value::as_str).ok_or_else(|| Refusal::bad("name is no text"))?;
+        let grant = match asked.get("role").and_then(Value::as_str) {
+            Some("server") => self.meetings.listen(name, &self.issuer, self.now_s())?,
+            Some("client") => self.meetings.connect(name, &self.issuer, || self.now_s()).await?,
+            _ => return Err(Refusal::bad("role is neither \"client\" nor \"server\"")),
+        };
+        Ok(String::clone(&grant.encode()))
+    }
+}
+
+async fn read(body: RequestBody) -> Result<Value, Refusal> {
+    let bytes = read_body(body, BODY_LEN_MAX, BODY_TIME).await.map_err(|err| match err {
+        BodyRefusal::TooLarge => Refusal(StatusCode::PAYLOAD_TOO_LARGE, format!("more than {BODY_LEN_MAX} bytes")),
+        _ => Refusal(StatusCode::REQUEST_TIMEOUT, "the body did not come".into()),
+    })?;
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(json!({}));
+    }
+    let value: Value = serde_json::from_slice(&bytes).map_err(|err| Refusal::bad(&format!("no JSON: {err}")))?;
+    if value.is_object() { Ok(value) } else { Err(Refusal::bad("no JSON object")) }
+}
+
+fn refusal(Refusal(status, text): &Refusal) -> Response<Body> {
+    json_answer(*status, json!({"error": text}).to_string())
+}
+
+fn json_answer(status: StatusCode, text: String) -> Response<Body> {
+    let mut answer = Response::new(full(text));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// For the runtime, which wants something to clone for each connection.
+#[derive(Clone)]
+pub(crate) struct Door(pub(crate) Arc<Control>);
+
+impl Service<Request<RequestBody>> for Door {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<RequestBody>) -> Self::Future {
+        let control = self.0.clone();
+        Box::pin(async move { Ok(control.answer(request).await) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_lines_and_let_in_whoever_shows_one() {
+        let tokens = Tokens::parse("# people\n0123456789abcdef\n\n  fedcba9876543210  \n").unwrap();
+        let shows = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+            tokens.lets_in(&headers)
+        };
+        assert!(shows("Bearer 0123456789abcdef") && shows("bearer fedcba9876543210"));
+        for wrong in ["Bearer 0123456789abcdeg", "Bearer ", "Bearer", "Basic 0123456789abcdef", "0123456789abcdef", ""]
+        {
+            assert!(!shows(wrong), "{wrong}");
+        }
+        assert!(!tokens.lets_in(&HeaderMap::new()));
+        assert_eq!(Tokens::parse("0123456789abcdef\nshort").unwrap_err(), 2);
+        assert!(!format!("{tokens:?}").contains("0123"));
+    }
+}
