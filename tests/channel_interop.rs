@@ -281,7 +281,7 @@ async fn our_stream_stalls_at_the_window_of_who_does_not_read_and_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_of_v1_stalls_at_our_window_and_goes_on_when_we_read() {
-    let (mut peer, channel) = client_of_v1(1, &["--job", "stall", "--bytes", "3000000", "--pause", "500ms"]).await;
+    let (mut peer, channel) = client_of_v1(1, &["--job", "stall", "--bytes", "3000000", "--pause", "1500ms"]).await;
     let (channel, gate) = (Arc::new(channel.unwrap()), Gate::new());
     let (served, gates) = (channel.clone(), gate.clone());
     let serving = tokio::spawn(async move { serve(&served, &gates).await });
