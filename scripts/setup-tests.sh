@@ -94,7 +94,7 @@ for component in cargo-fmt cargo-clippy; do
     command -v "$component" >/dev/null || fail "$component is missing: rustup component add ${component#cargo-}"
 done
 
-command -v go >/dev/null || fail "go is missing: install Go $go_min or newer (https://go.dev/dl). The linearizability check is written in it, and toxiproxy is built by it."
+command -v go >/dev/null || fail "go is missing: install Go $go_min or newer (https://go.dev/dl). The linearizability check and a peer of channels are written in it, and toxiproxy is built by it."
 go=$(go env GOVERSION)
 [[ $(printf '%s\n' "$go_min" "${go#go}" | sort -V | sed -n 1p) == "$go_min" ]] || fail "$go is too old: install Go $go_min or newer (https://go.dev/dl)."
 
@@ -148,6 +148,7 @@ if [[ ! -x $venv/bin/otelcol || ! -f $otelcol_stamp || $(<"$otelcol_stamp") != "
 fi
 # The test builds it anew from what stands there; here its modules are fetched, and a fault in it shows early.
 (cd tests/linearizability && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/linearizability does not build."
+(cd tests/channel_peer && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/channel_peer does not build."
 (cd crates/broker/tests/issue_by_go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
 # --- packages of npm ---

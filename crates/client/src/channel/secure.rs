@@ -13,6 +13,7 @@ use futures_util::io::{AsyncRead, AsyncWrite};
 use futures_util::{Sink, Stream, StreamExt};
 use sealway_proto::channel::{CloseReason, Content, Opened, Opener, Sealer};
 use tokio::sync::oneshot;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
@@ -79,6 +80,11 @@ impl Records {
         }
     }
 
+    /// Whether the profile is the native one.
+    pub(crate) fn is_native(&self) -> bool {
+        self.is_native
+    }
+
     /// Notes why it ends and says so to whoever reads or writes.
     fn end(&self, err: Error) -> io::Error {
         self.pulse.ends(err.clone());
@@ -88,6 +94,10 @@ impl Records {
     fn lost(&self, err: &WsError) -> io::Error {
         let (code, text) = match err {
             WsError::ConnectionClosed | WsError::AlreadyClosed => ("closed", "the connection is closed".to_owned()),
+            // How endpoints and relays of v1 end every channel.
+            WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
+                ("closed", "the connection was closed without a word".to_owned())
+            }
             WsError::Capacity(_) => ("record_too_large", "a message is longer than 1 MiB".to_owned()),
             WsError::Protocol(_) | WsError::Utf8(_) => ("websocket_malformed", format!("no WebSocket message: {err}")),
             _ => ("connection_lost", format!("the connection broke: {err}")),

@@ -28,8 +28,14 @@ pub const STREAMS_MAX: usize = 128;
 const KNOWN_MAX: usize = 3 * STREAMS_MAX;
 /// Streams that were opened by the peer and nobody has taken yet; requests for new ones that wait.
 const BACKLOG: usize = 64;
+/// What the peer may send on a stream before it is read, in bytes, to begin with: what the library promises to each stream
+/// that it may know. Over long ways it grows.
+const WINDOW: usize = 256 << 10;
 /// What the peer may send on all streams together before it is read, in bytes.
 const WINDOW_MAX: usize = 128 << 20;
+/// By how much the windows of all streams together may grow where the peer is v1's, in bytes. Such a peer sends as much as a
+/// window allows in one frame, and the library below ends the connection at a frame over 1 MiB: no window may be longer.
+const V1_GROWTH_MAX: usize = (1 << 20) - WINDOW;
 /// How long the peer may take to say what a stream is for.
 const HELLO_TIME: Duration = Duration::from_secs(10);
 /// How long saying the last words may take, and hearing them.
@@ -133,7 +139,8 @@ pub(crate) struct Ends {
 pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, liveness: Liveness) -> Ends {
     let mut config = yamux::Config::default();
     config.set_max_num_streams(KNOWN_MAX);
-    config.set_max_connection_receive_window(Some(WINDOW_MAX));
+    let window_max = if records.is_native() { WINDOW_MAX } else { KNOWN_MAX * WINDOW + V1_GROWTH_MAX };
+    config.set_max_connection_receive_window(Some(window_max));
     config.set_split_send_size(FRAME_LEN_MAX);
     let mode = if is_client { Mode::Client } else { Mode::Server };
     let (commands, asked) = mpsc::channel(16);
