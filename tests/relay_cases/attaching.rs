@@ -6,7 +6,7 @@ use sealway_testkit::relay::Issuer;
 
 use super::{Case, Ground, again, closed, now_s};
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     ("a first message over 8192 bytes is too big, and nothing is said", too_big),
     ("a first message of 8192 bytes is looked at", just_fits),
     ("a fragmented first message over 8192 bytes is too big", too_big_in_fragments),

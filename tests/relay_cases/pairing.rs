@@ -4,7 +4,7 @@ use sealway_testkit::raw_ws::Got;
 
 use super::{Case, Ground, closed, record};
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     ("what the first endpoint says waits, and comes in order before all else", waits_in_order),
     ("the server may be first", server_first),
     ("messages keep their boundaries, empty ones too", boundaries),

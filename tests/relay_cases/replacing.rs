@@ -5,7 +5,7 @@ use sealway_testkit::raw_ws::Got;
 
 use super::{Case, Ground, again, closed};
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     ("who attaches to a place that is taken gets it, and both others go", replaces_both),
     ("a place that waits is taken over too, and what waited is gone", replaces_waiting),
     ("after a replacement both ends attach anew", restarts),
