@@ -4,6 +4,8 @@
 
 mod relay_cases;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 use relay_cases::{Fleet, Ground, run};
@@ -54,6 +56,12 @@ fn two(folder: &Path) -> Vec<Vec<String>> {
     let url = std::fs::read_to_string(folder.join("redis-url")).unwrap();
     let secret = folder.join("secret").display().to_string();
     let prefix = unique("fleet");
+    // As if this fleet were an old one: a new one refuses tokens that were issued before it began.
+    let mut redis = TcpStream::connect(url.trim_start_matches("redis://").trim_end_matches('/')).unwrap();
+    redis.write_all(format!("SET {prefix}:relay:epoch:1 known\r\n").as_bytes()).unwrap();
+    let mut answer = [0; 5];
+    redis.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"+OK\r\n");
     let node = ["--redis-url", &url, "--redis-prefix", &prefix, "--node-secret-file", &secret];
     vec![node.map(str::to_owned).to_vec(); 2]
 }

@@ -7,7 +7,6 @@
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::net::IpAddr;
-use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,6 +20,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 
+use crate::batch::{BATCH, Batch};
 use crate::channel::{Asked, Attached, Channel, Offered};
 use crate::conn::{Conn, Reader, Writer, split};
 use crate::input::{HEAD_ROOM, Input, Next};
@@ -32,8 +32,6 @@ use crate::ws;
 
 /// What is read at once.
 const SCRATCH_LEN: usize = 128 * 1024;
-/// Frames that are written at once.
-const BATCH: usize = 32;
 /// How often one endpoint reads before others have a turn.
 const ROUNDS_MAX: usize = 16;
 /// What is kept of a frame is copied to the thread's buffer when it is so short; else the rest is read behind it.
@@ -492,35 +490,5 @@ async fn ask(relay: Arc<Relay>, asked: Asked, claims: Claims, address: Option<Ip
             Some(stream) => Ok(Admitted::There(stream)),
             None => Err(CloseCause::NodeUnavailable),
         },
-    }
-}
-
-/// Frames that are written together.
-#[derive(Default)]
-struct Batch {
-    frames: [Range<usize>; BATCH],
-    len: usize,
-    payload: usize,
-    has_record: bool,
-}
-
-impl Batch {
-    fn add(&mut self, frame: Range<usize>, payload: usize, is_record: bool) {
-        if let Some(slot) = self.frames.get_mut(self.len) {
-            *slot = frame;
-            self.len += 1;
-            self.payload += payload;
-            self.has_record |= is_record;
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.len == BATCH
-    }
-
-    /// The frames, the sum of their payloads, and whether a record is among them; empty afterwards.
-    fn drain(&mut self) -> (impl Iterator<Item = Range<usize>>, usize, bool) {
-        let Batch { frames, len, payload, has_record } = std::mem::take(self);
-        (frames.into_iter().take(len), payload, has_record)
     }
 }

@@ -162,7 +162,10 @@ impl Nodes {
         let known = std::mem::replace(&mut *self.epoch.write(), epoch.clone());
         if epoch == fresh || (!known.is_empty() && known != epoch) {
             tracing::warn!("Redis has no memory of used tokens: those issued until now are refused");
-            self.floor_s.store(now_s.saturating_add(SKEW_S), Ordering::Release);
+            // An issuer's clock may be ahead by the skew. At a start, which may be the first of all, who is told to come
+            // again later would wait for that long for nothing.
+            let ahead_s = if known.is_empty() { 0 } else { SKEW_S };
+            self.floor_s.store(now_s.saturating_add(ahead_s), Ordering::Release);
         }
         self.say_here().await
     }
