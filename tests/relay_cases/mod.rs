@@ -119,7 +119,7 @@ impl Ground {
     pub(crate) fn known(&self, mut ws: RawWs) -> RawWs {
         ws.answers = false;
         ws.send(0x89, b"known?").unwrap();
-        assert_eq!(ws.next(), Got::Frame(0x8a, b"known?".to_vec()));
+        assert_eq!(ws.got(), Got::Frame(0x8a, b"known?".to_vec()));
         ws.answers = true;
         ws
     }
