@@ -181,7 +181,7 @@ fn a_wrong_token_ends_it_with_a_reason() {
         &["relay", "control", "--tunnel-url", "ws://a/ws", "--aud", "a", "--issuer-key-file", "issuer-key.json"],
     );
     let told = String::from_utf8(unguarded.stderr).unwrap();
-    assert!(!unguarded.status.success() && told.contains("--token-file or --client-ca"), "{told}");
+    assert!(!unguarded.status.success() && told.contains("--token-file or --tls-client-ca"), "{told}");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_control_plane_may_ask_for_certificates_instead() {
     let certificates = Certificates::make(ground.path(), "DNS:localhost,IP:127.0.0.1", "sealway tests").unwrap();
     let text = |path: &Path| path.display().to_string();
     let (ca, cert, key) = (text(&certificates.ca), text(&certificates.server.0), text(&certificates.server.1));
-    let middle = Middle::start(&["--tls-cert", &cert, "--tls-key", &key, "--client-ca", &ca]);
+    let middle = Middle::start(&["--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &ca]);
     let control = format!("https://localhost:{}", middle.control_port);
     let (client, client_key) = (text(&certificates.client.0), text(&certificates.client.1));
     let shown = ["--control", &control, "--ca", &ca, "--cert", &client, "--key", &client_key];

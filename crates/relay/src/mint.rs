@@ -15,6 +15,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 /// Random bytes of a channel's or a token's name.
 const NAME_LEN: usize = 24;
+/// The native suite that is minted unless said: NNpsk0 on X25519 with AES-256-GCM and ML-KEM-768.
+pub const DEFAULT_NATIVE_SUITE: u16 = 0x104;
 /// Longest name of a channel that may be asked for, in bytes.
 pub const CHANNEL_ID_LEN_MAX: usize = 256;
 
@@ -69,7 +71,7 @@ impl Minting {
     pub fn native(tunnel_url: &str, aud: &str, iss: &str) -> Self {
         Minting {
             idle_claim: true,
-            suites: vec![NATIVE_SUITE_MIN + 1],
+            suites: vec![DEFAULT_NATIVE_SUITE],
             noise_pattern: "NNpsk0".into(),
             ..Minting::flowersec_v1(tunnel_url, aud, iss)
         }

@@ -71,7 +71,7 @@ impl Door {
         let headers = request.headers();
         let key = match handshake_key(request.version(), headers) {
             Ok(key) => key,
-            Err(refusal) => return refusal,
+            Err(refusal) => return *refusal,
         };
         if !self.is_origin_allowed(headers) {
             return plain(StatusCode::FORBIDDEN, "origin not allowed");
@@ -110,7 +110,7 @@ impl Door {
 }
 
 /// The client's key, or what is wrong with its request.
-fn handshake_key(version: Version, headers: &HeaderMap) -> Result<&[u8], Response<Body>> {
+fn handshake_key(version: Version, headers: &HeaderMap) -> Result<&[u8], Box<Response<Body>>> {
     let one = |name: &str| {
         let mut values = headers.get_all(name).iter();
         values.next().filter(|_| values.next().is_none()).map(HeaderValue::as_bytes)
@@ -127,7 +127,7 @@ fn handshake_key(version: Version, headers: &HeaderMap) -> Result<&[u8], Respons
         out.insert(UPGRADE, HeaderValue::from_static("websocket"));
         out.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         out.insert(HeaderName::from_static("sec-websocket-version"), HeaderValue::from_static("13"));
-        refusal
+        Box::new(refusal)
     };
     if version != Version::HTTP_11 || !has(UPGRADE, "websocket") || !has(CONNECTION, "upgrade") {
         return Err(upgrade_required());
@@ -137,7 +137,7 @@ fn handshake_key(version: Version, headers: &HeaderMap) -> Result<&[u8], Respons
     }
     let key = one("sec-websocket-key");
     let is_key = |key: &&[u8]| base64::decode(key).is_ok_and(|key| key.len() == 16);
-    key.filter(is_key).ok_or_else(|| plain(StatusCode::BAD_REQUEST, "bad Sec-WebSocket-Key"))
+    key.filter(is_key).ok_or_else(|| Box::new(plain(StatusCode::BAD_REQUEST, "bad Sec-WebSocket-Key")))
 }
 
 fn accept(key: &[u8]) -> String {

@@ -34,7 +34,7 @@ pub(crate) struct ControlArgs {
     tls_key: Option<PathBuf>,
     /// Let in those alone who show a certificate of this authority, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    client_ca: Option<PathBuf>,
+    tls_client_ca: Option<PathBuf>,
     #[command(flatten)]
     minted: Minted,
 }
@@ -52,8 +52,8 @@ impl ControlArgs {
         let tls = self.tls_cert.clone().map(|cert| ServerFiles {
             cert,
             key: self.tls_key.clone(),
-            client_ca: self.client_ca.clone().into_iter().collect(),
-            client_auth: if self.client_ca.is_some() { ClientAuth::Required } else { ClientAuth::None },
+            client_ca: self.tls_client_ca.clone().into_iter().collect(),
+            client_auth: if self.tls_client_ca.is_some() { ClientAuth::Required } else { ClientAuth::None },
             ..ServerFiles::default()
         });
         let listen = parse_address(&self.listen).map_err(|err| anyhow!("--listen: {err}"))?;

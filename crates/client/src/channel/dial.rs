@@ -118,7 +118,8 @@ async fn connect_over(
     shake(socket, settings, Role::Client, direct_waits(options), options.liveness, told).await
 }
 
-/// Takes up a connection that a peer opened with the same direct info. Each info serves one channel.
+/// Takes up a connection that a peer opened with the same direct info. Each info serves one channel. A TCP connection should have
+/// `TCP_NODELAY` set, or small records wait for acknowledgements.
 ///
 /// # Errors
 /// As [`connect_direct`].

@@ -117,13 +117,14 @@ impl Channel {
             commands: ends.commands,
             incoming: Mutex::new(ends.incoming),
             over: ends.over,
-            places: Arc::new(Semaphore::new(STREAMS_MAX)),
+            places: Arc::new(Semaphore::new(if is_native { STREAMS_MAX } else { streams::V1_STREAMS_MAX })),
             pulse,
             role,
         }
     }
 
-    /// Opens a stream and says what it is for. Where [`STREAMS_MAX`] of this side are open, it waits for one to end. The
+    /// Opens a stream and says what it is for. Where [`STREAMS_MAX`] of this side are open (32 towards a peer of v1), it waits for
+    /// one to end. The
     /// peer may not have heard of it when this returns: what is written waits for it, within the stream's window.
     ///
     /// # Errors
@@ -149,8 +150,8 @@ impl Channel {
         self.incoming.lock().await.recv().await
     }
 
-    /// Ends the channel in order: the peer hears the code and reason (at most 123 bytes), authenticated where the profile
-    /// can. Returns when that was sent, or after 5 s.
+    /// Ends the channel in order: the peer hears the code (0 for nothing special) and the reason (at most 123 bytes),
+    /// authenticated. A peer of v1 hears the reason alone, which the relay can read. Returns when that was sent, or after 5 s.
     pub async fn close(&self, code: u16, reason: &str) {
         let end = reason.char_indices().map(|(at, sign)| at + sign.len_utf8()).take_while(|end| *end <= REASON_LEN_MAX);
         self.pulse.say(code, reason.get(..end.last().unwrap_or(0)).unwrap_or_default());

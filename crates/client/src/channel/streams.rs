@@ -23,6 +23,8 @@ use super::secure::{Records, Secure};
 
 /// Streams at once on a channel that this side opened, and that the peer opened.
 pub const STREAMS_MAX: usize = 128;
+/// Streams at once that this side opens towards a peer of v1: late ones take no more.
+pub(crate) const V1_STREAMS_MAX: usize = 32;
 /// Streams of both sides that the library below may know, those among them whose end it has yet to notice. Beyond this it
 /// ends the connection.
 const KNOWN_MAX: usize = 3 * STREAMS_MAX;

@@ -47,7 +47,7 @@ impl ControlServer {
         let asks_for_certificates =
             settings.tls.as_ref().is_some_and(|files| files.client_auth == tls::ClientAuth::Required);
         if settings.tokens.is_empty() && !asks_for_certificates {
-            let text = "--token-file or --client-ca: without either, anybody would be given grants";
+            let text = "--token-file or --tls-client-ca: without either, anybody would be given grants";
             return Err(StartError::new(text));
         }
         let tls = settings.tls.map(|files| tls::Server::load(files, clock.clone()));
