@@ -174,14 +174,14 @@ impl Endpoint {
     /// Reads once and forwards it.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now_ms = self.relay.now_ms();
+        // What waits for this endpoint is not waited for here: the other end does.
+        let _ = self.conn.poll_flush(now_ms);
         if let Some(Place { peer: Some(peer), .. }) = &self.place
             && let Err(_gone) = ready!(peer.poll_drained(cx, now_ms))
         {
             // Its task ends the channel, and this one with it.
             return Poll::Pending;
         }
-        // What waits for this endpoint is not waited for here: the other end does.
-        let _ = self.conn.poll_flush(now_ms);
         let mut kept = std::mem::take(&mut self.kept);
         let have = kept.len().saturating_sub(HEAD_ROOM);
         if have > 0 && self.need == 0 {
