@@ -157,7 +157,13 @@ impl Source {
         let Some(url) = &self.control else { bail!("--control URL or --grant FILE: one of them is needed") };
         let token = self.token_file.as_deref().map(read_secret).transpose()?.map(zeroize::Zeroizing::new);
         let tls = self.tls()?.map(|config| rustls::ClientConfig::clone(&config));
-        Ok(Grants::Control(Control::new(url, &self.name, role, token.as_ref().map(|token| token.as_str()), tls)?))
+        Ok(Grants::Control(Box::new(Control::new(
+            url,
+            &self.name,
+            role,
+            token.as_ref().map(|token| token.as_str()),
+            tls,
+        )?)))
     }
 }
 

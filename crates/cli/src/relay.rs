@@ -6,6 +6,7 @@ mod serve;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use sealway_proto::relay::b64u_decode;
 use sealway_relay::mint::{self, Issuer, Minting};
 use sealway_runtime::clock::{Clock, SystemClock};
 
@@ -67,6 +68,12 @@ pub(crate) struct Minted {
     /// The Noise pattern of native channels
     #[arg(long, default_value = "NNpsk0")]
     noise_pattern: String,
+    /// The client endpoint's static public key in base64url, which the server is to hold it to
+    #[arg(long, value_name = "KEY", value_parser = parse_key)]
+    client_static: Option<Key>,
+    /// The server endpoint's, which the client is to hold it to
+    #[arg(long, value_name = "KEY", value_parser = parse_key)]
+    server_static: Option<Key>,
     /// How long a channel has to begin, in seconds
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     init_window_s: u32,
@@ -95,6 +102,15 @@ fn parse_suite(text: &str) -> Result<u16, String> {
     number.map_err(|_| "expected a number such as 1 or 0x0101".into())
 }
 
+/// A public key.
+#[derive(Clone, Debug)]
+struct Key(Vec<u8>);
+
+fn parse_key(text: &str) -> Result<Key, String> {
+    let key = b64u_decode(text).filter(|key| matches!(key.len(), 32 | 33));
+    key.map(Key).ok_or_else(|| "expected a public key as sealway channel key prints it".into())
+}
+
 impl Minted {
     fn issuer(&self) -> anyhow::Result<Issuer> {
         let make = match self.profile {
@@ -106,6 +122,7 @@ impl Minted {
             minting.suites.clone_from(&self.suites);
         }
         minting.noise_pattern.clone_from(&self.noise_pattern);
+        minting.statics = [&self.client_static, &self.server_static].map(|key| key.clone().map(|key| key.0));
         minting.init_window_s = self.init_window_s;
         minting.token_ttl_s = self.token_ttl_s;
         minting.idle_timeout_s = self.idle_timeout_s;

@@ -1,5 +1,6 @@
 //! Two ends of a channel in one process, over loopback and without a relay: streams, calls, closing, liveness, forwarding.
 #![cfg(feature = "channel")]
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

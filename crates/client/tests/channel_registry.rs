@@ -1,5 +1,6 @@
 //! The codes of channels in this crate are those of `spec/registry.toml`.
 #![cfg(feature = "channel")]
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,7 @@
 //! Many small worlds, each from a seed: a client that makes calls, a server that restarts, and a middle that delays, cuts,
 //! partitions, loses and changes what it carries. Time is simulated, so that an hour of it takes milliseconds.
 #![cfg(feature = "channel")]
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

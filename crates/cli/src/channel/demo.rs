@@ -47,7 +47,7 @@ impl Demo {
 
     /// Where this process gets its grants from.
     pub(super) fn grants(&self, name: &str) -> anyhow::Result<Grants> {
-        Ok(Grants::Control(Control::new(&self.url, name, Role::Server, Some(&self.token), None)?))
+        Ok(Grants::Control(Box::new(Control::new(&self.url, name, Role::Server, Some(&self.token), None)?)))
     }
 
     /// The other terminal's command.

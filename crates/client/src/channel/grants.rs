@@ -29,7 +29,7 @@ pub enum Grants {
     /// A file with one grant. Its token works once.
     File(PathBuf),
     /// A control plane, asked for a grant each time.
-    Control(Control),
+    Control(Box<Control>),
 }
 
 impl Grants {
