@@ -24,6 +24,8 @@ use crate::table::{median, verdict};
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Channels that are set up at the same time.
 const AT_ONCE: usize = 32;
+/// Calls of each caller.
+const CALLS: usize = 2000;
 /// What a stream is written in.
 const CHUNK: usize = 64 * 1024;
 
@@ -279,36 +281,79 @@ async fn pour(pair: &Pair, streams: u64, bytes: u64) -> anyhow::Result<()> {
 }
 
 async fn round_trips(relay: &Relay) -> anyhow::Result<()> {
-    const CALLS: usize = 2000;
-    println!("\n| remote calls, 64 bytes each way | p50 us | calls/s |\n| --- | ---: | ---: |");
+    println!("\n| remote calls, 64 bytes each way | p50 us | p99 us | calls/s |\n| --- | ---: | ---: | ---: |");
     let pair = pair(relay.grants("0x100")?, Instance::draw()?).await?;
     let asking = Rpc::open(&pair.client, Handlers::none()).await?;
     let stream = pair.server.accept().await.context("the channel is over")?.stream;
     let _answering = Rpc::over(stream, Handlers::none().on(1, |called| async move { Ok(called.payload) }));
     let asking = Arc::new(asking);
     for at_once in [1, 16] {
-        let mut work = JoinSet::new();
-        let begun = Instant::now();
-        for _ in 0..at_once {
-            let asking = asking.clone();
-            work.spawn(async move {
-                let mut times = Vec::with_capacity(CALLS);
-                for _ in 0..CALLS {
-                    let begun = Instant::now();
-                    asking.call(1, Value::from("x".repeat(64))).await?;
-                    times.push(begun.elapsed().as_secs_f64() * 1e6);
-                }
-                anyhow::Ok(times)
-            });
-        }
-        let mut times = Vec::new();
-        while let Some(done) = work.join_next().await {
-            times.extend(done??);
-        }
-        let rate = times.len() as f64 / begun.elapsed().as_secs_f64();
-        println!("| {at_once} at a time | {:.0} | {rate:.0} |", median(&mut times));
+        let called = call(&asking, at_once).await?;
+        println!("| {at_once} at a time | {:.0} | {:.0} | {:.0} |", called.p50_us, called.p99_us, called.rate);
     }
+    let mut before = Vec::new();
+    let mut after = Vec::new();
+    for _ in 0..3 {
+        before.push(call(&asking, 1).await?.p99_us);
+        // A peer that takes streams and never reads: its channel fills up to every bound on the way.
+        let stalled = stall(relay).await?;
+        after.push(call(&asking, 1).await?.p99_us);
+        drop(stalled);
+    }
+    let (before, after) = (median(&mut before), median(&mut after));
+    println!(
+        "\np99 of calls beside a channel whose reader stalls: {after:.0} us, {before:.0} us without it: {:.2} times (goal 2, {}).",
+        after / before,
+        verdict(after / before, 2.0)
+    );
     Ok(())
+}
+
+/// What calls came to.
+struct Called {
+    p50_us: f64,
+    p99_us: f64,
+    rate: f64,
+}
+
+async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Called> {
+    let mut work = JoinSet::new();
+    let begun = Instant::now();
+    for _ in 0..at_once {
+        let asking = asking.clone();
+        work.spawn(async move {
+            let mut times = Vec::with_capacity(CALLS);
+            for _ in 0..CALLS {
+                let begun = Instant::now();
+                asking.call(1, Value::from("x".repeat(64))).await?;
+                times.push(begun.elapsed().as_secs_f64() * 1e6);
+            }
+            anyhow::Ok(times)
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(done) = work.join_next().await {
+        times.extend(done??);
+    }
+    let rate = times.len() as f64 / begun.elapsed().as_secs_f64();
+    let p50_us = median(&mut times);
+    Ok(Called { p50_us, p99_us: times[times.len() * 99 / 100], rate })
+}
+
+/// A channel whose server reads nothing of what its client has written, as much as it can.
+async fn stall(relay: &Relay) -> anyhow::Result<(Pair, Vec<channel::Stream>)> {
+    let pair = pair(relay.grants("0x100")?, Instance::draw()?).await?;
+    let hello = Hello::new("stall")?;
+    let mut streams = Vec::new();
+    for _ in 0..16 {
+        let mut out = pair.client.open(&hello).await?;
+        let chunk = vec![0; CHUNK];
+        while let Ok(written) = tokio::time::timeout(Duration::from_millis(20), out.write_all(&chunk)).await {
+            written?;
+        }
+        streams.push(out);
+    }
+    Ok((pair, streams))
 }
 
 async fn waves(relay: &Relay, channels: usize, idle: Duration) -> anyhow::Result<()> {
