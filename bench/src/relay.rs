@@ -151,6 +151,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             None => {
                 set_up(&relay, options).await?;
                 throughput(&relay, options).await?;
+                small(&relay).await?;
                 round_trips(&relay).await
             }
         }
@@ -277,6 +278,47 @@ async fn pour(pair: &Pair, streams: u64, bytes: u64) -> anyhow::Result<()> {
     while let Some(done) = work.join_next().await {
         done??;
     }
+    Ok(())
+}
+
+/// What a message costs that holds nearly nothing, and what a stream does.
+async fn small(relay: &Relay) -> anyhow::Result<()> {
+    const MESSAGES: usize = 20_000;
+    const STREAMS: usize = 2_000;
+    let pair = pair(relay.grants("0x100")?, Instance::draw()?).await?;
+    let hello = Hello::new("small")?;
+    let mut out = pair.client.open(&hello).await?;
+    let mut into = pair.server.accept().await.context("the channel is over")?.stream;
+    let (mut there, mut back) = ([0; 256], [0; 256]);
+    let (cpu, own) = (relay.cpu_s()?, procfs::cpu_s(std::process::id())?);
+    for _ in 0..MESSAGES {
+        // There and back: nothing is gathered into one record.
+        out.write_all(&[1; 256]).await?;
+        into.read_exact(&mut there).await?;
+        into.write_all(&there).await?;
+        out.read_exact(&mut back).await?;
+    }
+    let each = |before: f64, after: f64, count: usize| (after - before) * 1e6 / count as f64;
+    println!("\n| one of | CPU us of the relay | CPU us of both ends |\n| --- | ---: | ---: |");
+    println!(
+        "| {MESSAGES} times 256 bytes there and back, two messages | {:.1} | {:.1} |",
+        each(cpu, relay.cpu_s()?, MESSAGES),
+        each(own, procfs::cpu_s(std::process::id())?, MESSAGES)
+    );
+    let (cpu, own) = (relay.cpu_s()?, procfs::cpu_s(std::process::id())?);
+    for _ in 0..STREAMS {
+        let mut out = pair.client.open(&hello).await?;
+        let mut into = pair.server.accept().await.context("the channel is over")?.stream;
+        out.shutdown().await?;
+        into.shutdown().await?;
+        out.read_to_end(&mut Vec::new()).await?;
+        into.read_to_end(&mut Vec::new()).await?;
+    }
+    println!(
+        "| {STREAMS} streams opened, taken and closed | {:.1} | {:.1} |",
+        each(cpu, relay.cpu_s()?, STREAMS),
+        each(own, procfs::cpu_s(std::process::id())?, STREAMS)
+    );
     Ok(())
 }
 
