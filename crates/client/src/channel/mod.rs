@@ -6,6 +6,7 @@
 //!
 //! * [`attach`], [`connect_direct`], [`accept_direct`] — from a grant to a channel.
 //! * [`rpc`] — remote calls on a stream.
+//! * [`mint`] — grants, for whoever holds an issuer's key.
 //! * [`reconnect`] — another channel when one ends.
 //! * [`forward`] — TCP and HTTP connections carried over a channel.
 //!
@@ -15,6 +16,7 @@ mod dial;
 mod error;
 pub mod forward;
 mod handshake;
+pub mod mint;
 mod pulse;
 pub mod reconnect;
 pub mod rpc;
