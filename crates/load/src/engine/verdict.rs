@@ -243,7 +243,15 @@ mod tests {
         let path = "/".to_owned();
         Plan {
             label: String::new(),
-            target: Target { url, addresses: vec![], protocol: Protocol::Http1, tls: None, sealed: None, broker: None },
+            target: Target {
+                url,
+                addresses: vec![],
+                protocol: Protocol::Http1,
+                tls: None,
+                sealed: None,
+                broker: None,
+                channels: None,
+            },
             request: Request { method: http::Method::GET, path, headers: vec![], body: None, counter_start: 0 },
             arrival: Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 },
             stop: Stop { duration: None, requests: None },
