@@ -33,6 +33,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: crate::broker::Broker,
     },
+    /// Pair the endpoints of channels and forward what they seal end to end; make keys and grants for it
+    Relay {
+        #[command(subcommand)]
+        action: crate::relay::Relay,
+    },
     /// Agree a session, seal a request, open its answer
     Call(Call),
     /// Make or bring up to date the tables of a store in PostgreSQL

@@ -11,6 +11,7 @@ mod demo;
 mod kek;
 mod load;
 mod migrate;
+mod relay;
 mod serve;
 mod summary;
 
@@ -50,6 +51,12 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
                 sealway_runtime::process::keep_small();
             }
             return block_on(broker::run(action));
+        }
+        Command::Relay { action } => {
+            if matches!(action, relay::Relay::Serve(_)) {
+                sealway_runtime::process::keep_small();
+            }
+            block_on(relay::run(action))
         }
         Command::Serve(serve) => block_on(serve::run(serve)),
         Command::Call(call) => block_on(call::run(call)),

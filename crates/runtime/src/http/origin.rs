@@ -1,15 +1,19 @@
 //! Where a request came in, and the doors that it leaves open to its service: interim answers, and taking the connection.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 
+use super::stream::{Prefixed, Stream};
 use crate::tls::PeerCertificate;
 
 /// The other end of a connection.
@@ -85,9 +89,28 @@ impl Interim {
 }
 
 /// A connection without HTTP on it.
-pub trait Raw: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Raw: AsyncRead + AsyncWrite + Send + Unpin + 'static {
+    /// The TCP connection itself and what was read from it already, where nothing lies between: its halves can then be used
+    /// without a lock.
+    ///
+    /// # Errors
+    /// The same connection, when there is TLS on it or it is no TCP.
+    fn into_tcp(self: Box<Self>) -> Result<(TcpStream, Bytes), Box<dyn Raw>>;
+}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Raw for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Raw for T {
+    fn into_tcp(self: Box<Self>) -> Result<(TcpStream, Bytes), Box<dyn Raw>> {
+        if !(&*self as &dyn Any).is::<Prefixed<Stream>>() {
+            return Err(self);
+        }
+        match (self as Box<dyn Any>).downcast::<Prefixed<Stream>>().map(|prefixed| prefixed.into_parts()) {
+            Ok((prefix, Stream::Tcp(stream))) => Ok((stream, prefix)),
+            Ok((prefix, other)) => Err(Box::new(Prefixed::new(prefix, other))),
+            // It was looked at above.
+            Err(_) => Err(Box::new(tokio::io::empty())),
+        }
+    }
+}
 
 /// What takes a connection.
 type Taker = Box<dyn FnOnce(Box<dyn Raw>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;

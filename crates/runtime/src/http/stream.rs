@@ -107,6 +107,11 @@ impl<IO> Prefixed<IO> {
     pub(crate) fn new(prefix: Bytes, io: IO) -> Self {
         Prefixed { prefix, io }
     }
+
+    /// What has not been read again yet, and the rest.
+    pub(crate) fn into_parts(self) -> (Bytes, IO) {
+        (self.prefix, self.io)
+    }
 }
 
 impl<IO: AsyncRead + Unpin> AsyncRead for Prefixed<IO> {

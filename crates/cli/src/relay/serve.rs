@@ -1,0 +1,207 @@
+//! `sealway relay serve`: from arguments to a relay that serves, and back to a clean end.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use sealway_proto::relay::CloseReasons;
+use sealway_relay::server::Server;
+use sealway_relay::settings::{Limits, Settings};
+use sealway_runtime::clock::SystemClock;
+use sealway_runtime::listener::parse_address;
+use sealway_runtime::shutdown::StopSignals;
+use sealway_runtime::telemetry::{self, LogFormat, Telemetry};
+use sealway_runtime::tls::ServerFiles;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How reasons of close frames are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Reasons {
+    /// "invalid token"
+    Words,
+    /// invalid_token
+    Tokens,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// Address and port; plain WebSockets are for loopback, or for a proxy in front that has TLS
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: String,
+    /// The path of the WebSocket
+    #[arg(long, value_name = "PATH", default_value = "/ws")]
+    ws_path: String,
+    /// The keyset of issuers; read again when it changes, and on SIGHUP
+    #[arg(long, value_name = "FILE")]
+    issuer_keys_file: PathBuf,
+    /// An audience that tokens must be for; may be given several times
+    #[arg(long, value_name = "NAME", required = true)]
+    aud: Vec<String>,
+    /// An issuer whose tokens are taken; may be given several times; without one, all of the keyset's
+    #[arg(long, value_name = "NAME")]
+    iss: Vec<String>,
+    /// A value of Origin that is allowed, byte for byte; may be given several times
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+    /// Allow requests without Origin, which are from no page
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    allow_no_origin: bool,
+    /// A certificate chain in PEM: the relay serves wss://
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its key in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// How reasons of close frames are written
+    #[arg(long, value_enum, default_value_t = Reasons::Words)]
+    close_reasons: Reasons,
+    /// The code of "replace rate limited"
+    #[arg(long, value_name = "CODE", default_value_t = 1013, value_parser = clap::value_parser!(u16).range(1000..=4999))]
+    replace_close_code: u16,
+    /// Serve metrics under the names of Flowersec v1 too; SIGUSR1 and SIGUSR2 then switch /metrics on and off
+    #[arg(long)]
+    metrics_compat: bool,
+    #[command(flatten)]
+    bounds: Bounds,
+    /// What is logged: info, or warn,sealway_relay=debug
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    log_level: String,
+    /// Logs as JSON
+    #[arg(long)]
+    log_json: bool,
+}
+
+/// Bounds.
+#[derive(Debug, clap::Args)]
+struct Bounds {
+    /// Connections at once
+    #[arg(long, value_name = "COUNT", default_value_t = 4096)]
+    max_conns: usize,
+    /// Channels at once
+    #[arg(long, value_name = "COUNT", default_value_t = 2048)]
+    max_channels: usize,
+    /// Channels at once of one audience and issuer; 0 for no bound
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    max_channels_per_tenant: usize,
+    /// Connections at once of one address; 0 for no bound
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    max_conns_per_address: usize,
+    /// What may wait in memory in all, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    max_waiting_mib: u64,
+    /// Used tokens that are remembered at once; more are refused
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    max_remembered_tokens: usize,
+    /// The longest life of a token, in seconds; 0 for any
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    max_token_lifetime_s: u32,
+    /// How long a channel may stay without a message, in seconds, unless its token says otherwise
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    idle_timeout_s: u32,
+    /// How long an endpoint may be silent before it is pinged, in seconds; after three times that it is cut off
+    #[arg(long, value_name = "SECONDS", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    keepalive_s: u32,
+    /// How long channels go on after SIGTERM before they are told, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=3600))]
+    drain_s: u32,
+    #[arg(long, hide = true, default_value_t = 10_000)]
+    attach_timeout_ms: u64,
+    #[arg(long, hide = true, default_value_t = 10_000)]
+    write_timeout_ms: u64,
+    #[arg(long, hide = true, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    tick_ms: u64,
+    #[arg(long, hide = true)]
+    idle_timeout_ms: Option<u64>,
+    #[arg(long, hide = true)]
+    keepalive_ms: Option<u64>,
+}
+
+impl Bounds {
+    fn limits(&self) -> Limits {
+        let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+        let or = |ms: Option<u64>, otherwise: u32| ms.map_or(seconds(otherwise), Duration::from_millis);
+        let mib = usize::try_from(self.max_waiting_mib).unwrap_or(usize::MAX);
+        Limits {
+            connections_max: self.max_conns,
+            channels_max: self.max_channels,
+            channels_per_tenant_max: self.max_channels_per_tenant,
+            connections_per_address_max: self.max_conns_per_address,
+            waiting_bytes_max: mib.saturating_mul(1024 * 1024),
+            replays_max: self.max_remembered_tokens,
+            token_lifetime_max_s: i64::from(self.max_token_lifetime_s),
+            attach_timeout: Duration::from_millis(self.attach_timeout_ms),
+            idle_timeout: or(self.idle_timeout_ms, self.idle_timeout_s),
+            write_timeout: Duration::from_millis(self.write_timeout_ms),
+            keepalive: or(self.keepalive_ms, self.keepalive_s),
+            tick: Duration::from_millis(self.tick_ms),
+            drain: seconds(self.drain_s),
+            ..Limits::default()
+        }
+    }
+}
+
+impl Serve {
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let listen = parse_address(&self.listen).map_err(|err| anyhow!("--listen: {err}"))?;
+        anyhow::ensure!(self.ws_path.starts_with('/'), "--ws-path: expected a path that begins with /");
+        let tls =
+            self.tls_cert.clone().map(|cert| ServerFiles { cert, key: self.tls_key.clone(), ..Default::default() });
+        Ok(Settings {
+            ws_path: self.ws_path.clone(),
+            aud: self.aud.clone(),
+            iss: self.iss.clone(),
+            allow_origin: self.allow_origin.clone(),
+            allow_no_origin: self.allow_no_origin,
+            tls,
+            close_reasons: match self.close_reasons {
+                Reasons::Words => CloseReasons::Words,
+                Reasons::Tokens => CloseReasons::Tokens,
+            },
+            replace_close_code: self.replace_close_code,
+            metrics_compat: self.metrics_compat,
+            limits: self.bounds.limits(),
+            ..Settings::new(listen, &self.issuer_keys_file)
+        })
+    }
+}
+
+/// Runs until a signal.
+pub(super) async fn run(serve: Serve) -> anyhow::Result<()> {
+    let log_format = if serve.log_json { LogFormat::Json } else { LogFormat::Text };
+    let telemetry = Telemetry { log_format, log_level: serve.log_level.clone(), ..Telemetry::default() };
+    let _telemetry = telemetry::init(&telemetry, "sealway-relay").map_err(|err| anyhow!(err))?;
+    let metrics = telemetry::metrics().map_err(|err| anyhow!(err))?;
+    let mut signals = StopSignals::install()?;
+    let (mut shows, mut hides) = (signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?);
+    let settings = serve.settings()?;
+    let is_open = settings.tls.is_none() && settings.listen.iter().any(|address| !address.ip().is_loopback());
+    let render = metrics.clone();
+    let server = Server::start(settings, Arc::new(SystemClock), move || render.render()).await?;
+    let listen = server.addresses().first().map(ToString::to_string).unwrap_or_default();
+    let line = serde_json::json!({"listen": listen, "ws_path": server.ws_path()});
+    writeln!(std::io::stdout(), "{line}")?;
+    if is_open {
+        tracing::warn!("plain WebSockets beyond loopback: tokens can be read on the way; give --tls-cert");
+    }
+    tracing::info!(listen, version = env!("CARGO_PKG_VERSION"), "serving");
+    let mut upkeep = tokio::time::interval(Duration::from_secs(10));
+    loop {
+        tokio::select! {
+            (stops, why) = signals.next() => {
+                if stops {
+                    tracing::info!(why, "stopping: nobody new is let in");
+                    break;
+                }
+                server.reload();
+            }
+            _ = shows.recv() => if serve.metrics_compat { server.show_metrics(true) },
+            _ = hides.recv() => if serve.metrics_compat { server.show_metrics(false) },
+            _ = upkeep.tick() => metrics.run_upkeep(),
+        }
+    }
+    let told = server.stop().await;
+    tracing::info!(told, "stopped");
+    Ok(())
+}

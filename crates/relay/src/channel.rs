@@ -1,0 +1,424 @@
+//! Channels: two places for endpoints, what waits until both are there, taking a place over, and the end.
+//! SPEC relay.md#pairing
+
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use sealway_proto::relay::{CloseCause, Profile, Role};
+
+use crate::budget::Budget;
+use crate::conn::Conn;
+
+const SHARDS: usize = 16;
+/// What a control plane does not say twice: a place may be taken over so often in a window of this length.
+pub(crate) const REPLACEMENTS_MAX: u32 = 5;
+const REPLACEMENT_WINDOW_MS: u64 = 10_000;
+
+/// Whose channels: an audience and an issuer, as a fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tenant(pub(crate) [u8; 8]);
+
+/// A channel's name; those of two tenants are two channels.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ChannelKey {
+    pub(crate) tenant: Tenant,
+    pub(crate) id: Box<str>,
+}
+
+/// An endpoint that may attach, by its token.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) key: ChannelKey,
+    pub(crate) role: Role,
+    pub(crate) init_exp_s: i64,
+    /// As the token says.
+    pub(crate) idle_s: Option<u32>,
+    pub(crate) eid: Box<str>,
+    pub(crate) profile: Profile,
+}
+
+/// How often a place was taken over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    since_ms: u64,
+    count: u32,
+}
+
+impl Window {
+    fn allows(&mut self, now_ms: u64) -> bool {
+        if self.count == 0 || now_ms.saturating_sub(self.since_ms) >= REPLACEMENT_WINDOW_MS {
+            *self = Window { since_ms: now_ms, count: 0 };
+        }
+        self.count += 1;
+        self.count <= REPLACEMENTS_MAX
+    }
+}
+
+struct End {
+    conn: Arc<Conn>,
+    eid: Box<str>,
+    profile: Profile,
+    /// Frames for the other end, which is not there yet.
+    pending: Vec<u8>,
+    /// The payloads of these alone.
+    pending_len: usize,
+}
+
+#[derive(Default)]
+struct State {
+    ends: [Option<End>; 2],
+    windows: [Window; 2],
+    is_over: bool,
+}
+
+/// A channel.
+pub(crate) struct Channel {
+    key: ChannelKey,
+    init_exp_s: i64,
+    /// 0 for the relay's own bound.
+    idle_s: AtomicU64,
+    first_ms: u64,
+    active_ms: AtomicU64,
+    /// A bit for each end from which a record was forwarded.
+    records: AtomicU8,
+    state: Mutex<State>,
+}
+
+/// What became of frames that were offered to a channel.
+pub(crate) enum Offered {
+    /// They wait for the other end.
+    Kept,
+    /// The other end is there: they are its connection's, from now on.
+    Paired(Arc<Conn>),
+    /// The channel is over.
+    Over,
+    /// Too much waits in this channel.
+    Overflow,
+    /// Too much waits in all.
+    Full,
+}
+
+/// What became of who attached.
+pub(crate) struct Attached {
+    pub(crate) channel: Arc<Channel>,
+    /// Which of its two ends.
+    pub(crate) side: usize,
+    /// The other end, if it is there, and how long it has waited.
+    pub(crate) paired: Option<(Arc<Conn>, u64)>,
+    pub(crate) has_replaced: bool,
+}
+
+pub(crate) fn side(role: Role) -> usize {
+    match role {
+        Role::Client => 0,
+        Role::Server => 1,
+    }
+}
+
+impl Channel {
+    fn new(asked: &Asked, now_ms: u64, windows: [Window; 2]) -> Self {
+        Channel {
+            key: asked.key.clone(),
+            init_exp_s: asked.init_exp_s,
+            idle_s: AtomicU64::new(asked.idle_s.map_or(0, u64::from)),
+            first_ms: now_ms,
+            active_ms: AtomicU64::new(now_ms),
+            records: AtomicU8::new(0),
+            state: Mutex::new(State { windows, ..State::default() }),
+        }
+    }
+
+    /// Notes a message.
+    pub(crate) fn touch(&self, now_ms: u64) {
+        self.active_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Notes that a record was forwarded from an end. True when it is the first from the second end: from then on the
+    /// channel may outlive `init_exp`.
+    pub(crate) fn note_record(&self, side: usize) -> bool {
+        let bit = 1 << side;
+        if self.records.load(Ordering::Relaxed) & bit != 0 {
+            return false;
+        }
+        self.records.fetch_or(bit, Ordering::Relaxed) | bit == 3
+    }
+
+    /// Why time ends the channel, if it does.
+    pub(crate) fn outlived(&self, now_ms: u64, now_s: i64, idle_ms: u64) -> Option<CloseCause> {
+        if self.records.load(Ordering::Relaxed) != 3 && now_s > self.init_exp_s {
+            return Some(CloseCause::InitExpired);
+        }
+        let idle_ms = match self.idle_s.load(Ordering::Relaxed) {
+            0 => idle_ms,
+            own => own.saturating_mul(1000),
+        };
+        let idled = now_ms.saturating_sub(self.active_ms.load(Ordering::Relaxed));
+        (idled > idle_ms).then_some(CloseCause::IdleTimeout)
+    }
+
+    /// Frames from an end that does not know the other one yet. `payload` is the sum of their payloads.
+    pub(crate) fn offer(
+        &self,
+        side: usize,
+        frames: &[IoSlice<'_>],
+        payload: usize,
+        max: usize,
+        budget: &Budget,
+    ) -> Offered {
+        let state = &mut *self.state.lock();
+        if state.is_over {
+            return Offered::Over;
+        }
+        if let Some(other) = &state.ends[1 - side] {
+            return Offered::Paired(other.conn.clone());
+        }
+        let Some(end) = &mut state.ends[side] else { return Offered::Over };
+        if end.pending_len + payload > max {
+            return Offered::Overflow;
+        }
+        let len = frames.iter().map(|frame| frame.len()).sum();
+        // Empty messages cost their heads alone, which the bound on payloads does not see.
+        if end.pending.len() + len > max.saturating_mul(2) {
+            return Offered::Overflow;
+        }
+        if !budget.take(len) {
+            return Offered::Full;
+        }
+        end.pending_len += payload;
+        frames.iter().for_each(|frame| end.pending.extend_from_slice(frame));
+        Offered::Kept
+    }
+
+    /// Ends it. `of` gives the cause that each end is told. False when it was over.
+    fn end(&self, budget: &Budget, of: impl Fn(usize) -> CloseCause) -> bool {
+        let ends = {
+            let state = &mut *self.state.lock();
+            if std::mem::replace(&mut state.is_over, true) {
+                return false;
+            }
+            std::mem::take(&mut state.ends)
+        };
+        for (side, end) in ends.into_iter().enumerate() {
+            let Some(end) = end else { continue };
+            budget.give_back(end.pending.len());
+            end.conn.close(of(side));
+        }
+        true
+    }
+
+    /// Who waits here, or is paired: for the drain.
+    #[cfg(test)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.lock().is_over
+    }
+}
+
+type Shard = Mutex<HashMap<ChannelKey, Arc<Channel>, RandomState>>;
+
+/// All channels.
+pub(crate) struct Channels {
+    shards: Vec<Shard>,
+    hasher: RandomState,
+    len: AtomicUsize,
+    max: usize,
+    tenant_max: usize,
+    tenants: Mutex<HashMap<Tenant, usize, RandomState>>,
+    budget: Arc<Budget>,
+}
+
+impl Channels {
+    /// `tenant_max` of 0 is no bound.
+    pub(crate) fn new(max: usize, tenant_max: usize, budget: Arc<Budget>) -> Self {
+        Channels {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::default(),
+            len: AtomicUsize::new(0),
+            max,
+            tenant_max,
+            tenants: Mutex::default(),
+            budget,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    fn shard(&self, key: &ChannelKey) -> &Shard {
+        use std::hash::BuildHasher;
+        let hash = self.hasher.hash_one(key);
+        &self.shards[usize::try_from(hash % SHARDS as u64).unwrap_or_default()]
+    }
+
+    /// Gives an endpoint its place.
+    pub(crate) fn attach(&self, asked: &Asked, conn: &Arc<Conn>, now_ms: u64) -> Result<Attached, CloseCause> {
+        let side = side(asked.role);
+        let mut shard = self.shard(&asked.key).lock();
+        let Some(channel) = shard.get(&asked.key).cloned() else {
+            let channel = self.add(asked, now_ms)?;
+            channel.put(side, asked, conn);
+            shard.insert(asked.key.clone(), channel.clone());
+            return Ok(Attached { channel, side, paired: None, has_replaced: false });
+        };
+        let mut guard = channel.state.lock();
+        let state = &mut *guard;
+        if state.is_over {
+            // Whoever ended it is about to take it out: what is put in its place is another.
+            let fresh = Arc::new(Channel::new(asked, now_ms, [Window::default(); 2]));
+            fresh.put(side, asked, conn);
+            shard.insert(asked.key.clone(), fresh.clone());
+            self.count(asked.key.tenant);
+            return Ok(Attached { channel: fresh, side, paired: None, has_replaced: false });
+        }
+        if let Some(holder) = &state.ends[side] {
+            let is_native = holder.profile == Profile::Native || asked.profile == Profile::Native;
+            if is_native && holder.eid != asked.eid {
+                return Err(CloseCause::ReplaceRefused);
+            }
+            if !state.windows[side].allows(now_ms) {
+                return Err(CloseCause::ReplaceRateLimited);
+            }
+            channel.fits(asked)?;
+            let fresh = Arc::new(Channel::new(asked, now_ms, state.windows));
+            fresh.put(side, asked, conn);
+            state.is_over = true;
+            for (at, end) in std::mem::take(&mut state.ends).into_iter().enumerate() {
+                let Some(end) = end else { continue };
+                self.budget.give_back(end.pending.len());
+                end.conn.close(if at == side { CloseCause::Replaced } else { CloseCause::PeerClosed });
+            }
+            shard.insert(asked.key.clone(), fresh.clone());
+            return Ok(Attached { channel: fresh, side, paired: None, has_replaced: true });
+        }
+        channel.fits(asked)?;
+        let paired = channel.pair(state, side, asked, conn, now_ms, &self.budget);
+        drop(guard);
+        drop(shard);
+        match paired {
+            Some(paired) => Ok(Attached { channel, side, paired: Some(paired), has_replaced: false }),
+            None => {
+                self.end(&channel, |at| if at == side { CloseCause::AttachFailed } else { CloseCause::PeerClosed });
+                Err(CloseCause::AttachFailed)
+            }
+        }
+    }
+
+    /// A new channel, within the bounds.
+    fn add(&self, asked: &Asked, now_ms: u64) -> Result<Arc<Channel>, CloseCause> {
+        if self.len.load(Ordering::Relaxed) >= self.max {
+            return Err(CloseCause::AttachFailed);
+        }
+        if self.tenant_max > 0 && self.tenants.lock().get(&asked.key.tenant).is_some_and(|len| *len >= self.tenant_max)
+        {
+            return Err(CloseCause::AttachFailed);
+        }
+        self.count(asked.key.tenant);
+        Ok(Arc::new(Channel::new(asked, now_ms, [Window::default(); 2])))
+    }
+
+    fn count(&self, tenant: Tenant) {
+        self.len.fetch_add(1, Ordering::Relaxed);
+        if self.tenant_max > 0 {
+            *self.tenants.lock().entry(tenant).or_default() += 1;
+        }
+    }
+
+    /// Takes a channel out that is over.
+    fn remove(&self, channel: &Arc<Channel>) {
+        {
+            let mut shard = self.shard(&channel.key).lock();
+            if shard.get(&channel.key).is_some_and(|there| Arc::ptr_eq(there, channel)) {
+                shard.remove(&channel.key);
+            }
+        }
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        if self.tenant_max > 0 {
+            let mut tenants = self.tenants.lock();
+            if let Some(len) = tenants.get_mut(&channel.key.tenant) {
+                *len -= 1;
+                if *len == 0 {
+                    tenants.remove(&channel.key.tenant);
+                }
+            }
+        }
+    }
+
+    /// Ends a channel; each end is told its cause. False when it was over before.
+    pub(crate) fn end(&self, channel: &Arc<Channel>, of: impl Fn(usize) -> CloseCause) -> bool {
+        let ended = channel.end(&self.budget, of);
+        if ended {
+            self.remove(channel);
+        }
+        ended
+    }
+
+    /// Ends what time ends; gives the causes.
+    pub(crate) fn sweep(&self, now_ms: u64, now_s: i64, idle_ms: u64) -> Vec<CloseCause> {
+        let mut causes = Vec::new();
+        for shard in &self.shards {
+            let over: Vec<_> = {
+                let shard = shard.lock();
+                let all = shard.values();
+                all.filter_map(|channel| Some((channel.clone(), channel.outlived(now_ms, now_s, idle_ms)?))).collect()
+            };
+            for (channel, cause) in over {
+                if self.end(&channel, |_| cause) {
+                    causes.push(cause);
+                }
+            }
+        }
+        causes
+    }
+}
+
+impl Channel {
+    fn put(&self, side: usize, asked: &Asked, conn: &Arc<Conn>) {
+        self.state.lock().ends[side] = Some(End::new(asked, conn));
+    }
+
+    /// Puts an endpoint beside the other, and gives it what has waited. None when that could not be.
+    fn pair(
+        &self,
+        state: &mut State,
+        side: usize,
+        asked: &Asked,
+        conn: &Arc<Conn>,
+        now_ms: u64,
+        budget: &Budget,
+    ) -> Option<(Arc<Conn>, u64)> {
+        let other = state.ends[1 - side].as_mut()?;
+        if let Some(idle) = asked.idle_s {
+            self.idle_s.store(u64::from(idle), Ordering::Relaxed);
+        }
+        let (peer, pending) = (other.conn.clone(), std::mem::take(&mut other.pending));
+        state.ends[side] = Some(End::new(asked, conn));
+        self.touch(now_ms);
+        budget.give_back(pending.len());
+        if !pending.is_empty() && conn.queue(&pending, now_ms).is_err() {
+            return None;
+        }
+        Some((peer, now_ms.saturating_sub(self.first_ms)))
+    }
+
+    /// Whether an endpoint says the same of the channel as the first one.
+    fn fits(&self, asked: &Asked) -> Result<(), CloseCause> {
+        if self.init_exp_s != asked.init_exp_s {
+            return Err(CloseCause::InitExpMismatch);
+        }
+        match (self.idle_s.load(Ordering::Relaxed), asked.idle_s) {
+            (0, _) | (_, None) => Ok(()),
+            (first, Some(second)) if first == u64::from(second) => Ok(()),
+            _ => Err(CloseCause::IdleTimeoutMismatch),
+        }
+    }
+}
+
+impl End {
+    fn new(asked: &Asked, conn: &Arc<Conn>) -> Self {
+        End { conn: conn.clone(), eid: asked.eid.clone(), profile: asked.profile, pending: Vec::new(), pending_len: 0 }
+    }
+}

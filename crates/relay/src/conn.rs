@@ -1,0 +1,377 @@
+//! One WebSocket connection as others see it: what is written to it, and that it shall end. Its own task ([`crate::endpoint`])
+//! reads; the task of the other end writes, under the lock of this connection alone.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+use sealway_proto::relay::CloseCause;
+use sealway_runtime::http::Raw;
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+use crate::budget::Budget;
+use crate::ws;
+
+/// Control frames of ours wait behind at most so many bytes; an answer to a ping that would wait longer is left out.
+const CONTROL_BEHIND_MAX: usize = 4096;
+
+/// The half that is read.
+pub(crate) enum Reader {
+    Tcp(OwnedReadHalf),
+    Raw(ReadHalf<Box<dyn Raw>>),
+}
+
+impl AsyncRead for Reader {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Reader::Tcp(half) => Pin::new(half).poll_read(cx, buf),
+            Reader::Raw(half) => Pin::new(half).poll_read(cx, buf),
+        }
+    }
+}
+
+/// The half that is written.
+pub(crate) enum Writer {
+    Tcp(OwnedWriteHalf),
+    Raw(WriteHalf<Box<dyn Raw>>),
+}
+
+impl Writer {
+    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        match self {
+            Writer::Tcp(half) => Pin::new(half).poll_write_vectored(cx, slices),
+            Writer::Raw(half) => Pin::new(half).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Writer::Tcp(_) => Poll::Ready(Ok(())),
+            Writer::Raw(half) => Pin::new(half).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Writer::Tcp(half) => Pin::new(half).poll_shutdown(cx),
+            Writer::Raw(half) => Pin::new(half).poll_shutdown(cx),
+        }
+    }
+}
+
+/// The halves of a connection, and what was read from it already.
+pub(crate) fn split(io: Box<dyn Raw>) -> (Reader, Writer, bytes::Bytes) {
+    match io.into_tcp() {
+        Ok((stream, read)) => {
+            let (reader, writer) = stream.into_split();
+            (Reader::Tcp(reader), Writer::Tcp(writer), read)
+        }
+        Err(io) => {
+            let (reader, writer) = tokio::io::split(io);
+            (Reader::Raw(reader), Writer::Raw(writer), bytes::Bytes::new())
+        }
+    }
+}
+
+/// What is written, and what waits to be.
+struct Out {
+    /// None when the connection is over: a writer keeps who waits for it, and that is the connection itself.
+    writer: Option<Writer>,
+    /// What the connection did not take yet.
+    waiting: Vec<u8>,
+    sent: usize,
+    /// The TLS layer below holds some.
+    unflushed: bool,
+    /// Since when something waits; 0 when nothing does.
+    since_ms: u64,
+    is_broken: bool,
+    said_close: bool,
+}
+
+/// A connection.
+pub(crate) struct Conn {
+    pub(crate) id: u64,
+    pub(crate) address: Option<IpAddr>,
+    out: Mutex<Out>,
+    /// The task that reads from it.
+    own: AtomicWaker,
+    /// The task that writes to it: the other end's.
+    feeder: AtomicWaker,
+    end: Mutex<Option<CloseCause>>,
+    /// Whether `end` is set: looked at for every message.
+    is_ending: AtomicBool,
+    /// It is to be dropped without another word.
+    is_killed: AtomicBool,
+    pub(crate) is_attached: AtomicBool,
+    /// When something was last read from it.
+    pub(crate) seen_ms: AtomicU64,
+    /// When it was last asked for a sign of life.
+    pub(crate) pinged_ms: AtomicU64,
+    /// When it must have attached, or have ended.
+    pub(crate) deadline_ms: AtomicU64,
+    budget: Arc<Budget>,
+}
+
+/// The connection takes nothing more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gone;
+
+impl Wake for Conn {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    /// Room to write is news for whoever waits for it, and both may.
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.feeder.wake();
+        self.own.wake();
+    }
+}
+
+impl fmt::Debug for Conn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conn").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Conn {
+    pub(crate) fn new(id: u64, address: Option<IpAddr>, writer: Writer, budget: Arc<Budget>) -> Self {
+        let out = Out {
+            writer: Some(writer),
+            waiting: Vec::new(),
+            sent: 0,
+            unflushed: false,
+            since_ms: 0,
+            is_broken: false,
+            said_close: false,
+        };
+        Conn {
+            id,
+            address,
+            out: Mutex::new(out),
+            own: AtomicWaker::new(),
+            feeder: AtomicWaker::new(),
+            end: Mutex::new(None),
+            is_ending: AtomicBool::new(false),
+            is_killed: AtomicBool::new(false),
+            is_attached: AtomicBool::new(false),
+            seen_ms: AtomicU64::new(0),
+            pinged_ms: AtomicU64::new(0),
+            deadline_ms: AtomicU64::new(u64::MAX),
+            budget,
+        }
+    }
+
+    /// Has the connection closed for this cause; the first one counts. False when it was to be closed already.
+    pub(crate) fn close(&self, cause: CloseCause) -> bool {
+        {
+            let mut end = self.end.lock();
+            if end.is_some() {
+                return false;
+            }
+            *end = Some(cause);
+        }
+        self.is_ending.store(true, Ordering::Release);
+        self.own.wake();
+        true
+    }
+
+    /// Has it dropped: there is nothing to be said, or nobody who listens.
+    pub(crate) fn kill(&self, cause: CloseCause) {
+        self.is_killed.store(true, Ordering::Release);
+        self.close(cause);
+        self.own.wake();
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.is_killed.load(Ordering::Acquire)
+    }
+
+    /// Why it ends, if it does.
+    pub(crate) fn cause(&self) -> Option<CloseCause> {
+        *self.end.lock()
+    }
+
+    /// Who reads from it, to be woken.
+    pub(crate) fn register_own(&self, waker: &Waker) {
+        self.own.register(waker);
+    }
+
+    /// Writes frames, or keeps what the connection does not take. `true`: nothing waits.
+    pub(crate) fn send(self: &Arc<Self>, mut slices: &mut [IoSlice<'_>], now_ms: u64) -> Result<bool, Gone> {
+        let out = &mut *self.out.lock();
+        if out.is_broken || out.said_close {
+            return Err(Gone);
+        }
+        let waker = Waker::from(Arc::clone(self));
+        let cx = &mut Context::from_waker(&waker);
+        while !slices.is_empty() && !out.has_waiting() {
+            match out.poll_write(cx, slices) {
+                Poll::Ready(Ok(len)) if len > 0 => IoSlice::advance_slices(&mut slices, len),
+                Poll::Ready(_) => return self.broke(out),
+                Poll::Pending => break,
+            }
+        }
+        let len = slices.iter().map(|slice| slice.len()).sum();
+        if len > 0 {
+            if !self.budget.take(len) {
+                self.kill(CloseCause::RelayFull);
+                return Err(Gone);
+            }
+            out.waiting.reserve(len);
+            slices.iter().for_each(|slice| out.waiting.extend_from_slice(slice));
+        }
+        self.settle(out, cx, now_ms)
+    }
+
+    /// Puts a control frame behind what waits; one that would wait for long is left out. Whether it was.
+    pub(crate) fn send_control(self: &Arc<Self>, frame: &[u8], now_ms: u64) -> bool {
+        let is_backed_up = {
+            let out = self.out.lock();
+            out.waiting.len() - out.sent > CONTROL_BEHIND_MAX
+        };
+        !is_backed_up && self.send(&mut [IoSlice::new(frame)], now_ms).is_ok()
+    }
+
+    /// Puts the close frame behind what waits: nothing comes after it.
+    pub(crate) fn send_close(self: &Arc<Self>, frame: &[u8], now_ms: u64) {
+        let _ = self.send(&mut [IoSlice::new(frame)], now_ms);
+        self.out.lock().said_close = true;
+    }
+
+    /// Puts frames before all that may come, without writing yet: what had waited for this end to come.
+    pub(crate) fn queue(self: &Arc<Self>, frames: &[u8], now_ms: u64) -> Result<bool, Gone> {
+        self.send(&mut [IoSlice::new(frames)], now_ms)
+    }
+
+    /// Ready when nothing waits any more. The task of the other end asks before it reads on.
+    pub(crate) fn poll_drained(self: &Arc<Self>, cx: &Context<'_>, now_ms: u64) -> Poll<Result<(), Gone>> {
+        self.feeder.register(cx.waker());
+        self.poll_flush(now_ms)
+    }
+
+    /// Writes what waits.
+    pub(crate) fn poll_flush(self: &Arc<Self>, now_ms: u64) -> Poll<Result<(), Gone>> {
+        let out = &mut *self.out.lock();
+        if out.is_broken {
+            return Poll::Ready(Err(Gone));
+        }
+        if !out.has_waiting() && !out.unflushed {
+            return Poll::Ready(Ok(()));
+        }
+        let waker = Waker::from(Arc::clone(self));
+        match self.settle(out, &mut Context::from_waker(&waker), now_ms) {
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+            Err(Gone) => Poll::Ready(Err(Gone)),
+        }
+    }
+
+    /// Writes what waits, as far as it is taken.
+    fn settle(&self, out: &mut Out, cx: &mut Context<'_>, now_ms: u64) -> Result<bool, Gone> {
+        while out.has_waiting() {
+            let Some(writer) = &mut out.writer else { return Err(Gone) };
+            match writer.poll_write(cx, &[IoSlice::new(&out.waiting[out.sent..])]) {
+                Poll::Ready(Ok(len)) if len > 0 => out.sent += len,
+                Poll::Ready(_) => return self.broke(out),
+                Poll::Pending => {
+                    out.note_waiting(now_ms);
+                    return Ok(false);
+                }
+            }
+        }
+        if out.sent > 0 {
+            self.budget.give_back(out.sent);
+            // Given back to the allocator: a connection at rest holds no buffer.
+            (out.waiting, out.sent) = (Vec::new(), 0);
+        }
+        match out.poll_flush(cx) {
+            Poll::Ready(Ok(())) => {
+                (out.since_ms, out.unflushed) = (0, false);
+                Ok(true)
+            }
+            Poll::Ready(Err(_)) => self.broke(out),
+            Poll::Pending => {
+                out.unflushed = true;
+                out.note_waiting(now_ms);
+                Ok(false)
+            }
+        }
+    }
+
+    fn broke(&self, out: &mut Out) -> Result<bool, Gone> {
+        out.is_broken = true;
+        self.kill(CloseCause::Closed);
+        Err(Gone)
+    }
+
+    /// Says that nothing more comes.
+    pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.out.lock().writer.as_mut().map_or(Poll::Ready(Ok(())), |writer| writer.poll_shutdown(cx))
+    }
+
+    /// For how long something has waited to be taken.
+    pub(crate) fn stalled_ms(&self, now_ms: u64) -> u64 {
+        match self.out.try_lock() {
+            Some(out) if out.since_ms != 0 => now_ms.saturating_sub(out.since_ms),
+            _ => 0,
+        }
+    }
+
+    /// Has the connection reset when it is dropped: what the kernel still holds for it would be kept for a minute.
+    pub(crate) fn reset(&self) {
+        if let Some(Writer::Tcp(half)) = &self.out.lock().writer {
+            let _ = SockRef::from(half.as_ref()).set_linger(Some(std::time::Duration::ZERO));
+        }
+    }
+
+    /// Lets go of the connection: its task is over.
+    pub(crate) fn finish(&self) {
+        let out = &mut *self.out.lock();
+        (out.writer, out.is_broken) = (None, true);
+    }
+
+    /// Asks for a sign of life.
+    pub(crate) fn ping(self: &Arc<Self>, now_ms: u64) {
+        self.pinged_ms.store(now_ms, Ordering::Relaxed);
+        self.send_control(&ws::control(ws::PING, b""), now_ms);
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.budget.give_back(self.out.get_mut().waiting.len());
+    }
+}
+
+impl Out {
+    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.writer.as_mut().map_or(Poll::Ready(Ok(0)), |writer| writer.poll_write(cx, slices))
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.writer.as_mut().map_or(Poll::Ready(Ok(())), |writer| writer.poll_flush(cx))
+    }
+
+    fn has_waiting(&self) -> bool {
+        self.sent < self.waiting.len()
+    }
+
+    fn note_waiting(&mut self, now_ms: u64) {
+        if self.since_ms == 0 {
+            self.since_ms = now_ms.max(1);
+        }
+    }
+}

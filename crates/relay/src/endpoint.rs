@@ -1,0 +1,417 @@
+//! The task of one connection: reads its frames and writes them to the other end, under that end's lock.
+//!
+//! At rest it holds no buffer: what is read goes into a buffer of the thread, and from there to the other end. Only what
+//! is not a whole frame yet, and what the other end does not take, is kept. While the other end does not take it, nothing
+//! more is read: whoever sends waits, and nobody else does.
+
+use std::cell::RefCell;
+use std::io::IoSlice;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use bytes::{BufMut, BytesMut};
+use sealway_proto::relay::CloseCause;
+use sealway_runtime::http::Raw;
+use sealway_runtime::shutdown::Shutdown;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio_util::io::poll_read_buf;
+
+use crate::channel::{Attached, Channel, Offered};
+use crate::conn::{Conn, Reader, split};
+use crate::input::{HEAD_ROOM, Input, Next};
+use crate::relay::Relay;
+use crate::ws;
+
+/// What is read at once.
+const SCRATCH_LEN: usize = 128 * 1024;
+/// Frames that are written at once.
+const BATCH: usize = 32;
+/// How often one endpoint reads before others have a turn.
+const ROUNDS_MAX: usize = 16;
+/// What is kept of a frame is copied to the thread's buffer when it is so short; else the rest is read behind it.
+const SHORT: usize = 256;
+
+thread_local! {
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; HEAD_ROOM + SCRATCH_LEN].into_boxed_slice());
+}
+
+/// Where an endpoint is in its life.
+enum Phase {
+    /// It has not attached, or has.
+    Open,
+    /// The close frame waits to be taken.
+    Closing,
+    /// It was told that nothing more comes; what it still says is thrown away.
+    Lingering,
+}
+
+/// Its channel.
+struct Place {
+    channel: Arc<Channel>,
+    side: usize,
+    /// The other end, once it is known to be there.
+    peer: Option<Arc<Conn>>,
+}
+
+struct Endpoint {
+    relay: Arc<Relay>,
+    conn: Arc<Conn>,
+    reader: Reader,
+    input: Input,
+    phase: Phase,
+    place: Option<Place>,
+    /// The payload of the close frame that it sent, to be sent back.
+    said: Option<Box<[u8]>>,
+    /// What was read and not used yet.
+    kept: BytesMut,
+    /// How much of it is needed to use it; 0 to look at it before anything is read.
+    need: usize,
+}
+
+/// Takes a connection that has become a WebSocket.
+pub(crate) fn spawn(relay: &Arc<Relay>, io: Box<dyn Raw>, address: Option<IpAddr>, shutdown: &Shutdown) {
+    let limits = &relay.settings.limits;
+    let (reader, writer, read) = split(io);
+    let conn = Arc::new(Conn::new(relay.conns.next_id(), address, writer, relay.budget.clone()));
+    let now_ms = relay.now_ms();
+    let attach_ms = u64::try_from(limits.attach_timeout.as_millis()).unwrap_or(u64::MAX);
+    conn.deadline_ms.store(now_ms.saturating_add(attach_ms), Ordering::Relaxed);
+    conn.seen_ms.store(now_ms, Ordering::Relaxed);
+    if !relay.conns.enter(&conn, limits.connections_max, limits.connections_per_address_max) {
+        relay.measures.attach(Some(CloseCause::TooManyConnections));
+        conn.close(CloseCause::TooManyConnections);
+    }
+    let input = Input::new(limits.message_bytes_max);
+    let mut endpoint = Endpoint {
+        relay: relay.clone(),
+        conn,
+        reader,
+        input,
+        phase: Phase::Open,
+        place: None,
+        said: None,
+        kept: BytesMut::new(),
+        need: 0,
+    };
+    endpoint.keep(&read);
+    let stop = shutdown.clone();
+    shutdown.spawn(async move {
+        tokio::select! {
+            () = endpoint => {}
+            () = stop.aborted() => {}
+        }
+    });
+}
+
+impl Future for Endpoint {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let endpoint = self.get_mut();
+        endpoint.conn.register_own(cx.waker());
+        for _ in 0..ROUNDS_MAX {
+            if endpoint.conn.is_killed() {
+                return Poll::Ready(());
+            }
+            match endpoint.phase {
+                Phase::Open if endpoint.conn.is_ending() => endpoint.begin_close(),
+                Phase::Open => ready!(endpoint.poll_open(cx)),
+                Phase::Closing => ready!(endpoint.poll_closing(cx)),
+                Phase::Lingering => return endpoint.poll_linger(cx),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Endpoint {
+    /// Reads once and forwards it.
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now_ms = self.relay.now_ms();
+        if let Some(Place { peer: Some(peer), .. }) = &self.place
+            && let Err(_gone) = ready!(peer.poll_drained(cx, now_ms))
+        {
+            // Its task ends the channel, and this one with it.
+            return Poll::Pending;
+        }
+        // What waits for this endpoint is not waited for here: the other end does.
+        let _ = self.conn.poll_flush(now_ms);
+        let mut kept = std::mem::take(&mut self.kept);
+        let have = kept.len().saturating_sub(HEAD_ROOM);
+        if have > 0 && self.need == 0 {
+            self.take(&mut kept, now_ms);
+            Poll::Ready(())
+        } else if have > SHORT {
+            self.poll_behind(cx, kept, now_ms)
+        } else {
+            SCRATCH.with_borrow_mut(|scratch| self.poll_scratch(cx, kept, scratch, now_ms))
+        }
+    }
+
+    /// Reads the rest of a frame behind what is kept of it.
+    fn poll_behind(&mut self, cx: &mut Context<'_>, mut kept: BytesMut, now_ms: u64) -> Poll<()> {
+        let left = (HEAD_ROOM + self.need).saturating_sub(kept.len());
+        let polled = poll_read_buf(Pin::new(&mut self.reader), cx, &mut BufMut::limit(&mut kept, left));
+        if polled.is_pending() {
+            self.kept = kept;
+            return Poll::Pending;
+        }
+        if !matches!(polled, Poll::Ready(Ok(1..))) {
+            self.conn.kill(CloseCause::Closed);
+            return Poll::Ready(());
+        }
+        self.conn.seen_ms.store(now_ms, Ordering::Relaxed);
+        if kept.len() < HEAD_ROOM + self.need {
+            self.kept = kept;
+        } else {
+            self.take(&mut kept, now_ms);
+        }
+        Poll::Ready(())
+    }
+
+    /// Reads into the buffer of the thread, behind the little that is kept.
+    fn poll_scratch(&mut self, cx: &mut Context<'_>, kept: BytesMut, scratch: &mut [u8], now_ms: u64) -> Poll<()> {
+        let short = kept.get(HEAD_ROOM..).unwrap_or_default();
+        let begin = HEAD_ROOM + short.len();
+        let mut buf = ReadBuf::new(&mut scratch[begin..]);
+        match Pin::new(&mut self.reader).poll_read(cx, &mut buf) {
+            Poll::Pending => {
+                self.kept = kept;
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(())) if !buf.filled().is_empty() => {}
+            Poll::Ready(_) => {
+                self.conn.kill(CloseCause::Closed);
+                return Poll::Ready(());
+            }
+        }
+        let end = begin + buf.filled().len();
+        scratch[HEAD_ROOM..begin].copy_from_slice(short);
+        self.conn.seen_ms.store(now_ms, Ordering::Relaxed);
+        self.take(&mut scratch[..end], now_ms);
+        Poll::Ready(())
+    }
+
+    /// Uses what was read, from [`HEAD_ROOM`] on, and keeps what cannot be used yet.
+    fn take(&mut self, buf: &mut [u8], now_ms: u64) {
+        let mut at = HEAD_ROOM;
+        let mut batch = Batch::default();
+        self.need = 1;
+        while at < buf.len() && !self.conn.is_ending() {
+            match self.input.next(buf, &mut at) {
+                Next::Nothing => {}
+                Next::Need(need) => {
+                    self.need = need;
+                    break;
+                }
+                Next::Frame { at, payload, is_record } => {
+                    batch.add(at, payload, is_record);
+                    if batch.is_full() {
+                        self.forward(buf, &mut batch, now_ms);
+                    }
+                }
+                Next::Ping(payload) => {
+                    self.conn.send_control(&ws::control(ws::PONG, &buf[payload]), now_ms);
+                }
+                Next::Attach => self.attach(),
+                Next::Close(payload) => {
+                    self.said = Some(buf[payload].into());
+                    self.conn.close(CloseCause::Closed);
+                }
+                Next::Broken(cause) => {
+                    if self.place.is_none() {
+                        self.relay.measures.attach(Some(cause));
+                    }
+                    self.conn.close(cause);
+                }
+            }
+        }
+        self.forward(buf, &mut batch, now_ms);
+        self.keep(&buf[at.min(buf.len())..]);
+    }
+
+    /// Keeps a part of a frame, with room for all of it and for a head before it.
+    fn keep(&mut self, rest: &[u8]) {
+        if rest.is_empty() || self.conn.is_ending() {
+            return;
+        }
+        let len = rest.len().max(if rest.len() > SHORT { self.need } else { 0 });
+        let mut kept = BytesMut::with_capacity(HEAD_ROOM + len);
+        kept.put_bytes(0, HEAD_ROOM);
+        kept.extend_from_slice(rest);
+        self.kept = kept;
+    }
+
+    /// Has the endpoint's place given to it.
+    fn attach(&mut self) {
+        let message = self.input.take_attach();
+        match self.relay.attach(&message, &self.conn) {
+            Ok(Attached { channel, side, paired, .. }) => {
+                self.conn.is_attached.store(true, Ordering::Relaxed);
+                self.conn.deadline_ms.store(u64::MAX, Ordering::Relaxed);
+                self.place = Some(Place { channel, side, peer: paired.map(|(peer, _)| peer) });
+            }
+            Err(cause) => {
+                self.conn.close(cause);
+            }
+        }
+    }
+
+    /// Hands a batch of frames to the other end, or to the channel while there is none.
+    fn forward(&mut self, buf: &[u8], batch: &mut Batch, now_ms: u64) {
+        let (frames, payload, has_record) = batch.drain();
+        let mut slices: [IoSlice<'_>; BATCH] = [IoSlice::new(&[]); BATCH];
+        let mut count = 0;
+        for (slice, frame) in slices.iter_mut().zip(frames) {
+            *slice = IoSlice::new(buf.get(frame).unwrap_or_default());
+            count += 1;
+        }
+        let Some(place) = self.place.as_mut().filter(|_| count > 0) else { return };
+        place.channel.touch(now_ms);
+        if place.peer.is_none() {
+            let limits = &self.relay.settings.limits;
+            let offered = place.channel.offer(
+                place.side,
+                &slices[..count],
+                payload,
+                limits.pending_bytes_max,
+                &self.relay.budget,
+            );
+            match offered {
+                Offered::Kept | Offered::Over => return,
+                Offered::Paired(peer) => place.peer = Some(peer),
+                Offered::Overflow => {
+                    self.conn.close(CloseCause::PendingOverflow);
+                    return;
+                }
+                Offered::Full => {
+                    self.conn.close(CloseCause::RelayFull);
+                    return;
+                }
+            }
+        }
+        self.relay.measures.messages.increment(count as u64);
+        self.relay.measures.bytes.increment(payload as u64);
+        if has_record && place.channel.note_record(place.side) {
+            self.relay.measures.encrypted();
+        }
+        if let Some(peer) = &place.peer {
+            // Where it is gone its task ends the channel.
+            let _ = peer.send(&mut slices[..count], now_ms);
+        }
+    }
+
+    /// Leaves the channel, and says why.
+    fn begin_close(&mut self) {
+        let cause = self.conn.cause().unwrap_or(CloseCause::Closed);
+        if matches!(cause, CloseCause::AttachTimeout) {
+            self.relay.measures.attach(Some(cause));
+        }
+        self.leave(cause);
+        self.kept = BytesMut::new();
+        let settings = &self.relay.settings;
+        let (code, reason) = match (cause, &self.said) {
+            (CloseCause::ReplaceRateLimited, _) => (settings.replace_close_code, cause.reason(settings.close_reasons)),
+            _ => (cause.code(), cause.reason(settings.close_reasons)),
+        };
+        let frame = match &self.said {
+            // As RFC 6455 section 5.5.1 has it: the code that came goes back.
+            Some(payload) => ws::control(ws::CLOSE, payload.get(..2).unwrap_or_default()),
+            None => ws::close(code, reason),
+        };
+        let now_ms = self.relay.now_ms();
+        self.conn.send_close(&frame, now_ms);
+        self.phase = Phase::Closing;
+        self.set_deadline(settings.limits.write_timeout);
+    }
+
+    fn set_deadline(&self, time: std::time::Duration) {
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.conn.deadline_ms.store(self.relay.now_ms().saturating_add(time_ms), Ordering::Relaxed);
+    }
+
+    /// Waits until the close frame was taken.
+    fn poll_closing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if ready!(self.conn.poll_flush(self.relay.now_ms())).is_ok() {
+            ready!(self.conn.poll_shutdown(cx)).ok();
+        }
+        self.phase = Phase::Lingering;
+        self.set_deadline(self.relay.settings.limits.linger);
+        Poll::Ready(())
+    }
+
+    /// Reads until the other side closes too: a connection that is closed with bytes unread is reset, and the close frame
+    /// may be lost on its way.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            for _ in 0..ROUNDS_MAX {
+                let mut buf = ReadBuf::new(scratch);
+                if ready!(Pin::new(&mut self.reader).poll_read(cx, &mut buf)).is_err() || buf.filled().is_empty() {
+                    return Poll::Ready(());
+                }
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    /// Ends the channel. The other end is told what matters to it.
+    fn leave(&mut self, cause: CloseCause) {
+        let Some(place) = self.place.take() else { return };
+        let told = match cause {
+            CloseCause::WriteError | CloseCause::Draining | CloseCause::PendingOverflow => cause,
+            _ => CloseCause::PeerClosed,
+        };
+        let ended = self.relay.channels.end(&place.channel, |side| if side == place.side { cause } else { told });
+        if ended {
+            self.relay.measures.close(if cause == CloseCause::Closed { CloseCause::PeerClosed } else { cause });
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        let cause = self.conn.cause().unwrap_or(CloseCause::Closed);
+        self.leave(cause);
+        if matches!(cause, CloseCause::WriteError | CloseCause::KeepaliveTimeout | CloseCause::RelayFull) {
+            self.conn.reset();
+        }
+        self.conn.finish();
+        self.relay.conns.leave(&self.conn, self.relay.settings.limits.connections_per_address_max);
+    }
+}
+
+/// Frames that are written together.
+#[derive(Default)]
+struct Batch {
+    frames: [Range<usize>; BATCH],
+    len: usize,
+    payload: usize,
+    has_record: bool,
+}
+
+impl Batch {
+    fn add(&mut self, frame: Range<usize>, payload: usize, is_record: bool) {
+        if let Some(slot) = self.frames.get_mut(self.len) {
+            *slot = frame;
+            self.len += 1;
+            self.payload += payload;
+            self.has_record |= is_record;
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.len == BATCH
+    }
+
+    /// The frames, the sum of their payloads, and whether a record is among them; empty afterwards.
+    fn drain(&mut self) -> (impl Iterator<Item = Range<usize>>, usize, bool) {
+        let Batch { frames, len, payload, has_record } = std::mem::take(self);
+        (frames.into_iter().take(len), payload, has_record)
+    }
+}

@@ -1,0 +1,207 @@
+//! The relay itself: what all connections share, and who may attach. SPEC relay.md#attach
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use aws_lc_rs::digest;
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use sealway_proto::relay::{Attach, Claims, CloseCause, Expected, verify};
+use sealway_runtime::clock::Clock;
+
+use crate::budget::Budget;
+use crate::channel::{Asked, Attached, ChannelKey, Channels, Tenant};
+use crate::conn::Conn;
+use crate::keyset::Keys;
+use crate::measure::Measures;
+use crate::replay::{Burned, Replays, TokenKey};
+use crate::settings::Settings;
+
+const SHARDS: u64 = 16;
+
+/// The open connections.
+pub(crate) struct Conns {
+    shards: Vec<Mutex<HashMap<u64, Arc<Conn>, RandomState>>>,
+    addresses: Mutex<HashMap<IpAddr, usize, RandomState>>,
+    last_id: AtomicU64,
+    len: AtomicUsize,
+}
+
+impl Conns {
+    fn new() -> Self {
+        Conns {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            addresses: Mutex::default(),
+            last_id: AtomicU64::new(0),
+            len: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn shard(&self, id: u64) -> &Mutex<HashMap<u64, Arc<Conn>, RandomState>> {
+        &self.shards[usize::try_from(id % SHARDS).unwrap_or_default()]
+    }
+
+    /// Takes a connection in. False when it is one too many; it is listed all the same, for it has to be told.
+    pub(crate) fn enter(&self, conn: &Arc<Conn>, max: usize, address_max: usize) -> bool {
+        self.shard(conn.id).lock().insert(conn.id, conn.clone());
+        let fits = self.len.fetch_add(1, Ordering::Relaxed) < max;
+        let Some(address) = conn.address.filter(|_| address_max > 0) else { return fits };
+        let mut addresses = self.addresses.lock();
+        let count = addresses.entry(address).or_default();
+        *count += 1;
+        fits && *count <= address_max
+    }
+
+    pub(crate) fn leave(&self, conn: &Conn, address_max: usize) {
+        self.shard(conn.id).lock().remove(&conn.id);
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        let Some(address) = conn.address.filter(|_| address_max > 0) else { return };
+        let mut addresses = self.addresses.lock();
+        if let Some(count) = addresses.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                addresses.remove(&address);
+            }
+        }
+    }
+
+    /// Looks at every connection; some shards at a time are locked.
+    pub(crate) fn each(&self, mut look: impl FnMut(&Arc<Conn>)) {
+        for shard in &self.shards {
+            shard.lock().values().for_each(&mut look);
+        }
+    }
+}
+
+/// What all connections of a relay share.
+pub(crate) struct Relay {
+    pub(crate) settings: Settings,
+    pub(crate) keys: Keys,
+    pub(crate) channels: Channels,
+    pub(crate) conns: Conns,
+    pub(crate) replays: Replays,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) measures: Measures,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) is_draining: AtomicBool,
+    pub(crate) shows_metrics: AtomicBool,
+    expected: Expected,
+    started: Instant,
+}
+
+impl Relay {
+    pub(crate) fn new(settings: Settings, keys: Keys, clock: Arc<dyn Clock>) -> Self {
+        let limits = &settings.limits;
+        let budget = Arc::new(Budget::new(limits.waiting_bytes_max));
+        Relay {
+            channels: Channels::new(limits.channels_max, limits.channels_per_tenant_max, budget.clone()),
+            conns: Conns::new(),
+            replays: Replays::new(limits.replays_max),
+            measures: Measures::new(settings.metrics_compat),
+            expected: Expected {
+                aud: settings.aud.clone(),
+                iss: settings.iss.clone(),
+                lifetime_max_s: limits.token_lifetime_max_s,
+            },
+            is_draining: AtomicBool::new(false),
+            shows_metrics: AtomicBool::new(!settings.metrics_compat),
+            started: Instant::now(),
+            settings,
+            keys,
+            budget,
+            clock,
+        }
+    }
+
+    /// Since the start, never 0. Steady: it does not jump with the time of day.
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    /// The time of day.
+    pub(crate) fn now_s(&self) -> i64 {
+        i64::try_from(self.clock.now_ms() / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Gives an endpoint its place, or says why not. The order of the checks is the spec's.
+    pub(crate) fn attach(&self, message: &[u8], conn: &Arc<Conn>) -> Result<Attached, CloseCause> {
+        let done = self.admit(message).and_then(|asked| self.channels.attach(&asked, conn, self.now_ms()));
+        match &done {
+            Ok(attached) => {
+                self.measures.attach(None);
+                if attached.has_replaced {
+                    self.measures.replace("ok");
+                }
+                if let Some((_, waited_ms)) = &attached.paired {
+                    self.measures.paired(*waited_ms);
+                }
+            }
+            Err(cause) => {
+                if matches!(cause, CloseCause::ReplaceRateLimited | CloseCause::ReplaceRefused) {
+                    self.measures.replace(cause.token());
+                }
+                self.measures.attach(Some(*cause));
+            }
+        }
+        done
+    }
+
+    /// All but the place itself.
+    fn admit(&self, message: &[u8]) -> Result<Asked, CloseCause> {
+        let attach = Attach::parse(message).map_err(|_| CloseCause::InvalidAttach)?;
+        let now_s = self.now_s();
+        let claims = verify(&attach.token, &self.keys.load(), &self.expected, now_s).map_err(|err| {
+            tracing::debug!(code = err.code(), "a token is refused");
+            CloseCause::InvalidToken
+        })?;
+        if claims.channel_id != attach.channel_id {
+            return Err(CloseCause::ChannelMismatch);
+        }
+        if claims.role != i64::from(attach.role.number()) {
+            return Err(CloseCause::RoleMismatch);
+        }
+        if claims.token_id.is_empty() {
+            return Err(CloseCause::TokenReplay);
+        }
+        match self.replays.burn(TokenKey::of(&claims), claims.exp, now_s) {
+            Burned::Fresh => {}
+            Burned::Replayed => return Err(CloseCause::TokenReplay),
+            Burned::Full => return Err(CloseCause::ReplayFull),
+        }
+        Ok(Asked {
+            key: ChannelKey { tenant: tenant(&claims), id: claims.channel_id.into() },
+            role: attach.role,
+            init_exp_s: claims.init_exp,
+            idle_s: claims.idle_timeout_s,
+            eid: attach.endpoint_instance_id.into(),
+            profile: attach.profile,
+        })
+    }
+
+    /// Begins to stop: nobody new is let in.
+    pub(crate) fn begin_drain(&self) {
+        self.is_draining.store(true, Ordering::Release);
+    }
+}
+
+fn tenant(claims: &Claims) -> Tenant {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for part in [&claims.aud, &claims.iss] {
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part.as_bytes());
+    }
+    let mut tenant = [0; 8];
+    tenant.copy_from_slice(&context.finish().as_ref()[..8]);
+    Tenant(tenant)
+}

@@ -1,0 +1,128 @@
+//! Tokens that were used, remembered for as long as they could be used again: until their end and the skew.
+//!
+//! Nothing is forgotten early. A memory that is full refuses.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aws_lc_rs::digest;
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use sealway_proto::relay::{Claims, SKEW_S};
+
+const SHARDS: usize = 16;
+
+/// A token's fingerprint: of audience, issuer and token id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TokenKey(pub(crate) [u8; 16]);
+
+impl TokenKey {
+    pub(crate) fn of(claims: &Claims) -> Self {
+        let mut context = digest::Context::new(&digest::SHA256);
+        for part in [&claims.aud, &claims.iss, &claims.token_id] {
+            context.update(&(part.len() as u64).to_be_bytes());
+            context.update(part.as_bytes());
+        }
+        let mut key = [0; 16];
+        key.copy_from_slice(&context.finish().as_ref()[..16]);
+        TokenKey(key)
+    }
+}
+
+/// What became of a token that was presented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Burned {
+    /// It was fresh, and is not any more.
+    Fresh,
+    /// It was used before.
+    Replayed,
+    /// There is no room to remember it.
+    Full,
+}
+
+/// The memory of one process.
+#[derive(Debug)]
+pub(crate) struct Replays {
+    shards: Vec<Mutex<HashMap<TokenKey, i64, RandomState>>>,
+    len: AtomicUsize,
+    max: usize,
+}
+
+impl Replays {
+    pub(crate) fn new(max: usize) -> Self {
+        Replays { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), len: AtomicUsize::new(0), max }
+    }
+
+    /// Takes a token, once among all who try.
+    pub(crate) fn burn(&self, key: TokenKey, exp_s: i64, now_s: i64) -> Burned {
+        let forget_s = exp_s.saturating_add(SKEW_S);
+        let mut shard = self.shards[usize::from(key.0[0]) % SHARDS].lock();
+        match shard.get_mut(&key) {
+            // What is over is no replay: the token itself was judged by the same clock before.
+            Some(until) if *until < now_s => {
+                *until = forget_s;
+                Burned::Fresh
+            }
+            Some(_) => Burned::Replayed,
+            None if self.len.fetch_add(1, Ordering::Relaxed) >= self.max => {
+                self.len.fetch_sub(1, Ordering::Relaxed);
+                Burned::Full
+            }
+            None => {
+                shard.insert(key, forget_s);
+                Burned::Fresh
+            }
+        }
+    }
+
+    /// Forgets what is over.
+    pub(crate) fn sweep(&self, now_s: i64) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let before = shard.len();
+            shard.retain(|_, until| *until >= now_s);
+            self.len.fetch_sub(before - shard.len(), Ordering::Relaxed);
+            if shard.capacity() > 1024 && shard.len() < shard.capacity() / 4 {
+                let len = shard.len();
+                shard.shrink_to(len * 2);
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(first: u8) -> TokenKey {
+        TokenKey([first; 16])
+    }
+
+    #[test]
+    fn a_token_is_remembered_until_its_end_and_the_skew_and_a_full_memory_refuses() {
+        let replays = Replays::new(2);
+        assert_eq!(replays.burn(key(1), 100, 90), Burned::Fresh);
+        for now in [90, 100, 101, 130] {
+            replays.sweep(now);
+            assert_eq!(replays.burn(key(1), 100, now), Burned::Replayed, "{now}");
+        }
+        assert_eq!(replays.burn(key(2), 100, 90), Burned::Fresh);
+        assert_eq!(replays.burn(key(3), 100, 90), Burned::Full);
+        assert_eq!(replays.burn(key(2), 100, 90), Burned::Replayed, "a full memory forgets nothing");
+        replays.sweep(131);
+        assert_eq!((replays.len(), replays.burn(key(3), 200, 131)), (0, Burned::Fresh));
+    }
+
+    #[test]
+    fn tokens_of_two_issuers_may_have_one_id() {
+        let claims = |aud: &str, iss: &str| {
+            TokenKey::of(&Claims { aud: aud.into(), iss: iss.into(), token_id: "t".into(), ..Claims::default() })
+        };
+        assert_ne!(claims("a", "b"), claims("ab", ""));
+        assert_eq!(claims("a", "b"), claims("a", "b"));
+    }
+}

@@ -1,0 +1,151 @@
+//! A relay that serves: its listeners, its reloads, its end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use sealway_proto::relay::CloseCause;
+use sealway_runtime::clock::Clock;
+use sealway_runtime::http::{Connections, HttpLimits, Listening, serve};
+use sealway_runtime::listener::{self, Socket};
+use sealway_runtime::shutdown::Shutdown;
+use sealway_runtime::tls;
+
+use crate::keyset::Keys;
+use crate::relay::Relay;
+use crate::settings::Settings;
+use crate::tick;
+use crate::upgrade::{Door, Render};
+
+/// Connections that may still be speaking HTTP, beside those that are WebSockets.
+const HTTP_CONNECTIONS_MAX: usize = 1024;
+/// How often certificates are looked at.
+const CERTIFICATES_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A relay could not be started: a sentence that names the setting or the file.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct StartError(String);
+
+/// A relay that serves.
+pub struct Server {
+    relay: Arc<Relay>,
+    tls: Option<Arc<tls::Server>>,
+    addresses: Vec<SocketAddr>,
+    shutdown: Shutdown,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Reads the files, binds, and serves. `render` gives the metrics in Prometheus' text format.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn start(
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        render: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Result<Server, StartError> {
+        let keys = Keys::open(settings.issuer_keys_file.clone())
+            .map_err(|err| StartError(format!("--issuer-keys-file: {err}")))?;
+        let tls = settings.tls.clone().map(|files| tls::Server::load(files, clock.clone()));
+        let tls = tls.transpose().map_err(|err| StartError(format!("TLS: {err}")))?.map(Arc::new);
+        let sockets = listener::bind(&settings.listen, "--listen").map_err(|err| StartError(err.to_string()))?;
+        let addresses = sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect();
+        let shutdown = Shutdown::new();
+        let relay = Arc::new(Relay::new(settings, keys, clock));
+        let render: Render = Arc::new(render);
+        let door = Door { relay: relay.clone(), render, shutdown: shutdown.clone() };
+        let limits = HttpLimits {
+            connections_max: HTTP_CONNECTIONS_MAX,
+            header_timeout: relay.settings.limits.attach_timeout,
+            idle_timeout: relay.settings.limits.attach_timeout,
+            ..HttpLimits::default()
+        };
+        let connections = Arc::new(Connections::new("relay"));
+        let listening = Arc::new(Listening { name: "relay".into(), limits, tls: tls.clone(), connections });
+        for socket in sockets {
+            tokio::spawn(serve(Socket::Tcp(socket), listening.clone(), door.clone(), shutdown.clone()));
+        }
+        tokio::spawn(tick::run(relay.clone(), shutdown.clone()));
+        if let Some(tls) = &tls {
+            tokio::spawn(watch(tls.clone(), shutdown.clone()));
+        }
+        Ok(Server { relay, tls, addresses, shutdown })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The path of the WebSocket.
+    pub fn ws_path(&self) -> &str {
+        &self.relay.settings.ws_path
+    }
+
+    /// How many connections and channels there are.
+    pub fn open(&self) -> (usize, usize) {
+        (self.relay.conns.len(), self.relay.channels.len())
+    }
+
+    /// Reads keys and certificates again; what cannot be used leaves those before in force and is in the log.
+    pub fn reload(&self) {
+        self.relay.keys.reload();
+        if let Some(tls) = &self.tls {
+            note(tls.reload());
+        }
+    }
+
+    /// Shows `/metrics`, or does not.
+    pub fn show_metrics(&self, shows: bool) {
+        self.relay.shows_metrics.store(shows, Ordering::Relaxed);
+    }
+
+    /// Lets nobody new in, lets channels end by themselves for a while, then tells those that are left that the relay
+    /// stops. Returns how many had to be told.
+    pub async fn stop(self) -> usize {
+        let limits = &self.relay.settings.limits;
+        self.relay.begin_drain();
+        let until = Instant::now() + limits.drain;
+        while self.relay.conns.len() > 0 && Instant::now() < until {
+            tokio::time::sleep(limits.tick.min(until.saturating_duration_since(Instant::now()))).await;
+        }
+        let mut told = 0;
+        self.relay.conns.each(|conn| told += usize::from(conn.close(CloseCause::Draining)));
+        // Each has the time to take what waits, and to close.
+        self.shutdown.drain(limits.linger * 2 + limits.tick).await;
+        told
+    }
+}
+
+/// Reads certificates again when their files change.
+async fn watch(tls: Arc<tls::Server>, shutdown: Shutdown) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(CERTIFICATES_INTERVAL) => {}
+            () = shutdown.begun() => return,
+        }
+        if tls.files_changed() {
+            let tls = tls.clone();
+            let reloaded = tokio::task::spawn_blocking(move || tls.reload()).await;
+            if let Ok(reloaded) = reloaded {
+                note(reloaded);
+            }
+        }
+    }
+}
+
+fn note(reloaded: Result<bool, tls::TlsError>) {
+    match reloaded {
+        Ok(true) => tracing::info!("certificates reloaded"),
+        Ok(false) => {}
+        Err(err) => tracing::error!(%err, "certificates not reloaded: those that were loaded stay in force"),
+    }
+}

@@ -1,0 +1,165 @@
+//! HTTP until a connection is a WebSocket (RFC 6455 section 4.2): the upgrade, `/healthz` and `/metrics`.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use aws_lc_rs::digest;
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, ORIGIN, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::service::Service;
+use sealway_proto::wire::base64;
+use sealway_runtime::http::{Body, Origin, RequestBody, TakeOver, full};
+use sealway_runtime::shutdown::Shutdown;
+
+use crate::endpoint;
+use crate::relay::Relay;
+
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Connections over the bound that may be told so at once.
+const TOLD_MAX: usize = 1024;
+
+/// What renders the metrics.
+pub(crate) type Render = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Answers requests.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) relay: Arc<Relay>,
+    pub(crate) render: Render,
+    pub(crate) shutdown: Shutdown,
+}
+
+impl Service<Request<RequestBody>> for Door {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<RequestBody>) -> Self::Future {
+        let answer = self.answer(&request);
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+}
+
+impl Door {
+    fn answer(&self, request: &Request<RequestBody>) -> Response<Body> {
+        let path = request.uri().path();
+        let is_known = path == self.relay.settings.ws_path || matches!(path, "/healthz" | "/metrics");
+        if !is_known {
+            return plain(StatusCode::NOT_FOUND, "not found");
+        }
+        if request.method() != Method::GET && (request.method() != Method::HEAD || path != "/healthz") {
+            let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+            refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+            return refusal;
+        }
+        match path {
+            "/healthz" => plain(StatusCode::OK, "ok"),
+            "/metrics" if self.relay.shows_metrics.load(Ordering::Relaxed) => {
+                let mut answer = Response::new(full((self.render)()));
+                let kind = HeaderValue::from_static("text/plain; version=0.0.4");
+                answer.headers_mut().insert(CONTENT_TYPE, kind);
+                answer
+            }
+            "/metrics" => plain(StatusCode::NOT_FOUND, "not found"),
+            _ => self.upgrade(request),
+        }
+    }
+
+    fn upgrade(&self, request: &Request<RequestBody>) -> Response<Body> {
+        let headers = request.headers();
+        let key = match handshake_key(request.version(), headers) {
+            Ok(key) => key,
+            Err(refusal) => return *refusal,
+        };
+        if !self.is_origin_allowed(headers) {
+            return plain(StatusCode::FORBIDDEN, "origin not allowed");
+        }
+        let max = self.relay.settings.limits.connections_max.saturating_add(TOLD_MAX);
+        if self.relay.is_draining.load(Ordering::Acquire) || self.relay.conns.len() >= max {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "no new connections");
+        }
+        let mut answer = Response::new(full(""));
+        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let out = answer.headers_mut();
+        out.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        out.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        if let Ok(accept) = HeaderValue::from_str(&accept(key)) {
+            out.insert(HeaderName::from_static("sec-websocket-accept"), accept);
+        }
+        let address = request.extensions().get::<Origin>().and_then(|origin| origin.peer.ip());
+        let (relay, shutdown) = (self.relay.clone(), self.shutdown.clone());
+        answer.extensions_mut().insert(TakeOver::new(move |io| async move {
+            // A task of its own: the one that spoke HTTP is larger, and ends here.
+            endpoint::spawn(&relay, io, address, &shutdown);
+        }));
+        answer
+    }
+
+    /// A page says where it is from, and must be allowed byte for byte. Without it is no page.
+    fn is_origin_allowed(&self, headers: &HeaderMap) -> bool {
+        let settings = &self.relay.settings;
+        let mut origins = headers.get_all(ORIGIN).iter();
+        match (origins.next(), origins.next()) {
+            (None, _) => settings.allow_no_origin,
+            (Some(origin), None) => settings.allow_origin.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()),
+            (Some(_), Some(_)) => false,
+        }
+    }
+}
+
+/// The client's key, or what is wrong with its request.
+fn handshake_key(version: Version, headers: &HeaderMap) -> Result<&[u8], Box<Response<Body>>> {
+    let one = |name: &str| {
+        let mut values = headers.get_all(name).iter();
+        values.next().filter(|_| values.next().is_none()).map(HeaderValue::as_bytes)
+    };
+    let has = |name: HeaderName, item: &str| {
+        let values = headers.get_all(name).iter();
+        values
+            .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+            .any(|word| word.trim_ascii().eq_ignore_ascii_case(item.as_bytes()))
+    };
+    let upgrade_required = || {
+        let mut refusal = plain(StatusCode::UPGRADE_REQUIRED, "this is a WebSocket");
+        let out = refusal.headers_mut();
+        out.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        out.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        out.insert(HeaderName::from_static("sec-websocket-version"), HeaderValue::from_static("13"));
+        Box::new(refusal)
+    };
+    if version != Version::HTTP_11 || !has(UPGRADE, "websocket") || !has(CONNECTION, "upgrade") {
+        return Err(upgrade_required());
+    }
+    if one("sec-websocket-version").is_none_or(|version| version != b"13") {
+        return Err(upgrade_required());
+    }
+    let key = one("sec-websocket-key");
+    let is_key = |key: &&[u8]| base64::decode(key).is_ok_and(|key| key.len() == 16);
+    key.filter(is_key).ok_or_else(|| Box::new(plain(StatusCode::BAD_REQUEST, "bad Sec-WebSocket-Key")))
+}
+
+fn accept(key: &[u8]) -> String {
+    let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    context.update(key);
+    context.update(GUID);
+    base64::encode(context.finish().as_ref())
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut answer = Response::new(full(text));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_accept_value_is_that_of_the_standard() {
+        assert_eq!(accept(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+}

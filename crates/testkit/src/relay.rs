@@ -1,0 +1,195 @@
+//! A real `sealway relay serve` in a process of its own, an issuer whose tokens may say anything, and endpoints that attach.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+use sealway_proto::crypto::signature::default_signatures;
+use sealway_proto::relay::{Attach, Claims, IssuerKey, Profile, Role, b64u_encode};
+use serde_json::Value;
+
+use crate::daemon::clear_environment;
+use crate::process::watch;
+use crate::raw_ws::RawWs;
+
+const WAIT: Duration = Duration::from_secs(30);
+
+/// The audience of every relay here.
+pub const AUD: &str = "relay-test";
+/// The issuer of every token here.
+pub const ISS: &str = "issuer-test";
+
+/// The process.
+#[derive(Debug)]
+pub struct Relay {
+    child: Child,
+    watcher: Option<Child>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Relay {
+    /// Starts one in `folder`, which holds the keyset of [`Issuer::new`] unless the arguments name another.
+    ///
+    /// # Errors
+    /// When it does not come up, with its log.
+    pub fn start(binary: &str, folder: &Path, arguments: &[&str]) -> anyhow::Result<Relay> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let log = folder.join(format!("relay-{}.log", NUMBER.fetch_add(1, Ordering::Relaxed)));
+        let mut command = Command::new(binary);
+        clear_environment(&mut command);
+        command.args(["relay", "serve", "--listen", "127.0.0.1:0", "--aud", AUD, "--iss", ISS, "--log-level", "debug"]);
+        if !arguments.contains(&"--issuer-keys-file") {
+            command.arg("--issuer-keys-file").arg(folder.join("keys.json"));
+        }
+        command.args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&log)?);
+        let mut child = command.spawn().context("cannot start the relay")?;
+        let watcher = Some(watch(&child)?);
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
+        let said: Result<Value, _> = serde_json::from_str(&line);
+        let address = said.ok().and_then(|said| said["listen"].as_str()?.parse().ok());
+        let address = address.with_context(|| {
+            format!("the relay said {line:?}\n{}", std::fs::read_to_string(&log).unwrap_or_default())
+        })?;
+        Ok(Relay { child, watcher, address, log })
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// When there is no such process any more.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits for its end, and says whether it was a clean one.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub fn wait(&mut self) -> anyhow::Result<bool> {
+        let until = Instant::now() + WAIT;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status.success());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        anyhow::bail!("the relay does not end:\n{}", self.log())
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(mut watcher) = self.watcher.take() {
+            let _ = watcher.kill();
+            let _ = watcher.wait();
+        }
+    }
+}
+
+/// Whoever signs tokens.
+#[derive(Debug)]
+pub struct Issuer(IssuerKey);
+
+impl Issuer {
+    /// Writes the keyset `keys.json` into `folder`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(folder: &Path) -> anyhow::Result<Issuer> {
+        let issuer = Issuer::named("k1", 1)?;
+        std::fs::write(folder.join("keys.json"), issuer.keyset())?;
+        Ok(issuer)
+    }
+
+    /// One with a key of its own.
+    ///
+    /// # Errors
+    /// Never, with a good name.
+    pub fn named(kid: &str, seed: u8) -> anyhow::Result<Issuer> {
+        Ok(Issuer(IssuerKey::from_seed(kid, &[seed; 32], default_signatures())?))
+    }
+
+    /// The keyset of this key alone.
+    pub fn keyset(&self) -> String {
+        self.0.keyset_text()
+    }
+
+    /// Signs whatever the claims say; `kid` is set.
+    pub fn sign(&self, claims: &Claims) -> String {
+        let mut claims = claims.clone();
+        self.0.kid().clone_into(&mut claims.kid);
+        claims.sign(&self.0)
+    }
+}
+
+/// A name that no other has.
+pub fn unique(what: &str) -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!("{what}-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Good claims of an end of a channel, which must begin at `init_exp_s`.
+pub fn claims(channel_id: &str, role: Role, now_s: i64, init_exp_s: i64) -> Claims {
+    Claims {
+        kid: String::new(),
+        aud: AUD.into(),
+        iss: ISS.into(),
+        channel_id: channel_id.into(),
+        role: i64::from(role.number()),
+        token_id: unique("token"),
+        init_exp: init_exp_s,
+        iat: now_s,
+        exp: init_exp_s.min(now_s + 60),
+        idle_timeout_s: None,
+    }
+}
+
+/// An instance id: the same for the same number.
+pub fn instance(number: u8) -> String {
+    b64u_encode(&[number; 24])
+}
+
+/// The attach message of these claims.
+pub fn attach(issuer: &Issuer, claims: &Claims, profile: Profile, instance_number: u8) -> Attach {
+    Attach {
+        channel_id: claims.channel_id.clone(),
+        role: if claims.role == 2 { Role::Server } else { Role::Client },
+        token: issuer.sign(claims),
+        endpoint_instance_id: instance(instance_number),
+        profile,
+    }
+}
+
+/// A connection to a relay.
+///
+/// # Panics
+/// When the relay refuses the upgrade: the test fails.
+pub fn connect(address: SocketAddr, ca: Option<&Path>) -> RawWs {
+    match RawWs::connect(address, ca, "/ws", &[]) {
+        Ok(Ok(ws)) => ws,
+        Ok(Err(status)) => panic!("the upgrade is refused with {status}"),
+        Err(err) => panic!("no upgrade: {err:#}"),
+    }
+}
