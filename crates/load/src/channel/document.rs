@@ -104,6 +104,7 @@ pub(super) struct Summary {
     pub(super) active_peak: u64,
     pub(super) active_at_end: u64,
     pub(super) lost_in_steady: u64,
+    pub(super) left_by_other: u64,
     pub(super) setup_s: f64,
     pub(super) steady_s: f64,
     pub(super) elapsed_s: f64,
@@ -290,6 +291,12 @@ fn summary(facts: &Facts<'_>) -> Summary {
     let limits = if is_good { Vec::new() } else { named(counted, &outcome.limit) };
     let mut warnings = outcome.warnings.clone();
     warnings.extend(facts.warnings.iter().cloned());
+    if counted.left > 0 {
+        warnings.push(format!(
+            "{} channels were ended by their other end, which is another generator's, before the time here was over.",
+            counted.left
+        ));
+    }
     let measured = outcome.totals.measured.as_secs_f64();
     Summary {
         asked: facts.size.channels,
@@ -301,6 +308,7 @@ fn summary(facts: &Facts<'_>) -> Summary {
         active_peak: counted.active_peak,
         active_at_end: if stays { counted.succeeded.saturating_sub(lost) } else { 0 },
         lost_in_steady: lost,
+        left_by_other: counted.left,
         setup_s: measured,
         steady_s: counted.steady.as_secs_f64(),
         elapsed_s: outcome.elapsed.as_secs_f64(),

@@ -28,6 +28,7 @@ struct Inner {
     attempted: u64,
     succeeded: u64,
     active_peak: u64,
+    left: u64,
     /// The wall clock's second, and channels that came about in it.
     second: (u64, u64),
     second_peak: u64,
@@ -61,6 +62,8 @@ pub struct Counted {
     pub succeeded: u64,
     /// Most channels that were open at once.
     pub active_peak: u64,
+    /// Channels that stood until their other end, which is elsewhere, left them.
+    pub left: u64,
     /// Most channels that came about within one second of the wall clock.
     pub peak_per_s: u64,
     /// How long all stayed open after the last one was made.
@@ -80,6 +83,8 @@ pub struct Standing {
     pub active: u64,
     /// Whether no more are made.
     pub is_steady: bool,
+    /// Whether those that stayed open are let go.
+    pub is_over: bool,
 }
 
 impl Tally {
@@ -123,6 +128,11 @@ impl Tally {
         self.active.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// The other end of a channel, which is elsewhere, has left it.
+    pub(crate) fn is_left(&self) {
+        self.lock().left += 1;
+    }
+
     /// One of so many threads has made all its channels; whether all have, and since when.
     pub(crate) fn is_ready(&self, threads: usize) {
         let mut inner = self.lock();
@@ -151,6 +161,7 @@ impl Tally {
             failed: inner.failures.iter().map(|seen| seen.count).sum(),
             active: self.active.load(Ordering::Relaxed),
             is_steady: inner.steady_since.is_some() && inner.steady_until.is_none(),
+            is_over: inner.steady_until.is_some(),
         }
     }
 
@@ -169,6 +180,7 @@ impl Tally {
             attempted: inner.attempted,
             succeeded: inner.succeeded,
             active_peak: inner.active_peak,
+            left: inner.left,
             peak_per_s: inner.second_peak,
             steady: between(inner.steady_since, inner.steady_until),
         }

@@ -327,7 +327,12 @@ impl Watches {
     }
 
     fn look(&mut self, tally: &Tally) {
-        let is_steady = tally.standing().is_steady;
+        let at = tally.standing();
+        // Letting go is no part of what is measured.
+        if at.is_over {
+            return;
+        }
+        let is_steady = at.is_steady;
         if is_steady && !std::mem::replace(&mut self.is_counted, true) {
             self.count();
         }

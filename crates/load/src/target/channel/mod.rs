@@ -24,6 +24,8 @@ use crate::record::{Entered, Fault};
 const SECOND_OPINION: Duration = Duration::from_millis(200);
 /// How often is looked whether channels that stay open are to be let go.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long saying goodbye may take, for all channels of a thread together.
+const GOODBYE_MAX: Duration = Duration::from_secs(5);
 /// What stands for never.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -117,10 +119,22 @@ impl ChannelLines {
         for ends in held.chunks(ends) {
             if let Some(lost) = ends.iter().find(|end| end.channel.is_over()) {
                 let why = lost.channel.over().await;
-                tally.fails(&Broke::new(Failing::Steady, why.code.clone(), why.text.to_string()));
+                if self.is_left(&why.code) {
+                    tally.is_left();
+                } else {
+                    tally.fails(&Broke::new(Failing::Steady, why.code.clone(), why.text.to_string()));
+                }
             }
             tally.leaves();
         }
+        // One end says that it is the end; the other hears it.
+        let goodbyes = held.iter().step_by(ends).map(|end| end.channel.close(1000, "the run is over"));
+        let _ = tokio::time::timeout(GOODBYE_MAX, futures_util::future::join_all(goodbyes)).await;
+    }
+
+    /// Whether a channel ended because its other end, which is elsewhere, did: a v1 relay ends it without a word then.
+    fn is_left(&self, code: &str) -> bool {
+        self.asked.role != ChannelRole::Both && matches!(code, "ended" | "closed" | "connection_lost")
     }
 
     fn options(&self, peer_timeout: Duration) -> Options {
@@ -216,8 +230,9 @@ impl Channel {
                     held.push(end);
                     Ok((held, times))
                 }
+                // Where neither knows more, it is told as the client saw it.
                 Err(broke) if broke.is_vague() => match tokio::time::timeout(SECOND_OPINION, client).await {
-                    Ok(Err(other)) if !other.is_vague() => Err(other),
+                    Ok(Err(other)) => Err(other),
                     _ => Err(broke),
                 },
                 Err(broke) => Err(broke),
