@@ -41,7 +41,8 @@ async fn single(job: &ChannelJob) -> Result<(), Failure> {
     let size = job.sizes.first().ok_or_else(|| Failure::usage("--channels: there is none"))?;
     let stage = Stage::set(&job.settings, size).await.map_err(|err| err.failure())?;
     let (mut driver, views) = view::start_apart(&job.output, job.is_json)?;
-    let ran = stage.run(&mut driver, job).await;
+    let has_lines = !views.is_full_screen() && !job.output.json_lines;
+    let ran = stage.run(&mut driver, has_lines).await;
     drop(driver);
     views.end().await;
     let (report, outcome) = ran?;
@@ -64,13 +65,18 @@ async fn single(job: &ChannelJob) -> Result<(), Failure> {
 async fn sweep(job: &ChannelJob) -> Result<(), Failure> {
     let (mut points, mut stopped) = (Vec::new(), Vec::new());
     let (mut driver, views) = view::start_apart(&job.output, job.is_json)?;
+    let has_lines = !views.is_full_screen() && !job.output.json_lines;
     let mut failure = None;
     for (index, size) in job.sizes.iter().enumerate() {
-        say(format_args!("sealway load: size {} of {}: {}", index + 1, job.sizes.len(), size.words()));
+        if has_lines {
+            say(format_args!("sealway load: size {} of {}: {}", index + 1, job.sizes.len(), size.words()));
+        }
         let stage = match Stage::set(&job.settings, size).await {
             Ok(stage) => stage,
             Err(Unset::Unfit(reason)) => {
-                say(format_args!("sealway load: refused before it starts: {reason}"));
+                if has_lines {
+                    say(format_args!("sealway load: refused before it starts: {reason}"));
+                }
                 stopped.push(Stopped { size: size.words(), is_refused: true, limits: vec![reason] });
                 if job.is_preset { continue } else { break }
             }
@@ -79,7 +85,7 @@ async fn sweep(job: &ChannelJob) -> Result<(), Failure> {
                 break;
             }
         };
-        let report = match stage.run(&mut driver, job).await {
+        let report = match stage.run(&mut driver, has_lines).await {
             Ok((report, _)) => report,
             Err(err) => {
                 failure = Some(err);
@@ -187,7 +193,8 @@ impl<'a> Stage<'a> {
         Ok(Stage { settings, size, grants: Arc::new(grants), url, sources, relay, suite })
     }
 
-    async fn run(mut self, driver: &mut Driver, job: &ChannelJob) -> Result<(ChannelReport, Outcome), Failure> {
+    /// Runs it; with lines on standard error meanwhile.
+    async fn run(mut self, driver: &mut Driver, has_lines: bool) -> Result<(ChannelReport, Outcome), Failure> {
         let tally = Arc::new(Tally::default());
         let mut settings = self.settings.clone();
         settings.suite = self.suite.clone();
@@ -210,7 +217,7 @@ impl<'a> Stage<'a> {
                     _ = looks.tick() => watches.look(&tally),
                     _ = news.tick() => {
                         watches.count();
-                        if !job.output.json_lines {
+                        if has_lines {
                             say(progress(&tally, &watches, self.size, begun));
                         }
                     }

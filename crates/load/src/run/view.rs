@@ -19,6 +19,7 @@ const EXPORT_NEWS_MAX: usize = 4;
 /// Those who watch, until they have shown all.
 pub(super) struct Views {
     tasks: Vec<JoinHandle<()>>,
+    is_full_screen: bool,
 }
 
 /// Starts those who watch, and what tells them.
@@ -68,10 +69,15 @@ fn open(output: &Output, is_silent: bool, is_apart: bool) -> Result<(Driver, Vie
         tokio::spawn(lines(news, options, stop))
     };
     tasks.push(task);
-    Ok((driver, Views { tasks }))
+    Ok((driver, Views { tasks, is_full_screen }))
 }
 
 impl Views {
+    /// Whether the terminal is taken, so that nothing else may be written to it.
+    pub(super) fn is_full_screen(&self) -> bool {
+        self.is_full_screen
+    }
+
     /// Waits until all is shown; to be called when no news come any more.
     pub(super) async fn end(self) {
         for task in self.tasks {

@@ -212,6 +212,8 @@ impl Channel {
         let mut client = pin!(self.client(client, ours, &marks));
         let is_attach = self.lines.asked.mode == ChannelMode::Attach;
         tokio::select! {
+            // Looked at first: in the mode attach nothing after it counts.
+            biased;
             () = heard.notified(), if is_attach => Ok((Vec::new(), times(marks.get(), at_server.get().heard))),
             made = &mut client => match made {
                 Ok((mut held, times)) => {
