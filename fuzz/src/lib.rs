@@ -17,6 +17,7 @@ pub mod init;
 mod input;
 pub mod kek;
 mod party;
+pub mod relay;
 pub mod route;
 pub mod sealed;
 pub mod wire;
@@ -39,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("http1", http1::http1),
     ("init-json", init::init_json),
     ("kek-file", kek::kek_file),
+    ("relay-attach", relay::relay_attach),
     ("routes", route::routes),
     ("wire-parse", wire::wire_parse),
     ("wire1-open", sealed::wire1_open),

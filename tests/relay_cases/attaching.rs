@@ -6,7 +6,7 @@ use sealway_testkit::relay::Issuer;
 
 use super::{Case, Ground, again, closed, now_s};
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     ("a first message over 8192 bytes is too big, and nothing is said", too_big),
     ("a first message of 8192 bytes is looked at", just_fits),
     ("a fragmented first message over 8192 bytes is too big", too_big_in_fragments),
@@ -33,13 +33,13 @@ pub const CASES: &[Case] = &[
 ];
 
 fn said(ground: &Ground, claims: &Claims) -> Got {
-    ground.attach(ground.shared.near(), claims).next()
+    ground.attach(ground.shared.near(), claims).got()
 }
 
 fn first(ground: &Ground, send: impl FnOnce(&mut RawWs)) -> Got {
     let mut ws = ground.shared.near();
     send(&mut ws);
-    ws.next()
+    ws.got()
 }
 
 fn too_big(ground: &Ground) {
@@ -55,7 +55,7 @@ fn just_fits(ground: &Ground) {
     ws.text(&text);
     ws.send(0x89, b"there?").unwrap();
     ws.answers = false;
-    assert_eq!(ws.next(), Got::Frame(0x8a, b"there?".to_vec()));
+    assert_eq!(ws.got(), Got::Frame(0x8a, b"there?".to_vec()));
 }
 
 fn too_big_in_fragments(ground: &Ground) {
@@ -73,10 +73,10 @@ fn binary_first(ground: &Ground) {
 
 fn late(ground: &Ground) {
     let fleet = ground.fleet(&["--attach-timeout-ms", "300", "--tick-ms", "50"]);
-    assert_eq!(fleet.near().next(), closed(1002, "expected attach"));
+    assert_eq!(fleet.near().got(), closed(1002, "expected attach"));
     let mut half = fleet.near();
     half.send(0x01, b"{").unwrap();
-    assert_eq!(half.next(), closed(1002, "expected attach"));
+    assert_eq!(half.got(), closed(1002, "expected attach"));
 }
 
 fn bad_json(ground: &Ground) {
@@ -163,7 +163,7 @@ fn times(ground: &Ground) {
         let mut ws = ground.attach(ground.shared.near(), &claims);
         ws.answers = false;
         ws.send(0x89, b"").unwrap();
-        assert_eq!(ws.next(), Got::Frame(0x8a, Vec::new()), "within the skew");
+        assert_eq!(ws.got(), Got::Frame(0x8a, Vec::new()), "within the skew");
     }
 }
 
@@ -191,7 +191,7 @@ fn replayed(ground: &Ground) {
     let claims = ground.pair();
     let _pair = ground.paired_as(&ground.shared, &claims);
     for fleet_end in [ground.shared.near(), ground.shared.far()] {
-        assert_eq!(ground.attach(fleet_end, &claims[0]).next(), closed(1008, "token replay"));
+        assert_eq!(ground.attach(fleet_end, &claims[0]).got(), closed(1008, "token replay"));
     }
 }
 
@@ -251,12 +251,12 @@ fn tokens(ground: &Ground) {
     let fleet = ground.fleet(&["--close-reasons", "tokens"]);
     let mut ws = fleet.near();
     ws.text("{}");
-    assert_eq!(ws.next(), closed(1002, "invalid_attach"));
+    assert_eq!(ws.got(), closed(1002, "invalid_attach"));
     let [client, server] = ground.pair();
     let _first = ground.attached(fleet.near(), &client);
     let wrong = Claims { init_exp: server.init_exp + 1, ..server };
-    assert_eq!(ground.attach(fleet.far(), &wrong).next(), closed(1011, "init_exp_mismatch"));
-    assert_eq!(ground.attach(fleet.far(), &wrong).next(), closed(1008, "token_replay"));
+    assert_eq!(ground.attach(fleet.far(), &wrong).got(), closed(1011, "init_exp_mismatch"));
+    assert_eq!(ground.attach(fleet.far(), &wrong).got(), closed(1008, "token_replay"));
 }
 
 fn replay_in_the_skew(ground: &Ground) {

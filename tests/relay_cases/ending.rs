@@ -9,7 +9,7 @@ use sealway_testkit::raw_ws::Got;
 
 use super::{Case, Fleet, Ground, closed, record};
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     ("an endpoint that closes is answered with its code, and the other is told", closes),
     ("an endpoint that is gone ends the channel", gone),
     ("what was sent before the end still arrives", arrives_before_the_end),
@@ -36,7 +36,7 @@ fn closes(ground: &Ground) {
     client.send(0x88, b"\x0b\xb8bye").unwrap();
     assert_eq!(client.end(), closed(3000, ""));
     assert_eq!(server.end(), closed(1001, "peer closed"));
-    assert_eq!(server.next(), Got::Abrupt, "nothing comes after it");
+    assert_eq!(server.got(), Got::Abrupt, "nothing comes after it");
 }
 
 fn gone(ground: &Ground) {
@@ -57,7 +57,7 @@ fn arrives_before_the_end(ground: &Ground) {
     for number in 0..20 {
         assert!(server.message().unwrap() == [number; 30_000]);
     }
-    assert_eq!(server.next(), closed(1001, "peer closed"));
+    assert_eq!(server.got(), closed(1001, "peer closed"));
 }
 
 fn gone_midway(ground: &Ground) {
@@ -197,7 +197,7 @@ fn keepalive(ground: &Ground) {
     let (mut silent, mut lively) = ground.paired(&fleet);
     silent.answers = false;
     assert_eq!(lively.end(), closed(1001, "peer closed"), "it answers pings, the other does not");
-    assert_eq!(silent.next(), Got::Frame(0x89, Vec::new()), "it was asked");
+    assert_eq!(silent.got(), Got::Frame(0x89, Vec::new()), "it was asked");
 }
 
 fn stalled(ground: &Ground) {

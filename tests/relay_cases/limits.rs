@@ -6,7 +6,7 @@ use sealway_testkit::relay::Issuer;
 
 use super::{Case, Ground, again, closed};
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     ("one connection too many is told so before it says anything", connections),
     ("a place among connections is free again after an end", connections_again),
     ("connections of one address have a bound where one is set", by_address),
@@ -20,7 +20,7 @@ pub const CASES: &[Case] = &[
 fn connections(ground: &Ground) {
     let fleet = ground.fleet(&["--max-conns", "2"]);
     let _held = [fleet.near(), fleet.near()].map(|ws| ground.known(ws));
-    assert_eq!(fleet.near().next(), closed(1013, "too many connections"));
+    assert_eq!(fleet.near().got(), closed(1013, "too many connections"));
 }
 
 fn connections_again(ground: &Ground) {
@@ -35,7 +35,7 @@ fn connections_again(ground: &Ground) {
         let mut ws = fleet.near();
         ws.answers = false;
         let _ = ws.send(0x89, b"");
-        if ws.next() == Got::Frame(0x8a, Vec::new()) {
+        if ws.got() == Got::Frame(0x8a, Vec::new()) {
             return;
         }
         assert!(std::time::Instant::now() < until);
@@ -46,14 +46,14 @@ fn connections_again(ground: &Ground) {
 fn by_address(ground: &Ground) {
     let fleet = ground.fleet(&["--max-conns-per-address", "2"]);
     let _held = [fleet.near(), fleet.near()].map(|ws| ground.known(ws));
-    assert_eq!(fleet.near().next(), closed(1013, "too many connections"));
+    assert_eq!(fleet.near().got(), closed(1013, "too many connections"));
 }
 
 fn channels(ground: &Ground) {
     let fleet = ground.fleet(&["--max-channels", "1"]);
     let [client, server] = ground.pair();
     let mut first = ground.attached(fleet.near(), &client);
-    assert_eq!(ground.attach(fleet.near(), &ground.pair()[0]).next(), closed(1011, "attach failed"));
+    assert_eq!(ground.attach(fleet.near(), &ground.pair()[0]).got(), closed(1011, "attach failed"));
     let mut second = ground.attach(fleet.near(), &server);
     first.binary(b"x");
     assert_eq!(second.message().unwrap(), b"x");
@@ -63,7 +63,7 @@ fn channels(ground: &Ground) {
 fn by_tenant(ground: &Ground) {
     let fleet = ground.fleet(&["--max-channels-per-tenant", "1", "--iss", "another"]);
     let _first = ground.attached(fleet.near(), &ground.pair()[0]);
-    assert_eq!(ground.attach(fleet.near(), &ground.pair()[0]).next(), closed(1011, "attach failed"));
+    assert_eq!(ground.attach(fleet.near(), &ground.pair()[0]).got(), closed(1011, "attach failed"));
     let _other = ground.attached(fleet.near(), &Claims { iss: "another".into(), ..ground.pair()[0].clone() });
 }
 
@@ -74,9 +74,9 @@ fn replays(ground: &Ground) {
     let refused = ground.pair()[0].clone();
     let shares_more = fleet.relays.len() > 1;
     if !shares_more {
-        assert_eq!(ground.attach(fleet.near(), &refused).next(), closed(1013, "replay memory full"));
+        assert_eq!(ground.attach(fleet.near(), &refused).got(), closed(1013, "replay memory full"));
     }
-    assert_eq!(ground.attach(fleet.near(), &claims[0]).next(), closed(1008, "token replay"));
+    assert_eq!(ground.attach(fleet.near(), &claims[0]).got(), closed(1008, "token replay"));
 }
 
 fn waiting(ground: &Ground) {
@@ -105,7 +105,7 @@ fn keys(ground: &Ground) {
         ws.text(&message.encode());
         ws.answers = false;
         let _ = ws.send(0x89, b"");
-        ws.next() == Got::Frame(0x8a, Vec::new())
+        ws.got() == Got::Frame(0x8a, Vec::new())
     };
     assert!(is_taken(&old) && !is_taken(&new));
     std::fs::write(&file, "{").unwrap();

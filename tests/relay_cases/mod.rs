@@ -21,34 +21,40 @@ use sealway_testkit::relay::{Issuer, Relay, attach, claims, connect, unique};
 const TOGETHER: usize = 6;
 
 /// A case.
-pub type Case = (&'static str, fn(&Ground));
+pub(crate) type Case = (&'static str, fn(&Ground));
 
 /// Every case.
-pub fn all() -> Vec<Case> {
+pub(crate) fn all() -> Vec<Case> {
     [attaching::CASES, pairing::CASES, replacing::CASES, ending::CASES, limits::CASES, upgrading::CASES].concat()
 }
 
 /// How relays are started: their arguments, and how many nodes there are.
-pub struct Ground {
-    pub binary: &'static str,
-    pub folder: PathBuf,
-    pub issuer: Issuer,
-    pub ca: Option<PathBuf>,
-    pub arguments: Vec<String>,
+pub(crate) struct Ground {
+    pub(crate) binary: &'static str,
+    pub(crate) folder: PathBuf,
+    pub(crate) issuer: Issuer,
+    pub(crate) ca: Option<PathBuf>,
+    pub(crate) arguments: Vec<String>,
     /// The arguments of each node alone.
-    pub nodes: fn(&Path) -> Vec<Vec<String>>,
+    pub(crate) nodes: fn(&Path) -> Vec<Vec<String>>,
     /// The fleet that every case without a wish of its own uses.
-    pub shared: Fleet,
+    pub(crate) shared: Fleet,
 }
 
 /// Nodes that serve one set of channels.
-pub struct Fleet {
-    pub relays: Vec<Relay>,
+pub(crate) struct Fleet {
+    pub(crate) relays: Vec<Relay>,
     ca: Option<PathBuf>,
 }
 
 impl Fleet {
-    pub fn start(binary: &str, folder: &Path, ca: Option<&Path>, nodes: &[Vec<String>], arguments: &[&str]) -> Fleet {
+    pub(crate) fn start(
+        binary: &str,
+        folder: &Path,
+        ca: Option<&Path>,
+        nodes: &[Vec<String>],
+        arguments: &[&str],
+    ) -> Fleet {
         let relays = nodes.iter().map(|own| {
             let all: Vec<&str> = own.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
             Relay::start(binary, folder, &all).unwrap()
@@ -57,82 +63,82 @@ impl Fleet {
     }
 
     /// A connection to the first node.
-    pub fn near(&self) -> RawWs {
+    pub(crate) fn near(&self) -> RawWs {
         connect(self.relays[0].address, self.ca.as_deref())
     }
 
     /// A connection to the last node.
-    pub fn far(&self) -> RawWs {
+    pub(crate) fn far(&self) -> RawWs {
         connect(self.relays[self.relays.len() - 1].address, self.ca.as_deref())
     }
 
-    pub fn upgrade(&self, path: &str, headers: &[(&str, &str)]) -> Result<RawWs, u16> {
+    pub(crate) fn upgrade(&self, path: &str, headers: &[(&str, &str)]) -> Result<RawWs, u16> {
         RawWs::connect(self.relays[0].address, self.ca.as_deref(), path, headers).unwrap()
     }
 }
 
-pub fn now_s() -> i64 {
+pub(crate) fn now_s() -> i64 {
     i64::try_from(SystemClock.now_ms() / 1000).unwrap()
 }
 
 impl Ground {
     /// A fleet of its own, with these arguments.
-    pub fn fleet(&self, arguments: &[&str]) -> Fleet {
+    pub(crate) fn fleet(&self, arguments: &[&str]) -> Fleet {
         let all: Vec<&str> = self.arguments.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
         Fleet::start(self.binary, &self.folder, self.ca.as_deref(), &(self.nodes)(&self.folder), &all)
     }
 
     /// Good claims of both ends of a new channel.
-    pub fn pair(&self) -> [Claims; 2] {
+    pub(crate) fn pair(&self) -> [Claims; 2] {
         self.pair_until(120)
     }
 
     /// The same, to begin within so many seconds.
-    pub fn pair_until(&self, seconds: i64) -> [Claims; 2] {
+    pub(crate) fn pair_until(&self, seconds: i64) -> [Claims; 2] {
         let (channel, now) = (unique("channel"), now_s());
         [Role::Client, Role::Server].map(|role| claims(&channel, role, now, now + seconds))
     }
 
-    pub fn message(&self, claims: &Claims) -> Attach {
+    pub(crate) fn message(&self, claims: &Claims) -> Attach {
         attach(&self.issuer, claims, Profile::V1, 1)
     }
 
     /// Attaches.
-    pub fn attach(&self, mut ws: RawWs, claims: &Claims) -> RawWs {
+    pub(crate) fn attach(&self, mut ws: RawWs, claims: &Claims) -> RawWs {
         ws.text(&self.message(claims).encode());
         ws
     }
 
     /// Attaches as a native endpoint, an instance of this number.
-    pub fn attach_native(&self, mut ws: RawWs, claims: &Claims, number: u8) -> RawWs {
+    pub(crate) fn attach_native(&self, mut ws: RawWs, claims: &Claims, number: u8) -> RawWs {
         ws.text(&attach(&self.issuer, claims, Profile::Native, number).encode());
         ws
     }
 
     /// Waits until the relay has looked at all that was sent: an attach that succeeds is answered by silence.
-    pub fn known(&self, mut ws: RawWs) -> RawWs {
+    pub(crate) fn known(&self, mut ws: RawWs) -> RawWs {
         ws.answers = false;
         ws.send(0x89, b"known?").unwrap();
-        assert_eq!(ws.next(), Got::Frame(0x8a, b"known?".to_vec()));
+        assert_eq!(ws.got(), Got::Frame(0x8a, b"known?".to_vec()));
         ws.answers = true;
         ws
     }
 
     /// Attaches, and is known to be.
-    pub fn attached(&self, ws: RawWs, claims: &Claims) -> RawWs {
+    pub(crate) fn attached(&self, ws: RawWs, claims: &Claims) -> RawWs {
         self.known(self.attach(ws, claims))
     }
 
-    pub fn waiting(&self, claims: &Claims) -> RawWs {
+    pub(crate) fn waiting(&self, claims: &Claims) -> RawWs {
         self.attached(self.shared.near(), claims)
     }
 
     /// Both ends of a new channel, known to be paired.
-    pub fn paired(&self, fleet: &Fleet) -> (RawWs, RawWs) {
+    pub(crate) fn paired(&self, fleet: &Fleet) -> (RawWs, RawWs) {
         self.paired_as(fleet, &self.pair())
     }
 
-    pub fn paired_as(&self, fleet: &Fleet, claims: &[Claims; 2]) -> (RawWs, RawWs) {
+    pub(crate) fn paired_as(&self, fleet: &Fleet, claims: &[Claims; 2]) -> (RawWs, RawWs) {
         let mut client = self.attach(fleet.near(), &claims[0]);
         let mut server = self.attach(fleet.far(), &claims[1]);
         client.binary(b"over");
@@ -144,16 +150,16 @@ impl Ground {
 }
 
 /// Fresh claims like others: with a token of its own.
-pub fn again(claims: &Claims) -> Claims {
+pub(crate) fn again(claims: &Claims) -> Claims {
     Claims { token_id: unique("token"), ..claims.clone() }
 }
 
-pub fn closed(code: u16, reason: &str) -> Got {
+pub(crate) fn closed(code: u16, reason: &str) -> Got {
     Got::Close(code, reason.into())
 }
 
 /// A record of v1 by its looks.
-pub fn record(len: usize) -> Vec<u8> {
+pub(crate) fn record(len: usize) -> Vec<u8> {
     let mut record = b"FSEC\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01".to_vec();
     record.extend(u32::try_from(len).unwrap().to_be_bytes());
     record.resize(18 + len, 7);
@@ -161,7 +167,7 @@ pub fn record(len: usize) -> Vec<u8> {
 }
 
 /// Runs every case; says all that failed.
-pub fn run(ground: &Ground) {
+pub(crate) fn run(ground: &Ground) {
     let cases = all();
     assert!(cases.len() >= 45, "{} cases", cases.len());
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -4,7 +4,7 @@ use sealway_testkit::raw_ws::Got;
 
 use super::{Case, Ground, closed, record};
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     ("what the first endpoint says waits, and comes in order before all else", waits_in_order),
     ("the server may be first", server_first),
     ("messages keep their boundaries, empty ones too", boundaries),
@@ -88,14 +88,14 @@ fn pings(ground: &Ground) {
     let mut ws = ground.shared.near();
     ws.answers = false;
     ws.send(0x89, b"before").unwrap();
-    assert_eq!(ws.next(), Got::Frame(0x8a, b"before".to_vec()));
+    assert_eq!(ws.got(), Got::Frame(0x8a, b"before".to_vec()));
     let mut ws = ground.attach(ws, &client);
     ws.send(0x89, &[1; 125]).unwrap();
-    assert_eq!(ws.next(), Got::Frame(0x8a, vec![1; 125]));
+    assert_eq!(ws.got(), Got::Frame(0x8a, vec![1; 125]));
     let mut other = ground.attach(ground.shared.far(), &server);
     ws.send(0x8a, b"nobody asked").unwrap();
     ws.binary(b"x");
-    assert_eq!(other.next(), Got::Frame(0x82, b"x".to_vec()), "neither pings nor their answers are forwarded");
+    assert_eq!(other.got(), Got::Frame(0x82, b"x".to_vec()), "neither pings nor their answers are forwarded");
 }
 
 fn silence(ground: &Ground) {
@@ -120,7 +120,7 @@ fn pending_overflow(ground: &Ground) {
     client.binary(b"");
     client.answers = false;
     client.send(0x89, b"still here").unwrap();
-    assert_eq!(client.next(), Got::Frame(0x8a, b"still here".to_vec()));
+    assert_eq!(client.got(), Got::Frame(0x8a, b"still here".to_vec()));
     client.binary(b"x");
     assert_eq!(client.end(), closed(1009, "pending overflow"));
 }

@@ -5,7 +5,7 @@ use sealway_testkit::raw_ws::Got;
 
 use super::{Case, Ground, again, closed};
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     ("who attaches to a place that is taken gets it, and both others go", replaces_both),
     ("a place that waits is taken over too, and what waited is gone", replaces_waiting),
     ("after a replacement both ends attach anew", restarts),
@@ -57,17 +57,17 @@ fn rate_limited(ground: &Ground) {
         held = next;
     }
     let refused = again(&client);
-    assert_eq!(ground.attach(ground.shared.near(), &refused).next(), closed(1013, "replace rate limited"));
-    assert_eq!(ground.attach(ground.shared.near(), &refused).next(), closed(1008, "token replay"), "it was burned");
+    assert_eq!(ground.attach(ground.shared.near(), &refused).got(), closed(1013, "replace rate limited"));
+    assert_eq!(ground.attach(ground.shared.near(), &refused).got(), closed(1008, "token replay"), "it was burned");
     held.answers = false;
     held.send(0x89, b"mine").unwrap();
-    assert_eq!(held.next(), Got::Frame(0x8a, b"mine".to_vec()), "who has it keeps it");
+    assert_eq!(held.got(), Got::Frame(0x8a, b"mine".to_vec()), "who has it keeps it");
 }
 
 fn rate_by_role(ground: &Ground) {
     let [client, server] = ground.pair();
     let _held: Vec<_> = (0..6).map(|_| ground.attached(ground.shared.near(), &again(&client))).collect();
-    assert_eq!(ground.attach(ground.shared.near(), &again(&client)).next(), closed(1013, "replace rate limited"));
+    assert_eq!(ground.attach(ground.shared.near(), &again(&client)).got(), closed(1013, "replace rate limited"));
     let _server = ground.attached(ground.shared.far(), &server);
     let _again = ground.attached(ground.shared.far(), &again(&server));
 }
@@ -76,7 +76,7 @@ fn rate_code(ground: &Ground) {
     let fleet = ground.fleet(&["--replace-close-code", "1008"]);
     let [client, _] = ground.pair();
     let _held: Vec<_> = (0..6).map(|_| ground.attached(fleet.near(), &again(&client))).collect();
-    assert_eq!(ground.attach(fleet.near(), &again(&client)).next(), closed(1008, "replace rate limited"));
+    assert_eq!(ground.attach(fleet.near(), &again(&client)).got(), closed(1008, "replace rate limited"));
 }
 
 fn rate_forgotten(ground: &Ground) {
@@ -92,8 +92,8 @@ fn native(ground: &Ground) {
     let [client, server] = ground.pair();
     let mut first = ground.known(ground.attach_native(ground.shared.near(), &client, 1));
     let refused = again(&client);
-    assert_eq!(ground.attach_native(ground.shared.far(), &refused, 2).next(), closed(1008, "replace refused"));
-    assert_eq!(ground.attach_native(ground.shared.near(), &refused, 1).next(), closed(1008, "token replay"));
+    assert_eq!(ground.attach_native(ground.shared.far(), &refused, 2).got(), closed(1008, "replace refused"));
+    assert_eq!(ground.attach_native(ground.shared.near(), &refused, 1).got(), closed(1008, "token replay"));
     let mut second = ground.known(ground.attach_native(ground.shared.far(), &again(&client), 1));
     assert_eq!(first.end(), closed(1008, "replaced"));
     second.binary(b"mine");
@@ -104,18 +104,18 @@ fn native(ground: &Ground) {
 fn native_from_v1(ground: &Ground) {
     let [client, _] = ground.pair();
     let mut first = ground.known(ground.attach_native(ground.shared.near(), &client, 7));
-    assert_eq!(ground.attach(ground.shared.near(), &again(&client)).next(), closed(1008, "replace refused"));
+    assert_eq!(ground.attach(ground.shared.near(), &again(&client)).got(), closed(1008, "replace refused"));
     first.answers = false;
     first.send(0x89, b"mine").unwrap();
-    assert_eq!(first.next(), Got::Frame(0x8a, b"mine".to_vec()));
+    assert_eq!(first.got(), Got::Frame(0x8a, b"mine".to_vec()));
 }
 
 fn other_init_exp(ground: &Ground) {
     let [client, _] = ground.pair();
     let mut first = ground.attached(ground.shared.near(), &client);
     let wrong = again(&Claims { init_exp: client.init_exp + 1, ..client });
-    assert_eq!(ground.attach(ground.shared.far(), &wrong).next(), closed(1011, "attach failed"));
+    assert_eq!(ground.attach(ground.shared.far(), &wrong).got(), closed(1011, "attach failed"));
     first.answers = false;
     first.send(0x89, b"mine").unwrap();
-    assert_eq!(first.next(), Got::Frame(0x8a, b"mine".to_vec()));
+    assert_eq!(first.got(), Got::Frame(0x8a, b"mine".to_vec()));
 }

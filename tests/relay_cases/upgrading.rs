@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use super::{Case, Fleet, Ground};
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     ("a page is refused unless its origin is allowed, byte for byte", origins),
     ("no origin is allowed unless that is switched off", no_origin),
     ("what is no upgrade is told how to", no_upgrade),

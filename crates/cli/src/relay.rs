@@ -1,5 +1,6 @@
 //! `sealway relay`: a relay that serves, keys of issuers, grants.
 
+mod control;
 mod serve;
 
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ pub(crate) enum Relay {
     Keys(Keys),
     /// Print a grant for each end of a new channel, as JSON; they hold secrets
     Mint(Mint),
+    /// Serve grants over HTTP to whoever has the bearer token or a certificate: POST /v1/channel/init
+    Control(Box<control::Serve>),
 }
 
 #[derive(Debug, clap::Args)]
@@ -113,6 +116,7 @@ impl Minted {
 pub(crate) async fn run(command: Relay) -> anyhow::Result<()> {
     match command {
         Relay::Serve(serve) => serve::run(*serve).await,
+        Relay::Control(serve) => control::run(*serve).await,
         Relay::Keys(keys) => {
             mint::make_keys(&keys.kid, &keys.issuer_key_file, &keys.issuer_keys_file)?;
             println!("{}: keep it secret", keys.issuer_key_file.display());

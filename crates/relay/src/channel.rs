@@ -209,12 +209,6 @@ impl Channel {
         }
         true
     }
-
-    /// Who waits here, or is paired: for the drain.
-    #[cfg(test)]
-    pub(crate) fn is_over(&self) -> bool {
-        self.state.lock().is_over
-    }
 }
 
 type Shard = Mutex<HashMap<ChannelKey, Arc<Channel>, RandomState>>;
@@ -354,6 +348,11 @@ impl Channels {
             self.remove(channel);
         }
         ended
+    }
+
+    /// The names of all.
+    pub(crate) fn keys(&self) -> Vec<ChannelKey> {
+        self.shards.iter().flat_map(|shard| shard.lock().keys().cloned().collect::<Vec<_>>()).collect()
     }
 
     /// Ends what time ends; gives the causes.

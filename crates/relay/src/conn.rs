@@ -27,6 +27,8 @@ const CONTROL_BEHIND_MAX: usize = 4096;
 pub(crate) enum Reader {
     Tcp(OwnedReadHalf),
     Raw(ReadHalf<Box<dyn Raw>>),
+    /// It is another's now.
+    Over,
 }
 
 impl AsyncRead for Reader {
@@ -34,6 +36,7 @@ impl AsyncRead for Reader {
         match self.get_mut() {
             Reader::Tcp(half) => Pin::new(half).poll_read(cx, buf),
             Reader::Raw(half) => Pin::new(half).poll_read(cx, buf),
+            Reader::Over => Poll::Ready(Ok(())),
         }
     }
 }
@@ -44,23 +47,31 @@ pub(crate) enum Writer {
     Raw(WriteHalf<Box<dyn Raw>>),
 }
 
-impl Writer {
-    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        match self {
+impl AsyncWrite for Writer {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
             Writer::Tcp(half) => Pin::new(half).poll_write_vectored(cx, slices),
             Writer::Raw(half) => Pin::new(half).poll_write_vectored(cx, slices),
         }
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
             Writer::Tcp(_) => Poll::Ready(Ok(())),
             Writer::Raw(half) => Pin::new(half).poll_flush(cx),
         }
     }
 
-    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
             Writer::Tcp(half) => Pin::new(half).poll_shutdown(cx),
             Writer::Raw(half) => Pin::new(half).poll_shutdown(cx),
         }
@@ -283,7 +294,7 @@ impl Conn {
     fn settle(&self, out: &mut Out, cx: &mut Context<'_>, now_ms: u64) -> Result<bool, Gone> {
         while out.has_waiting() {
             let Some(writer) = &mut out.writer else { return Err(Gone) };
-            match writer.poll_write(cx, &[IoSlice::new(&out.waiting[out.sent..])]) {
+            match Pin::new(writer).poll_write(cx, &out.waiting[out.sent..]) {
                 Poll::Ready(Ok(len)) if len > 0 => out.sent += len,
                 Poll::Ready(_) => return self.broke(out),
                 Poll::Pending => {
@@ -319,7 +330,7 @@ impl Conn {
 
     /// Says that nothing more comes.
     pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.out.lock().writer.as_mut().map_or(Poll::Ready(Ok(())), |writer| writer.poll_shutdown(cx))
+        self.out.lock().writer.as_mut().map_or(Poll::Ready(Ok(())), |writer| Pin::new(writer).poll_shutdown(cx))
     }
 
     /// For how long something has waited to be taken.
@@ -335,6 +346,15 @@ impl Conn {
         if let Some(Writer::Tcp(half)) = &self.out.lock().writer {
             let _ = SockRef::from(half.as_ref()).set_linger(Some(std::time::Duration::ZERO));
         }
+    }
+
+    /// Hands the connection over: its writer, and what waits for it.
+    pub(crate) fn hand_over(&self) -> Option<(Writer, Vec<u8>)> {
+        let out = &mut *self.out.lock();
+        out.is_broken = true;
+        let waiting = std::mem::take(&mut out.waiting);
+        self.budget.give_back(waiting.len());
+        Some((out.writer.take()?, waiting.get(std::mem::take(&mut out.sent)..).unwrap_or_default().to_vec()))
     }
 
     /// Lets go of the connection: its task is over.
@@ -358,11 +378,11 @@ impl Drop for Conn {
 
 impl Out {
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        self.writer.as_mut().map_or(Poll::Ready(Ok(0)), |writer| writer.poll_write(cx, slices))
+        self.writer.as_mut().map_or(Poll::Ready(Ok(0)), |writer| Pin::new(writer).poll_write_vectored(cx, slices))
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.writer.as_mut().map_or(Poll::Ready(Ok(())), |writer| writer.poll_flush(cx))
+        self.writer.as_mut().map_or(Poll::Ready(Ok(())), |writer| Pin::new(writer).poll_flush(cx))
     }
 
     fn has_waiting(&self) -> bool {

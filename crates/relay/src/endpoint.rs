@@ -7,29 +7,31 @@
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::net::IpAddr;
-use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, BytesMut};
-use sealway_proto::relay::CloseCause;
+use sealway_proto::relay::{Claims, CloseCause};
 use sealway_runtime::http::Raw;
 use sealway_runtime::shutdown::Shutdown;
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 
-use crate::channel::{Attached, Channel, Offered};
-use crate::conn::{Conn, Reader, split};
+use crate::batch::{BATCH, Batch};
+use crate::channel::{Asked, Attached, Channel, Offered};
+use crate::conn::{Conn, Reader, Writer, split};
 use crate::input::{HEAD_ROOM, Input, Next};
+use crate::nodes::Where;
+use crate::nodes::bridge::Splice;
 use crate::relay::Relay;
+use crate::replay::TokenKey;
 use crate::ws;
 
 /// What is read at once.
 const SCRATCH_LEN: usize = 128 * 1024;
-/// Frames that are written at once.
-const BATCH: usize = 32;
 /// How often one endpoint reads before others have a turn.
 const ROUNDS_MAX: usize = 16;
 /// What is kept of a frame is copied to the thread's buffer when it is so short; else the rest is read behind it.
@@ -43,10 +45,20 @@ thread_local! {
 enum Phase {
     /// It has not attached, or has.
     Open,
+    /// What nodes share is asked whether it may attach, and where.
+    Asking(Pin<Box<dyn Future<Output = Result<Admitted, CloseCause>> + Send>>),
+    /// Another node has its channel.
+    Bridged(Box<Splice>),
     /// The close frame waits to be taken.
     Closing,
     /// It was told that nothing more comes; what it still says is thrown away.
     Lingering,
+}
+
+/// Where an endpoint may attach.
+enum Admitted {
+    Here(Asked),
+    There(TcpStream),
 }
 
 /// Its channel.
@@ -76,35 +88,29 @@ struct Endpoint {
 pub(crate) fn spawn(relay: &Arc<Relay>, io: Box<dyn Raw>, address: Option<IpAddr>, shutdown: &Shutdown) {
     let limits = &relay.settings.limits;
     let (reader, writer, read) = split(io);
-    let conn = Arc::new(Conn::new(relay.conns.next_id(), address, writer, relay.budget.clone()));
-    let now_ms = relay.now_ms();
-    let attach_ms = u64::try_from(limits.attach_timeout.as_millis()).unwrap_or(u64::MAX);
-    conn.deadline_ms.store(now_ms.saturating_add(attach_ms), Ordering::Relaxed);
-    conn.seen_ms.store(now_ms, Ordering::Relaxed);
-    if !relay.conns.enter(&conn, limits.connections_max, limits.connections_per_address_max) {
-        relay.measures.attach(Some(CloseCause::TooManyConnections));
-        conn.close(CloseCause::TooManyConnections);
-    }
-    let input = Input::new(limits.message_bytes_max);
-    let mut endpoint = Endpoint {
-        relay: relay.clone(),
-        conn,
-        reader,
-        input,
-        phase: Phase::Open,
-        place: None,
-        said: None,
-        kept: BytesMut::new(),
-        need: 0,
-    };
+    let mut endpoint = Endpoint::new(relay, reader, writer, address, Input::new(limits.message_bytes_max));
+    endpoint.set_deadline(limits.attach_timeout);
     endpoint.keep(&read);
-    let stop = shutdown.clone();
-    shutdown.spawn(async move {
-        tokio::select! {
-            () = endpoint => {}
-            () = stop.aborted() => {}
-        }
-    });
+    endpoint.run(shutdown);
+}
+
+/// Takes a connection of an endpoint that another node has let in, for a channel that is here.
+pub(crate) fn spawn_bridged(
+    relay: &Arc<Relay>,
+    stream: TcpStream,
+    asked: Asked,
+    address: Option<IpAddr>,
+    shutdown: &Shutdown,
+) {
+    let (reader, writer) = stream.into_split();
+    let input = Input::attached(relay.settings.limits.message_bytes_max);
+    let mut endpoint = Endpoint::new(relay, Reader::Tcp(reader), Writer::Tcp(writer), address, input);
+    if relay.is_draining.load(Ordering::Acquire) {
+        endpoint.conn.close(CloseCause::NodeUnavailable);
+    } else if !endpoint.conn.is_ending() {
+        endpoint.take_place(&asked);
+    }
+    endpoint.run(shutdown);
 }
 
 impl Future for Endpoint {
@@ -117,9 +123,14 @@ impl Future for Endpoint {
             if endpoint.conn.is_killed() {
                 return Poll::Ready(());
             }
-            match endpoint.phase {
-                Phase::Open if endpoint.conn.is_ending() => endpoint.begin_close(),
+            match &mut endpoint.phase {
+                Phase::Open | Phase::Asking(_) if endpoint.conn.is_ending() => endpoint.begin_close(),
                 Phase::Open => ready!(endpoint.poll_open(cx)),
+                Phase::Asking(answer) => match ready!(answer.as_mut().poll(cx)) {
+                    Ok(admitted) => endpoint.admitted(admitted),
+                    Err(cause) => drop(endpoint.conn.close(endpoint.relay.refuse(cause))),
+                },
+                Phase::Bridged(_) => ready!(endpoint.poll_bridged(cx)),
                 Phase::Closing => ready!(endpoint.poll_closing(cx)),
                 Phase::Lingering => return endpoint.poll_linger(cx),
             }
@@ -130,6 +141,36 @@ impl Future for Endpoint {
 }
 
 impl Endpoint {
+    fn new(relay: &Arc<Relay>, reader: Reader, writer: Writer, address: Option<IpAddr>, input: Input) -> Self {
+        let limits = &relay.settings.limits;
+        let conn = Arc::new(Conn::new(relay.conns.next_id(), address, writer, relay.budget.clone()));
+        conn.seen_ms.store(relay.now_ms(), Ordering::Relaxed);
+        if !relay.conns.enter(&conn, limits.connections_max, limits.connections_per_address_max) {
+            conn.close(relay.refuse(CloseCause::TooManyConnections));
+        }
+        Endpoint {
+            relay: relay.clone(),
+            conn,
+            reader,
+            input,
+            phase: Phase::Open,
+            place: None,
+            said: None,
+            kept: BytesMut::new(),
+            need: 0,
+        }
+    }
+
+    fn run(self, shutdown: &Shutdown) {
+        let stop = shutdown.clone();
+        shutdown.spawn(async move {
+            tokio::select! {
+                () = self => {}
+                () = stop.aborted() => {}
+            }
+        });
+    }
+
     /// Reads once and forwards it.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now_ms = self.relay.now_ms();
@@ -203,6 +244,10 @@ impl Endpoint {
         let mut batch = Batch::default();
         self.need = 1;
         while at < buf.len() && !self.conn.is_ending() {
+            if !matches!(self.phase, Phase::Open) {
+                self.need = 0;
+                break;
+            }
             match self.input.next(buf, &mut at) {
                 Next::Nothing => {}
                 Next::Need(need) => {
@@ -225,7 +270,7 @@ impl Endpoint {
                 }
                 Next::Broken(cause) => {
                     if self.place.is_none() {
-                        self.relay.measures.attach(Some(cause));
+                        self.relay.refuse(cause);
                     }
                     self.conn.close(cause);
                 }
@@ -247,10 +292,27 @@ impl Endpoint {
         self.kept = kept;
     }
 
-    /// Has the endpoint's place given to it.
+    /// Has the endpoint's place given to it, or asks the other nodes.
     fn attach(&mut self) {
         let message = self.input.take_attach();
-        match self.relay.attach(&message, &self.conn) {
+        let (asked, claims) = match self.relay.judge(&message) {
+            Ok(judged) => judged,
+            Err(cause) => {
+                self.conn.close(self.relay.refuse(cause));
+                return;
+            }
+        };
+        if self.relay.nodes.is_some() {
+            self.phase = Phase::Asking(Box::pin(ask(self.relay.clone(), asked, claims, self.conn.address)));
+        } else if let Err(cause) = self.relay.burn(&claims) {
+            self.conn.close(self.relay.refuse(cause));
+        } else {
+            self.take_place(&asked);
+        }
+    }
+
+    fn take_place(&mut self, asked: &Asked) {
+        match self.relay.place(asked, &self.conn) {
             Ok(Attached { channel, side, paired, .. }) => {
                 self.conn.is_attached.store(true, Ordering::Relaxed);
                 self.conn.deadline_ms.store(u64::MAX, Ordering::Relaxed);
@@ -260,6 +322,39 @@ impl Endpoint {
                 self.conn.close(cause);
             }
         }
+    }
+
+    /// Goes on where the channel is.
+    fn admitted(&mut self, admitted: Admitted) {
+        self.phase = Phase::Open;
+        match admitted {
+            Admitted::Here(asked) => self.take_place(&asked),
+            Admitted::There(node) => {
+                self.conn.deadline_ms.store(u64::MAX, Ordering::Relaxed);
+                let Some((writer, waiting)) = self.conn.hand_over() else { return };
+                let reader = std::mem::replace(&mut self.reader, Reader::Over);
+                let kept = std::mem::take(&mut self.kept);
+                let read = kept.get(HEAD_ROOM..).unwrap_or_default();
+                self.phase = Phase::Bridged(Box::new(Splice::new(reader, writer, node, read, waiting)));
+            }
+        }
+    }
+
+    /// Moves bytes to the other node and back.
+    fn poll_bridged(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Phase::Bridged(splice) = &mut self.phase else { return Poll::Ready(()) };
+        let reasons = self.relay.settings.close_reasons;
+        let cause = self.conn.cause();
+        ready!(splice.poll(cx, cause.is_some(), || {
+            let cause = cause.unwrap_or(CloseCause::PeerClosed);
+            ws::close(cause.code(), cause.reason(reasons))
+        }));
+        if let Phase::Bridged(splice) = std::mem::replace(&mut self.phase, Phase::Lingering) {
+            self.reader = splice.into_reader();
+        }
+        self.set_deadline(self.relay.settings.limits.linger);
+        self.conn.close(CloseCause::Closed);
+        Poll::Ready(())
     }
 
     /// Hands a batch of frames to the other end, or to the channel while there is none.
@@ -310,7 +405,7 @@ impl Endpoint {
     fn begin_close(&mut self) {
         let cause = self.conn.cause().unwrap_or(CloseCause::Closed);
         if matches!(cause, CloseCause::AttachTimeout) {
-            self.relay.measures.attach(Some(cause));
+            self.relay.refuse(cause);
         }
         self.leave(cause);
         self.kept = BytesMut::new();
@@ -386,32 +481,14 @@ impl Drop for Endpoint {
     }
 }
 
-/// Frames that are written together.
-#[derive(Default)]
-struct Batch {
-    frames: [Range<usize>; BATCH],
-    len: usize,
-    payload: usize,
-    has_record: bool,
-}
-
-impl Batch {
-    fn add(&mut self, frame: Range<usize>, payload: usize, is_record: bool) {
-        if let Some(slot) = self.frames.get_mut(self.len) {
-            *slot = frame;
-            self.len += 1;
-            self.payload += payload;
-            self.has_record |= is_record;
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.len == BATCH
-    }
-
-    /// The frames, the sum of their payloads, and whether a record is among them; empty afterwards.
-    fn drain(&mut self) -> (impl Iterator<Item = Range<usize>>, usize, bool) {
-        let Batch { frames, len, payload, has_record } = std::mem::take(self);
-        (frames.into_iter().take(len), payload, has_record)
+/// Asks the nodes for an endpoint's place, and reaches it.
+async fn ask(relay: Arc<Relay>, asked: Asked, claims: Claims, address: Option<IpAddr>) -> Result<Admitted, CloseCause> {
+    let Some(nodes) = &relay.nodes else { return Err(CloseCause::NodeUnavailable) };
+    match nodes.admit(TokenKey::of(&claims), &claims, &asked.key, relay.now_s()).await? {
+        Where::Here => Ok(Admitted::Here(asked)),
+        Where::There(node) => match nodes.cross(&node, &asked, address).await {
+            Some(stream) => Ok(Admitted::There(stream)),
+            None => Err(CloseCause::NodeUnavailable),
+        },
     }
 }

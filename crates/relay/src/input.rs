@@ -77,6 +77,11 @@ impl Input {
         }
     }
 
+    /// Of an endpoint that has attached.
+    pub(crate) fn attached(message_max: usize) -> Self {
+        Input { attach: None, ..Input::new(message_max) }
+    }
+
     /// Hands over the attach message.
     pub(crate) fn take_attach(&mut self) -> Vec<u8> {
         self.attach.take().unwrap_or_default()

@@ -6,20 +6,25 @@
 //! * `upgrade` — HTTP until a connection is a WebSocket; `ws` — that protocol's frames.
 //! * `endpoint` — the task of one connection: reads, and writes to the other end; `conn` — what others may do with it.
 //! * `relay` — who may attach; `channel` — pairing, what waits, replacement, the end; `replay` — used tokens.
+//! * `nodes` — several relays for one set of channels.
+//! * [`mint`] — grants and tokens; [`control`] — a control plane that hands them out.
 //! * `tick` — everything that happens by time, for all connections in one task.
 //!
 //! It may not know what endpoints say to each other: no key of a channel is here, and no byte of a record behind its
 //! header is looked at.
 #![warn(missing_docs)]
 
+mod batch;
 mod budget;
 mod channel;
 mod conn;
+pub mod control;
 mod endpoint;
 mod input;
 mod keyset;
 mod measure;
 pub mod mint;
+mod nodes;
 mod relay;
 mod replay;
 pub mod server;

@@ -17,6 +17,7 @@ use crate::channel::{Asked, Attached, ChannelKey, Channels, Tenant};
 use crate::conn::Conn;
 use crate::keyset::Keys;
 use crate::measure::Measures;
+use crate::nodes::Nodes;
 use crate::replay::{Burned, Replays, TokenKey};
 use crate::settings::Settings;
 
@@ -94,6 +95,8 @@ pub(crate) struct Relay {
     pub(crate) budget: Arc<Budget>,
     pub(crate) measures: Measures,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The other nodes, where there are some.
+    pub(crate) nodes: Option<Nodes>,
     pub(crate) is_draining: AtomicBool,
     pub(crate) shows_metrics: AtomicBool,
     expected: Expected,
@@ -101,7 +104,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    pub(crate) fn new(settings: Settings, keys: Keys, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(settings: Settings, keys: Keys, nodes: Option<Nodes>, clock: Arc<dyn Clock>) -> Self {
         let limits = &settings.limits;
         let budget = Arc::new(Budget::new(limits.waiting_bytes_max));
         Relay {
@@ -117,6 +120,7 @@ impl Relay {
             is_draining: AtomicBool::new(false),
             shows_metrics: AtomicBool::new(!settings.metrics_compat),
             started: Instant::now(),
+            nodes,
             settings,
             keys,
             budget,
@@ -134,34 +138,16 @@ impl Relay {
         i64::try_from(self.clock.now_ms() / 1000).unwrap_or(i64::MAX)
     }
 
-    /// Gives an endpoint its place, or says why not. The order of the checks is the spec's.
-    pub(crate) fn attach(&self, message: &[u8], conn: &Arc<Conn>) -> Result<Attached, CloseCause> {
-        let done = self.admit(message).and_then(|asked| self.channels.attach(&asked, conn, self.now_ms()));
-        match &done {
-            Ok(attached) => {
-                self.measures.attach(None);
-                if attached.has_replaced {
-                    self.measures.replace("ok");
-                }
-                if let Some((_, waited_ms)) = &attached.paired {
-                    self.measures.paired(*waited_ms);
-                }
-            }
-            Err(cause) => {
-                if matches!(cause, CloseCause::ReplaceRateLimited | CloseCause::ReplaceRefused) {
-                    self.measures.replace(cause.token());
-                }
-                self.measures.attach(Some(*cause));
-            }
-        }
-        done
+    /// Counts an endpoint that is refused.
+    pub(crate) fn refuse(&self, cause: CloseCause) -> CloseCause {
+        self.measures.attach(Some(cause));
+        cause
     }
 
-    /// All but the place itself.
-    fn admit(&self, message: &[u8]) -> Result<Asked, CloseCause> {
+    /// All that an attach message alone can tell. The order of the checks is the spec's.
+    pub(crate) fn judge(&self, message: &[u8]) -> Result<(Asked, Claims), CloseCause> {
         let attach = Attach::parse(message).map_err(|_| CloseCause::InvalidAttach)?;
-        let now_s = self.now_s();
-        let claims = verify(&attach.token, &self.keys.load(), &self.expected, now_s).map_err(|err| {
+        let claims = verify(&attach.token, &self.keys.load(), &self.expected, self.now_s()).map_err(|err| {
             tracing::debug!(code = err.code(), "a token is refused");
             CloseCause::InvalidToken
         })?;
@@ -174,19 +160,46 @@ impl Relay {
         if claims.token_id.is_empty() {
             return Err(CloseCause::TokenReplay);
         }
-        match self.replays.burn(TokenKey::of(&claims), claims.exp, now_s) {
-            Burned::Fresh => {}
-            Burned::Replayed => return Err(CloseCause::TokenReplay),
-            Burned::Full => return Err(CloseCause::ReplayFull),
-        }
-        Ok(Asked {
-            key: ChannelKey { tenant: tenant(&claims), id: claims.channel_id.into() },
+        let asked = Asked {
+            key: ChannelKey { tenant: tenant(&claims), id: claims.channel_id.as_str().into() },
             role: attach.role,
             init_exp_s: claims.init_exp,
             idle_s: claims.idle_timeout_s,
             eid: attach.endpoint_instance_id.into(),
             profile: attach.profile,
-        })
+        };
+        Ok((asked, claims))
+    }
+
+    /// Takes the token, once. For a relay without others.
+    pub(crate) fn burn(&self, claims: &Claims) -> Result<(), CloseCause> {
+        match self.replays.burn(TokenKey::of(claims), claims.exp, self.now_s()) {
+            Burned::Fresh => Ok(()),
+            Burned::Replayed => Err(CloseCause::TokenReplay),
+            Burned::Full => Err(CloseCause::ReplayFull),
+        }
+    }
+
+    /// Gives an endpoint whose token was taken its place, and counts it.
+    pub(crate) fn place(&self, asked: &Asked, conn: &Arc<Conn>) -> Result<Attached, CloseCause> {
+        match self.channels.attach(asked, conn, self.now_ms()) {
+            Ok(attached) => {
+                self.measures.attach(None);
+                if attached.has_replaced {
+                    self.measures.replace("ok");
+                }
+                if let Some((_, waited_ms)) = &attached.paired {
+                    self.measures.paired(*waited_ms);
+                }
+                Ok(attached)
+            }
+            Err(cause) => {
+                if matches!(cause, CloseCause::ReplaceRateLimited | CloseCause::ReplaceRefused) {
+                    self.measures.replace(cause.token());
+                }
+                Err(self.refuse(cause))
+            }
+        }
     }
 
     /// Begins to stop: nobody new is let in.

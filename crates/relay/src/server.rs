@@ -13,6 +13,7 @@ use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::tls;
 
 use crate::keyset::Keys;
+use crate::nodes::{self, Nodes, bridge};
 use crate::relay::Relay;
 use crate::settings::Settings;
 use crate::tick;
@@ -59,7 +60,21 @@ impl Server {
         let sockets = listener::bind(&settings.listen, "--listen").map_err(|err| StartError(err.to_string()))?;
         let addresses = sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect();
         let shutdown = Shutdown::new();
-        let relay = Arc::new(Relay::new(settings, keys, clock));
+        let mut nodes = None;
+        let mut for_nodes = None;
+        if let Some(sharing) = settings.sharing.clone() {
+            let fail = |err: &dyn std::fmt::Display| StartError(format!("--node-listen: {err}"));
+            let listener = bridge::bind(sharing.listen).await.map_err(|err| fail(&err))?;
+            let bound = listener.local_addr().map_err(|err| fail(&err))?;
+            let now_s = i64::try_from(clock.now_ms() / 1000).unwrap_or(i64::MAX);
+            nodes = Some(Nodes::join(sharing, bound, now_s).await.map_err(StartError)?);
+            for_nodes = Some(listener);
+        }
+        let relay = Arc::new(Relay::new(settings, keys, nodes, clock));
+        if let Some(listener) = for_nodes {
+            tokio::spawn(bridge::listen(relay.clone(), listener, shutdown.clone()));
+            tokio::spawn(nodes::renew(relay.clone(), shutdown.clone()));
+        }
         let render: Render = Arc::new(render);
         let door = Door { relay: relay.clone(), render, shutdown: shutdown.clone() };
         let limits = HttpLimits {
@@ -113,6 +128,10 @@ impl Server {
     pub async fn stop(self) -> usize {
         let limits = &self.relay.settings.limits;
         self.relay.begin_drain();
+        if let Some(nodes) = &self.relay.nodes {
+            // Whoever asks for a channel from now on begins it elsewhere.
+            nodes.leave().await;
+        }
         let until = Instant::now() + limits.drain;
         while self.relay.conns.len() > 0 && Instant::now() < until {
             tokio::time::sleep(limits.tick.min(until.saturating_duration_since(Instant::now()))).await;

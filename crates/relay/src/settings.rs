@@ -7,6 +7,8 @@ use std::time::Duration;
 use sealway_proto::relay::CloseReasons;
 use sealway_runtime::tls::ServerFiles;
 
+pub use crate::nodes::Sharing;
+
 /// How a relay is set up.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -32,6 +34,8 @@ pub struct Settings {
     pub replace_close_code: u16,
     /// Serves the metrics under the names of v1 too; SIGUSR1 and SIGUSR2 switch `/metrics` on and off.
     pub metrics_compat: bool,
+    /// What several nodes share; none for a relay alone.
+    pub sharing: Option<Sharing>,
     /// Bounds.
     pub limits: Limits,
 }
@@ -111,6 +115,7 @@ impl Settings {
             close_reasons: CloseReasons::Words,
             replace_close_code: 1013,
             metrics_compat: false,
+            sharing: None,
             limits: Limits::default(),
         }
     }

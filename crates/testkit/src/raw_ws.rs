@@ -166,7 +166,7 @@ impl RawWs {
     ///
     /// # Panics
     /// When nothing comes in time, or what comes is no frame of a server: the test fails.
-    pub fn next(&mut self) -> Got {
+    pub fn got(&mut self) -> Got {
         loop {
             match self.try_next(WAIT) {
                 Ok(Some(Got::Frame(0x89, payload))) if self.answers => {
@@ -239,7 +239,7 @@ impl RawWs {
         let mut message = Vec::new();
         let mut wants = 0x02;
         loop {
-            match self.next() {
+            match self.got() {
                 Got::Frame(first, payload) if first & 0x7f == wants => {
                     message.extend(payload);
                     if first & 0x80 != 0 {
@@ -255,7 +255,7 @@ impl RawWs {
     /// What the end is: messages before it are passed over.
     pub fn end(&mut self) -> Got {
         loop {
-            match self.next() {
+            match self.got() {
                 Got::Frame(..) => {}
                 end => return end,
             }

@@ -1,20 +1,22 @@
 //! `sealway relay serve`: from arguments to a relay that serves, and back to a clean end.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use sealway_proto::relay::CloseReasons;
 use sealway_relay::server::Server;
-use sealway_relay::settings::{Limits, Settings};
+use sealway_relay::settings::{Limits, Settings, Sharing};
 use sealway_runtime::clock::SystemClock;
 use sealway_runtime::listener::parse_address;
 use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::telemetry::{self, LogFormat, Telemetry};
 use sealway_runtime::tls::ServerFiles;
 use tokio::signal::unix::{SignalKind, signal};
+use zeroize::Zeroizing;
 
 /// How reasons of close frames are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -64,6 +66,8 @@ pub(crate) struct Serve {
     #[arg(long)]
     metrics_compat: bool,
     #[command(flatten)]
+    nodes: Nodes,
+    #[command(flatten)]
     bounds: Bounds,
     /// What is logged: info, or warn,sealway_relay=debug
     #[arg(long, value_name = "FILTER", default_value = "info")]
@@ -71,6 +75,47 @@ pub(crate) struct Serve {
     /// Logs as JSON
     #[arg(long)]
     log_json: bool,
+}
+
+/// Several nodes for one set of channels.
+#[derive(Debug, clap::Args)]
+struct Nodes {
+    /// The Redis that all nodes share: redis://[user:password@]host:port, rediss:// for TLS
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "SEALWAY_RELAY_REDIS_URL",
+        hide_env_values = true,
+        requires = "node_secret_file"
+    )]
+    redis_url: Option<String>,
+    /// What every key in Redis begins with
+    #[arg(long, value_name = "PREFIX", default_value = "sealway")]
+    redis_prefix: String,
+    /// Where this node listens for the others
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    node_listen: SocketAddr,
+    /// The address that the others reach it by; the one it listens on without
+    #[arg(long, value_name = "ADDRESS")]
+    node_advertise: Option<String>,
+    /// A file with the secret of the nodes: one line of at least 16 bytes, the same for all
+    #[arg(long, value_name = "FILE", requires = "redis_url")]
+    node_secret_file: Option<PathBuf>,
+}
+
+impl Nodes {
+    fn sharing(&self) -> anyhow::Result<Option<Sharing>> {
+        let (Some(url), Some(file)) = (&self.redis_url, &self.node_secret_file) else { return Ok(None) };
+        let text =
+            Zeroizing::new(std::fs::read(file).with_context(|| format!("--node-secret-file {}", file.display()))?);
+        Ok(Some(Sharing {
+            redis_url: Zeroizing::new(url.clone()),
+            prefix: self.redis_prefix.clone(),
+            listen: self.node_listen,
+            advertise: self.node_advertise.clone(),
+            secret: Zeroizing::new(text.trim_ascii().to_vec()),
+        }))
+    }
 }
 
 /// Bounds.
@@ -161,6 +206,7 @@ impl Serve {
             },
             replace_close_code: self.replace_close_code,
             metrics_compat: self.metrics_compat,
+            sharing: self.nodes.sharing()?,
             limits: self.bounds.limits(),
             ..Settings::new(listen, &self.issuer_keys_file)
         })

@@ -141,3 +141,37 @@ fn the_attach_message_is_one_text_within_its_bound() {
         Next::Broken(CloseCause::AttachTooLarge)
     );
 }
+
+#[test]
+fn noise_is_read_to_its_end_or_refused_and_nothing_else() {
+    let mut state = 7_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8
+    };
+    for round in 0..20_000 {
+        // Half of them begin like frames: noise alone seldom gets behind the first byte.
+        let mut bytes: Vec<u8> = (0..random() % 64).map(|_| random()).collect();
+        if round % 2 == 0 {
+            bytes = frame([0x82, 0x02, 0x00, 0x80, 0x89, 0x88][usize::from(random() % 6)], &bytes);
+            let at = usize::from(random()) % bytes.len();
+            bytes[at] ^= random() & 1;
+        }
+        let mut input = if random() & 1 == 0 { attached() } else { Input::new(1 << 20) };
+        let (mut buf, mut at) = ([&[0; HEAD_ROOM][..], &bytes].concat(), HEAD_ROOM);
+        while at < buf.len() {
+            let before = at;
+            match input.next(&mut buf, &mut at) {
+                Next::Need(need) => {
+                    assert!(need > buf.len() - at);
+                    break;
+                }
+                Next::Broken(_) => break,
+                Next::Attach => drop(input.take_attach()),
+                Next::Frame { at: frame, payload, .. } => assert!(frame.len() > payload && frame.end <= buf.len()),
+                Next::Nothing | Next::Ping(_) | Next::Close(_) => {}
+            }
+            assert!(at > before, "it goes on");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Between nodes: an endpoint on the wrong one is a stream of bytes to the right one, which does all the rest. The bytes of
+//! its WebSocket go as they are, so that close codes, pings and back-pressure go with them. SPEC relay.md#bridge
+
+use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use aws_lc_rs::hmac;
+use sealway_proto::crypto::default_provider;
+use sealway_proto::relay::{Profile, Role};
+use sealway_runtime::shutdown::Shutdown;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::Nodes;
+use crate::channel::{Asked, ChannelKey, Tenant};
+use crate::conn::{Reader, Writer};
+use crate::endpoint;
+use crate::relay::Relay;
+
+/// How long two nodes may take to know each other.
+const HELLO_TIME: Duration = Duration::from_secs(5);
+/// Longest hello: a channel's name of an attach message, and little else.
+const HELLO_LEN_MAX: usize = 32 * 1024;
+/// Nodes that say hello at once.
+const HELLOS_MAX: usize = 256;
+const CHALLENGE_LEN: usize = 32;
+const TAG_LEN: usize = 32;
+const ASKS: &[u8] = b"sealway-relay-bridge-1 asks";
+const OWNS: &[u8] = b"sealway-relay-bridge-1 owns";
+/// What is read at once.
+const SCRATCH_LEN: usize = 64 * 1024;
+
+thread_local! {
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_LEN].into_boxed_slice());
+}
+
+impl Nodes {
+    fn tag(&self, label: &[u8], parts: &[&[u8]]) -> hmac::Tag {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.sharing.secret);
+        let mut context = hmac::Context::with_key(&key);
+        context.update(label);
+        parts.iter().for_each(|part| context.update(part));
+        context.sign()
+    }
+
+    fn verifies(&self, label: &[u8], parts: &[&[u8]], tag: &[u8]) -> bool {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.sharing.secret);
+        hmac::verify(&key, &[&[label][..], parts].concat().concat(), tag).is_ok()
+    }
+
+    /// Reaches the node that has a channel, and tells it who comes.
+    pub(crate) async fn cross(&self, address: &str, asked: &Asked, client: Option<IpAddr>) -> Option<TcpStream> {
+        let crossed = tokio::time::timeout(HELLO_TIME, self.hello(address, asked, client)).await;
+        match crossed {
+            Ok(Ok(stream)) => Some(stream),
+            Ok(Err(err)) => {
+                tracing::warn!(address, %err, "no way to the node of a channel");
+                None
+            }
+            Err(_) => {
+                tracing::warn!(address, "the node of a channel does not answer");
+                None
+            }
+        }
+    }
+
+    async fn hello(&self, address: &str, asked: &Asked, client: Option<IpAddr>) -> std::io::Result<TcpStream> {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let mut challenge = [0; CHALLENGE_LEN];
+        stream.read_exact(&mut challenge).await?;
+        let hello = encode(asked, client);
+        let tag = self.tag(ASKS, &[&challenge, &hello]);
+        let len = u32::try_from(hello.len()).map_err(std::io::Error::other)?;
+        stream.write_all(&[&len.to_be_bytes(), hello.as_slice(), tag.as_ref()].concat()).await?;
+        let mut proof = [0; TAG_LEN];
+        stream.read_exact(&mut proof).await?;
+        if !self.verifies(OWNS, &[tag.as_ref()], &proof) {
+            return Err(std::io::Error::other("it does not know the secret of the nodes"));
+        }
+        Ok(stream)
+    }
+
+    /// Who comes from another node.
+    async fn welcome(&self, stream: &mut TcpStream) -> std::io::Result<(Asked, Option<IpAddr>)> {
+        stream.set_nodelay(true)?;
+        let mut challenge = [0; CHALLENGE_LEN];
+        default_provider().fill_random(&mut challenge).map_err(std::io::Error::other)?;
+        stream.write_all(&challenge).await?;
+        let len = usize::try_from(stream.read_u32().await?).map_err(std::io::Error::other)?;
+        if len > HELLO_LEN_MAX {
+            return Err(std::io::Error::other("its hello is too long"));
+        }
+        let mut hello = vec![0; len];
+        stream.read_exact(&mut hello).await?;
+        let mut tag = [0; TAG_LEN];
+        stream.read_exact(&mut tag).await?;
+        if !self.verifies(ASKS, &[&challenge, &hello], &tag) {
+            return Err(std::io::Error::other("it does not know the secret of the nodes"));
+        }
+        let known = decode(&hello).ok_or_else(|| std::io::Error::other("its hello is none"))?;
+        stream.write_all(self.tag(OWNS, &[&tag]).as_ref()).await?;
+        Ok(known)
+    }
+}
+
+/// Takes endpoints from other nodes until stopping begins.
+pub(crate) async fn listen(relay: Arc<Relay>, listener: TcpListener, shutdown: Shutdown) {
+    let hellos = Arc::new(Semaphore::new(HELLOS_MAX));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.begun() => return,
+        };
+        let Ok((mut stream, from)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let Ok(hello) = hellos.clone().try_acquire_owned() else { continue };
+        let (relay, shutdown) = (relay.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            let Some(nodes) = &relay.nodes else { return };
+            match tokio::time::timeout(HELLO_TIME, nodes.welcome(&mut stream)).await {
+                Ok(Ok((asked, client))) => endpoint::spawn_bridged(&relay, stream, asked, client, &shutdown),
+                Ok(Err(err)) => tracing::warn!(%from, %err, "who came is no node of ours"),
+                Err(_) => tracing::warn!(%from, "who came as a node said too little"),
+            }
+            drop(hello);
+        });
+    }
+}
+
+/// The address that a node listens on for others.
+pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+fn encode(asked: &Asked, client: Option<IpAddr>) -> Vec<u8> {
+    let hello = json!({
+        "tenant": asked.key.tenant.0,
+        "channel_id": asked.key.id,
+        "role": asked.role.number(),
+        "init_exp": asked.init_exp_s,
+        "idle_s": asked.idle_s,
+        "eid": asked.eid,
+        "is_native": asked.profile == Profile::Native,
+        "client": client.map(|client| client.to_string()),
+    });
+    hello.to_string().into_bytes()
+}
+
+fn decode(hello: &[u8]) -> Option<(Asked, Option<IpAddr>)> {
+    let hello: Value = serde_json::from_slice(hello).ok()?;
+    let text = |name: &str| hello.get(name).and_then(Value::as_str);
+    let mut tenant = [0; 8];
+    let bytes = hello.get("tenant")?.as_array().filter(|bytes| bytes.len() == tenant.len())?;
+    for (to, from) in tenant.iter_mut().zip(bytes) {
+        *to = u8::try_from(from.as_u64()?).ok()?;
+    }
+    let idle_s = match hello.get("idle_s")? {
+        Value::Null => None,
+        idle => Some(u32::try_from(idle.as_u64()?).ok()?),
+    };
+    let asked = Asked {
+        key: ChannelKey { tenant: Tenant(tenant), id: text("channel_id")?.into() },
+        role: Role::from_number(hello.get("role")?.as_u64()?)?,
+        init_exp_s: hello.get("init_exp")?.as_i64()?,
+        idle_s,
+        eid: text("eid")?.into(),
+        profile: if hello.get("is_native")?.as_bool()? { Profile::Native } else { Profile::V1 },
+    };
+    Some((asked, text("client").and_then(|client| client.parse().ok())))
+}
+
+/// Where frames of a server begin and end, in bytes that pass by.
+#[derive(Debug, Default)]
+struct Boundary {
+    head: Vec<u8>,
+    left: u64,
+    said_close: bool,
+}
+
+impl Boundary {
+    fn pass(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.left > 0 {
+                let len = usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                self.left -= len as u64;
+                bytes = &bytes[len..];
+                continue;
+            }
+            self.head.push(bytes[0]);
+            bytes = &bytes[1..];
+            let len = match self.head.as_slice() {
+                [_, 126, high, low] => u64::from(u16::from_be_bytes([*high, *low])),
+                [_, 127, wide @ ..] if wide.len() == 8 => wide.iter().fold(0, |len, byte| len << 8 | u64::from(*byte)),
+                [_, short] if *short < 126 => u64::from(*short),
+                _ => continue,
+            };
+            self.said_close |= self.head.first().is_some_and(|first| first & 0x0f == crate::ws::CLOSE);
+            self.left = len;
+            self.head.clear();
+        }
+    }
+
+    fn is_between(&self) -> bool {
+        self.left == 0 && self.head.is_empty() && !self.said_close
+    }
+}
+
+/// Bytes on their way from one side to the other.
+#[derive(Debug, Default)]
+struct Pump {
+    waiting: Vec<u8>,
+    sent: usize,
+    is_over: bool,
+}
+
+impl Pump {
+    /// Moves what there is; ready when the source has ended and all is moved.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
+        mut passes: impl FnMut(&[u8]),
+    ) -> Poll<std::io::Result<()>> {
+        for _ in 0..16 {
+            while self.sent < self.waiting.len() {
+                match std::task::ready!(Pin::new(&mut *to).poll_write(cx, &self.waiting[self.sent..]))? {
+                    0 => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
+                    len => self.sent += len,
+                }
+            }
+            (self.waiting, self.sent) = (Vec::new(), 0);
+            std::task::ready!(Pin::new(&mut *to).poll_flush(cx))?;
+            if self.is_over {
+                return Poll::Ready(Ok(()));
+            }
+            let read = SCRATCH.with_borrow_mut(|scratch| {
+                let mut buf = ReadBuf::new(scratch);
+                std::task::ready!(Pin::new(&mut *from).poll_read(cx, &mut buf))?;
+                let bytes = buf.filled();
+                passes(bytes);
+                let sent = match Pin::new(&mut *to).poll_write(cx, bytes) {
+                    Poll::Ready(sent) => sent?,
+                    Poll::Pending => 0,
+                };
+                self.waiting = bytes[sent..].to_vec();
+                Poll::Ready(std::io::Result::Ok(bytes.len()))
+            });
+            self.is_over = std::task::ready!(read)? == 0;
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// An endpoint here, and the node that has its channel.
+pub(crate) struct Splice {
+    reader: Reader,
+    writer: Writer,
+    node: TcpStream,
+    inward: Pump,
+    outward: Pump,
+    boundary: Boundary,
+    last: Option<Vec<u8>>,
+}
+
+impl Splice {
+    /// `read` came from the endpoint already; `waiting` was to go to it.
+    pub(crate) fn new(reader: Reader, writer: Writer, node: TcpStream, read: &[u8], waiting: Vec<u8>) -> Self {
+        let inward = Pump { waiting: read.to_vec(), ..Pump::default() };
+        let outward = Pump { waiting, ..Pump::default() };
+        Splice { reader, writer, node, inward, outward, boundary: Boundary::default(), last: None }
+    }
+
+    /// Moves bytes both ways; ready when one side has ended. `end` is what the endpoint is told then, or when it is to end
+    /// now, where no frame is on its way and the node has not said it.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, is_ending: bool, end: impl FnOnce() -> Vec<u8>) -> Poll<()> {
+        if self.last.is_none() && !is_ending {
+            let (mut node_in, mut node_out) = self.node.split();
+            let inward = self.inward.poll(cx, &mut self.reader, &mut node_out, |_| {});
+            if inward.is_ready() {
+                return Poll::Ready(());
+            }
+            let boundary = &mut self.boundary;
+            let outward = self.outward.poll(cx, &mut node_in, &mut self.writer, |bytes| boundary.pass(bytes));
+            if outward.is_pending() {
+                return Poll::Pending;
+            }
+        }
+        if self.last.is_none() {
+            let is_clean = self.boundary.is_between() && self.outward.waiting.is_empty();
+            self.last = Some(if is_clean { end() } else { Vec::new() });
+        }
+        let last = self.last.get_or_insert_default();
+        while !last.is_empty() {
+            match std::task::ready!(Pin::new(&mut self.writer).poll_write(cx, last)) {
+                Ok(len) if len > 0 => drop(last.drain(..len)),
+                _ => return Poll::Ready(()),
+            }
+        }
+        let _ = std::task::ready!(Pin::new(&mut self.writer).poll_flush(cx));
+        Pin::new(&mut self.writer).poll_shutdown(cx).map(|_| ())
+    }
+
+    /// What the endpoint still says, to be read until it closes.
+    pub(crate) fn into_reader(self) -> Reader {
+        self.reader
+    }
+}

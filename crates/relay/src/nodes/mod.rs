@@ -1,0 +1,284 @@
+//! Several nodes for one set of channels: what they share is in Redis (used tokens, and which node has a channel), and an
+//! endpoint that lands on another node than its peer's is bridged to that one ([`bridge`]). SPEC relay.md#several-nodes
+//!
+//! Nothing of a channel is in Redis but a fingerprint of its name. While Redis is away nobody new attaches; channels that
+//! are there go on.
+
+pub(crate) mod bridge;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use parking_lot::RwLock;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Pipeline, RedisError, Script, Value};
+use sealway_proto::crypto::default_provider;
+use sealway_proto::relay::{Claims, CloseCause, SKEW_S, b64u_encode};
+use sealway_runtime::shutdown::Shutdown;
+use tokio::sync::Mutex;
+use zeroize::Zeroizing;
+
+use crate::channel::ChannelKey;
+use crate::relay::Relay;
+use crate::replay::TokenKey;
+
+/// How long an operation on Redis may take.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// A node that has not said for so long that it is there has lost its channels to whoever asks for them.
+const LEASE: Duration = Duration::from_secs(15);
+const RENEW: Duration = Duration::from_secs(5);
+/// For how long a node is known to have a channel after it last said so.
+const PLACE_TTL: Duration = Duration::from_secs(600);
+/// Every so many renewals all channels are said again.
+const PLACE_RENEWALS: u32 = 36;
+const BATCH: usize = 500;
+
+/// Takes the token, then says which node has the channel: this one from now on, if none has. That the epoch is known proves
+/// that Redis still has the memory of what was taken before.
+const ADMIT: &str = r"
+if redis.call('GET', KEYS[3]) ~= ARGV[4] then return {'lost', ''} end
+if not redis.call('SET', KEYS[1], '1', 'NX', 'PX', ARGV[1]) then return {'replay', ''} end
+local owner = redis.call('GET', KEYS[2])
+if owner and owner ~= ARGV[2] then
+  local address = redis.call('GET', ARGV[5] .. owner)
+  if address then
+    redis.call('PEXPIRE', KEYS[2], ARGV[3])
+    return {'there', address}
+  end
+end
+redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
+return {'here', ''}
+";
+
+/// What nodes share, as set up.
+#[derive(Clone)]
+pub struct Sharing {
+    /// `redis://[user:password@]host:port[/database]`, or `rediss://` for TLS. One server; no cluster.
+    pub redis_url: Zeroizing<String>,
+    /// What every key begins with.
+    pub prefix: String,
+    /// Where this node listens for the others; port 0 takes a free one.
+    pub listen: std::net::SocketAddr,
+    /// The address that the others reach it by; the one it listens on without.
+    pub advertise: Option<String>,
+    /// What all nodes know and nobody else; at least 16 bytes.
+    pub secret: Zeroizing<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Sharing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sharing").field("prefix", &self.prefix).field("listen", &self.listen).finish_non_exhaustive()
+    }
+}
+
+/// Which node a channel is on.
+pub(crate) enum Where {
+    Here,
+    /// At this address.
+    There(String),
+}
+
+/// This node among the others.
+pub(crate) struct Nodes {
+    sharing: Sharing,
+    client: Client,
+    link: Mutex<Option<MultiplexedConnection>>,
+    id: String,
+    advertise: String,
+    epoch: RwLock<String>,
+    /// Tokens that were issued up to then may have been used before Redis lost its memory.
+    floor_s: AtomicI64,
+    admit: Script,
+}
+
+impl Nodes {
+    /// Reaches Redis and says that this node is there, at `bound`.
+    pub(crate) async fn join(sharing: Sharing, bound: std::net::SocketAddr, now_s: i64) -> Result<Self, String> {
+        if sharing.secret.len() < 16 {
+            return Err("the secret of the nodes has less than 16 bytes".into());
+        }
+        // The library's words may hold the URL, and that a password.
+        let client = Client::open(sharing.redis_url.as_str()).map_err(|_| "the Redis URL is none".to_owned())?;
+        let mut id = [0; 12];
+        default_provider().fill_random(&mut id).map_err(|err| err.to_string())?;
+        let nodes = Nodes {
+            advertise: sharing.advertise.clone().unwrap_or_else(|| bound.to_string()),
+            sharing,
+            client,
+            link: Mutex::new(None),
+            id: b64u_encode(&id),
+            epoch: RwLock::default(),
+            floor_s: AtomicI64::new(i64::MIN),
+            admit: Script::new(ADMIT),
+        };
+        nodes.begin(now_s).await.map_err(|err| format!("Redis: {}", err.kind_text()))?;
+        Ok(nodes)
+    }
+
+    fn key(&self, kind: &str, name: &str) -> String {
+        format!("{}:relay:{kind}:{name}", self.sharing.prefix)
+    }
+
+    fn place_key(&self, key: &ChannelKey) -> String {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(&key.tenant.0);
+        context.update(key.id.as_bytes());
+        self.key("channel", &b64u_encode(&context.finish().as_ref()[..16]))
+    }
+
+    /// A connection; one that failed is forgotten by [`Nodes::tell`].
+    async fn link(&self) -> Result<MultiplexedConnection, Failed> {
+        let mut link = self.link.lock().await;
+        if let Some(link) = &*link {
+            return Ok(link.clone());
+        }
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(DEADLINE)).set_response_timeout(Some(DEADLINE));
+        let fresh = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        *link = Some(fresh.clone());
+        Ok(fresh)
+    }
+
+    /// Forgets a connection that failed.
+    async fn tell<T>(&self, done: Result<T, RedisError>) -> Result<T, Failed> {
+        if let Err(err) = &done {
+            tracing::warn!(kind = ?err.kind(), "Redis does not do what it is asked");
+            *self.link.lock().await = None;
+        }
+        Ok(done?)
+    }
+
+    /// Learns the epoch, or begins one: then what was used before may be used again, and is refused by its age.
+    async fn begin(&self, now_s: i64) -> Result<(), Failed> {
+        let mut fresh = [0; 12];
+        default_provider().fill_random(&mut fresh).map_err(|_| Failed("the crypto module"))?;
+        let (mut link, key, fresh) = (self.link().await?, self.key("epoch", "1"), b64u_encode(&fresh));
+        let mut pipe = redis::pipe();
+        pipe.cmd("SET").arg(&key).arg(&fresh).arg("NX").ignore().cmd("GET").arg(&key);
+        let asked = pipe.query_async::<(String,)>(&mut link).await;
+        let (epoch,) = self.tell(asked).await?;
+        let known = std::mem::replace(&mut *self.epoch.write(), epoch.clone());
+        if epoch == fresh || (!known.is_empty() && known != epoch) {
+            tracing::warn!("Redis has no memory of used tokens: those issued until now are refused");
+            // An issuer's clock may be ahead by the skew. At a start, which may be the first of all, who is told to come
+            // again later would wait for that long for nothing.
+            let ahead_s = if known.is_empty() { 0 } else { SKEW_S };
+            self.floor_s.store(now_s.saturating_add(ahead_s), Ordering::Release);
+        }
+        self.say_here().await
+    }
+
+    async fn say_here(&self) -> Result<(), Failed> {
+        let mut link = self.link().await?;
+        let mut set = redis::cmd("SET");
+        set.arg(self.key("node", &self.id)).arg(&self.advertise).arg("PX").arg(ms(LEASE));
+        let done = set.query_async::<()>(&mut link).await;
+        self.tell(done).await
+    }
+
+    /// Takes a token, and says where its channel is.
+    pub(crate) async fn admit(
+        &self,
+        token: TokenKey,
+        claims: &Claims,
+        channel: &ChannelKey,
+        now_s: i64,
+    ) -> Result<Where, CloseCause> {
+        let unavailable = |Failed(_)| CloseCause::NodeUnavailable;
+        if claims.iat <= self.floor_s.load(Ordering::Acquire) {
+            return Err(CloseCause::NodeUnavailable);
+        }
+        let left_s = claims.exp.saturating_add(SKEW_S + 1).saturating_sub(now_s).max(1);
+        let epoch = self.epoch.read().clone();
+        let mut link = self.link().await.map_err(unavailable)?;
+        let mut call = self.admit.prepare_invoke();
+        call.key(self.key("token", &b64u_encode(&token.0)))
+            .key(self.place_key(channel))
+            .key(self.key("epoch", "1"))
+            .arg(left_s.saturating_mul(1000))
+            .arg(&self.id)
+            .arg(ms(PLACE_TTL))
+            .arg(epoch)
+            .arg(self.key("node", ""));
+        let done = call.invoke_async::<(String, String)>(&mut link).await;
+        let (what, address) = self.tell(done).await.map_err(unavailable)?;
+        match what.as_str() {
+            "here" => Ok(Where::Here),
+            "there" => Ok(Where::There(address)),
+            "replay" => Err(CloseCause::TokenReplay),
+            _ => {
+                let _ = self.begin(now_s).await;
+                Err(CloseCause::NodeUnavailable)
+            }
+        }
+    }
+
+    /// Says that these channels are here.
+    async fn say_places(&self, channels: &[ChannelKey]) -> Result<(), Failed> {
+        for batch in channels.chunks(BATCH) {
+            let mut pipe = Pipeline::new();
+            for channel in batch {
+                let key = self.place_key(channel);
+                pipe.cmd("SET").arg(&key).arg(&self.id).arg("NX").arg("PX").arg(ms(PLACE_TTL)).ignore();
+                pipe.cmd("PEXPIRE").arg(&key).arg(ms(PLACE_TTL)).ignore();
+            }
+            let mut link = self.link().await?;
+            let done = pipe.query_async::<Value>(&mut link).await;
+            self.tell(done).await?;
+        }
+        Ok(())
+    }
+
+    /// Says that this node is gone.
+    pub(crate) async fn leave(&self) {
+        let Ok(mut link) = self.link().await else { return };
+        let mut del = redis::cmd("DEL");
+        let _ = del.arg(self.key("node", &self.id)).query_async::<()>(&mut link).await;
+    }
+}
+
+/// Renews what this node says of itself until it stops.
+pub(crate) async fn renew(relay: Arc<Relay>, shutdown: Shutdown) {
+    let Some(nodes) = &relay.nodes else { return };
+    let mut renewals: u32 = 0;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(RENEW) => {}
+            () = shutdown.begun() => return,
+        }
+        renewals = renewals.wrapping_add(1);
+        // A failure is in the log, and what it means shows at the next attach.
+        let _ = nodes.say_here().await;
+        if renewals.is_multiple_of(PLACE_RENEWALS) {
+            let _ = nodes.say_places(&relay.channels.keys()).await;
+        }
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What is shared could not be asked. The library's own words may hold a password.
+#[derive(Clone, Copy, Debug)]
+struct Failed(&'static str);
+
+impl Failed {
+    fn kind_text(self) -> &'static str {
+        self.0
+    }
+}
+
+impl From<RedisError> for Failed {
+    fn from(err: RedisError) -> Self {
+        Failed(if err.is_connection_refusal() {
+            "the connection is refused"
+        } else if err.is_timeout() {
+            "no answer in time"
+        } else {
+            "it cannot be reached, or refuses what it is asked"
+        })
+    }
+}
