@@ -118,6 +118,9 @@ pub(super) struct Summary {
     /// Which limit was met; empty where none was.
     pub(super) limits: Vec<String>,
     pub(super) warnings: Vec<String>,
+    /// Those among them that the report of the run does not have.
+    #[serde(skip)]
+    pub(super) notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -289,10 +292,9 @@ fn summary(facts: &Facts<'_>) -> Summary {
     // Where all came about, none was met; what slowed the generator down is in the warnings.
     let is_good = counted.failed() == 0 && counted.succeeded == facts.size.channels;
     let limits = if is_good { Vec::new() } else { named(counted, &outcome.limit) };
-    let mut warnings = outcome.warnings.clone();
-    warnings.extend(facts.warnings.iter().cloned());
+    let mut notes = facts.warnings.clone();
     if counted.left > 0 {
-        warnings.push(format!(
+        notes.push(format!(
             "{} channels were ended by their other end, which is another generator's, before the time here was over.",
             counted.left
         ));
@@ -319,7 +321,8 @@ fn summary(facts: &Facts<'_>) -> Summary {
         ended,
         why,
         limits,
-        warnings,
+        warnings: outcome.warnings.iter().chain(&notes).cloned().collect(),
+        notes,
     }
 }
 

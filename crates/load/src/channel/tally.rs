@@ -133,7 +133,7 @@ impl Tally {
         self.lock().left += 1;
     }
 
-    /// One of so many threads has made all its channels; whether all have, and since when.
+    /// One of so many threads has made all its channels.
     pub(crate) fn is_ready(&self, threads: usize) {
         let mut inner = self.lock();
         inner.ready += 1;
@@ -142,9 +142,10 @@ impl Tally {
         }
     }
 
-    /// Whether all threads were ready so long ago.
+    /// Whether all threads were ready so long ago, or no channel is open, so that there is nothing to be idle.
     pub(crate) fn was_ready_for(&self, time: Duration) -> bool {
-        self.lock().steady_since.is_some_and(|since| since.elapsed() >= time)
+        let is_idle = self.active.load(Ordering::Relaxed) > 0;
+        self.lock().steady_since.is_some_and(|since| !is_idle || since.elapsed() >= time)
     }
 
     /// The channels that stayed open are about to be let go.

@@ -41,6 +41,9 @@ impl ChannelReport {
         self.processes(&mut out);
         self.stages(&mut out);
         self.failed(&mut out);
+        for note in &self.summary.notes {
+            let _ = writeln!(out, " ! {}", line(note));
+        }
         out
     }
 
