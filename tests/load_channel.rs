@@ -170,6 +170,11 @@ fn a_relay_of_the_run_has_room_for_it_and_is_gone_after_it() {
     assert_eq!((&started["max_channels"], &started["max_conns"]), (&72.into(), &144.into()));
     assert!(document["resources"]["relay"]["descriptors_max"].as_u64().unwrap() >= 80, "{document:#}");
     assert!(document["resources"]["relay_rss_per_channel_bytes"].is_number(), "{document:#}");
+    is_gone(&document);
+}
+
+/// Nothing listens any more where the relay of the run was.
+fn is_gone(document: &Value) {
     let url = document["config"]["relay_url"].as_str().unwrap();
     let address: SocketAddr = url.strip_prefix("ws://").unwrap().strip_suffix("/ws").unwrap().parse().unwrap();
     assert!(std::net::TcpStream::connect(address).is_err(), "something listens at {address} still");
@@ -189,6 +194,7 @@ fn a_run_that_is_interrupted_says_what_it_has_and_ends_its_relay() {
     let (document, code) = read(&output);
     assert_eq!((document["summary"]["ended"].as_str(), code), (Some("stopped"), Some(0)), "{document:#}");
     assert_eq!(count(&document, "active_at_end"), 5, "{document:#}");
+    is_gone(&document);
 }
 
 #[test]
