@@ -8,7 +8,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use sealway_client::channel::{self, Curve, Grant, Hello, Identity, Instance, Options};
-use sealway_relay::mint::{Issuer, Minting, read_issuer_key};
+use sealway_proto::crypto::default_provider;
+use sealway_proto::relay::{Issuer, Minting, b64u_decode};
+use sealway_relay::key_file::read_issuer_key;
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::daemon::{Daemon, clear_environment, free_port, root};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -272,15 +274,19 @@ async fn keys_that_a_grant_pins_keep_out_whoever_holds_another() {
             let suite = 0x100 + 16 * pattern + variant;
             let curve = if variant & 2 == 0 { Curve::X25519 } else { Curve::P256 };
             let [client, server, stranger] = std::array::from_fn(|_| Identity::draw(curve).unwrap());
-            let public = |identity: &Identity| sealway_proto::relay::b64u_decode(&identity.public(curve).unwrap());
+            let public = |identity: &Identity| b64u_decode(&identity.public(curve).unwrap());
             let minting = Minting {
                 suites: vec![suite],
                 noise_pattern: name.into(),
                 statics: [public(&client), public(&server)],
                 ..Minting::native(&url, "tests", "")
             };
-            let issuer =
-                Issuer::new(read_issuer_key(&middle.path().join("issuer-key.json")).unwrap(), minting).unwrap();
+            let issuer = Issuer::new(
+                read_issuer_key(&middle.path().join("issuer-key.json")).unwrap(),
+                minting,
+                default_provider(),
+            )
+            .unwrap();
             let now = channel_now();
             let [good, served] = ends(issuer.pair(None, now).unwrap(), [&client, &server]).await;
             let (good, served) = (good.unwrap(), served.unwrap());

@@ -60,6 +60,13 @@ fn short(text: &str, ports: &[(u16, u16)]) -> String {
         ("--preset poc", "--preset poc --burst 100 --every 500ms --times 2"),
         ("--benchmark 200", "--benchmark 20"),
         ("--every 2s", "--every 300ms"),
+        ("--steady 10s", "--steady 300ms"),
+        ("--steady 2s", "--steady 300ms"),
+        ("--steady 1s", "--steady 0"),
+        ("--channels 100,200,400", "--channels 10,20,40"),
+        ("--max-channels 250", "--max-channels 25"),
+        ("--channels 200", "--channels 20"),
+        ("--channels 100", "--channels 20"),
         ("sealway demo &", "sealway demo --port PORT &"),
     ];
     for (written, shorter) in times {
@@ -106,7 +113,7 @@ fn commands(text: &str) -> Vec<String> {
 }
 
 fn run(blocks: &[Block], folder: &Path) {
-    let ports: Vec<(u16, u16)> = [3000, 8080, 8443, 9443].map(|written| (written, free_port().unwrap())).into();
+    let ports: Vec<(u16, u16)> = [3000, 7000, 8080, 8443, 9443].map(|written| (written, free_port().unwrap())).into();
     for block in blocks.iter().filter(|block| block.file.is_some()) {
         let file = folder.join(block.file.as_ref().unwrap());
         std::fs::write(file, short(&block.text, &ports)).unwrap();
@@ -144,9 +151,17 @@ fn every_command_of_the_guide_does_what_it_says() {
     let begin = Instant::now();
     run(&blocks, folder.path());
     println!("{:?}", begin.elapsed());
-    for file in
-        ["before.json", "before.html", "before.md", "seconds.csv", "load.xml", "tuned.json", "matrix.md", "after.json"]
-    {
+    for file in [
+        "before.json",
+        "before.html",
+        "before.md",
+        "seconds.csv",
+        "load.xml",
+        "tuned.json",
+        "matrix.md",
+        "after.json",
+        "channels.json",
+    ] {
         let len = std::fs::metadata(folder.path().join(file)).map(|data| data.len()).unwrap_or_default();
         assert!(len > 100, "{file} has {len} bytes");
     }

@@ -26,7 +26,15 @@ pub(crate) fn plan(url: &str, ca: Option<&Path>, requests: u64) -> Plan {
     });
     Plan {
         label: "test".into(),
-        target: Target { url, addresses: Vec::new(), protocol: Protocol::Http1, tls, sealed: None, broker: None },
+        target: Target {
+            url,
+            addresses: Vec::new(),
+            protocol: Protocol::Http1,
+            tls,
+            sealed: None,
+            broker: None,
+            channels: None,
+        },
         request: Request { method: http::Method::GET, path, headers: Vec::new(), body: None, counter_start: 0 },
         arrival: Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 },
         stop: Stop { duration: None, requests: Some(requests) },

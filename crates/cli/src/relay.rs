@@ -6,8 +6,9 @@ mod serve;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use sealway_proto::relay::b64u_decode;
-use sealway_relay::mint::{self, Issuer, Minting};
+use sealway_proto::crypto::default_provider;
+use sealway_proto::relay::{Issuer, Minting, b64u_decode};
+use sealway_relay::key_file;
 use sealway_runtime::clock::{Clock, SystemClock};
 
 #[derive(Debug, clap::Subcommand)]
@@ -126,7 +127,7 @@ impl Minted {
         minting.init_window_s = self.init_window_s;
         minting.token_ttl_s = self.token_ttl_s;
         minting.idle_timeout_s = self.idle_timeout_s;
-        Ok(Issuer::new(mint::read_issuer_key(&self.issuer_key_file)?, minting)?)
+        Ok(Issuer::new(key_file::read_issuer_key(&self.issuer_key_file)?, minting, default_provider())?)
     }
 }
 
@@ -135,7 +136,7 @@ pub(crate) async fn run(command: Relay) -> anyhow::Result<()> {
         Relay::Serve(serve) => serve::run(*serve).await,
         Relay::Control(control) => control::run(*control).await,
         Relay::Keys(keys) => {
-            mint::make_keys(&keys.kid, &keys.issuer_key_file, &keys.issuer_keys_file)?;
+            key_file::make_keys(&keys.kid, &keys.issuer_key_file, &keys.issuer_keys_file)?;
             println!("{}: keep it secret", keys.issuer_key_file.display());
             println!("{}: for the relay's --issuer-keys-file", keys.issuer_keys_file.display());
             Ok(())

@@ -119,6 +119,7 @@ pub(crate) fn protocol(plan: &Plan) -> String {
         Protocol::Http3 => "HTTP/3",
         Protocol::WebSocket => "WebSocket",
         Protocol::Broker => return format!("broker{}", broker(plan)),
+        Protocol::Channel => "channel",
     };
     let tls = if plan.target.tls.is_some() && plan.target.protocol != Protocol::Http3 { " over TLS" } else { "" };
     let sealed = if plan.target.sealed.is_some() { ", sealed" } else { "" };

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod autotune;
+pub mod channel;
 pub mod engine;
 pub mod export;
 mod figures;

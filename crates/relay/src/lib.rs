@@ -7,7 +7,7 @@
 //! * `endpoint` — the task of one connection: reads, and writes to the other end; `conn` — what others may do with it.
 //! * `relay` — who may attach; `channel` — pairing, what waits, replacement, the end; `replay` — used tokens.
 //! * `nodes` — several relays for one set of channels.
-//! * [`mint`] — grants and tokens; [`control`] — a control plane that hands them out.
+//! * [`control`] — a control plane that hands out grants; [`key_file`] — the keys that sign their tokens.
 //! * `tick` — everything that happens by time, for all connections in one task.
 //!
 //! It may not know what endpoints say to each other: no key of a channel is here, and no byte of a record behind its
@@ -21,9 +21,9 @@ mod conn;
 pub mod control;
 mod endpoint;
 mod input;
+pub mod key_file;
 mod keyset;
 mod measure;
-pub mod mint;
 mod nodes;
 mod relay;
 mod replay;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use sealway_client::channel::{Control, Grants, Role};
+use sealway_proto::crypto::default_provider;
+use sealway_proto::relay::{Issuer, Minting, random_name};
 use sealway_relay::control::{ControlServer, ControlSettings, Tokens};
-use sealway_relay::mint::{self, Issuer, Minting};
+use sealway_relay::key_file;
 use sealway_relay::server::Server;
 use sealway_relay::settings::Settings;
 use sealway_runtime::clock::SystemClock;
@@ -29,15 +31,15 @@ impl Demo {
     pub(super) async fn start() -> anyhow::Result<Demo> {
         let folder = tempfile::Builder::new().prefix("sealway-channel-").tempdir()?;
         let (key, keyset) = (folder.path().join("issuer-key.json"), folder.path().join("issuer-keys.json"));
-        mint::make_keys("demo", &key, &keyset)?;
+        key_file::make_keys("demo", &key, &keyset)?;
         let listen = parse_address(LOOPBACK).map_err(anyhow::Error::msg)?;
         let settings = Settings { aud: vec![AUDIENCE.into()], ..Settings::new(listen.clone(), &keyset) };
         let relay = Server::start(settings, Arc::new(SystemClock), String::new).await?;
         let address = relay.addresses().first().context("the relay has no address")?;
         let minting = Minting::native(&format!("ws://{address}{}", relay.ws_path()), AUDIENCE, "");
-        let token = mint::random_name()?;
+        let token = random_name(default_provider())?;
         let tokens = Tokens::parse(&token).map_err(|_| anyhow::anyhow!("the token is none"))?;
-        let issuer = Issuer::new(mint::read_issuer_key(&key)?, minting)?;
+        let issuer = Issuer::new(key_file::read_issuer_key(&key)?, minting, default_provider())?;
         let control =
             ControlServer::start(ControlSettings { listen, tls: None, tokens, issuer }, Arc::new(SystemClock))?;
         let url = format!("http://{}", control.addresses().first().context("the control plane has no address")?);

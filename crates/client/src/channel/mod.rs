@@ -7,6 +7,7 @@
 //! * [`attach`], [`connect_direct`], [`accept_direct`] — from a grant to a channel.
 //! * [`rpc`] — remote calls on a stream.
 //! * [`Grants`], [`keep`], [`reconnect`] — grants from a control plane, and another channel when one ends.
+//! * [`mint`] — grants, for whoever holds an issuer's key.
 //! * [`forward`] — TCP and HTTP connections carried over a channel.
 //!
 //! It may not know: how relays are built, who may talk to whom. Bytes of the wires are `sealway_proto`'s.
@@ -18,6 +19,7 @@ mod grants;
 mod handshake;
 mod identity;
 pub mod keep;
+pub mod mint;
 mod pulse;
 pub mod reconnect;
 pub mod rpc;

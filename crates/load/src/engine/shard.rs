@@ -94,6 +94,10 @@ pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
     // What is under way is cut here, and counted by its drop.
     drop(tasks);
     shard.recorder.borrow_mut().end(Instant::now());
+    // The measured time is over, and what channels cost while they are idle is not.
+    if let Some(channels) = shard.connector.channels() {
+        runtime.block_on(channels.hold(|| shard.is_halted()));
+    }
 }
 
 fn prepare(index: usize, shared: &Shared) -> Result<(tokio::runtime::Runtime, Connector), StartError> {

@@ -147,6 +147,14 @@ impl Facts<'_> {
         if self.is_met() || seconds <= 0.0 {
             return None;
         }
+        // Time goes on after the last was due, until all have ended: a rate over it is not the one that was offered.
+        if self.plan.stop.duration.is_none() {
+            return Some(format!(
+                "Requests were due faster than they could be made: {} of {} waited for others to end, and their wait is in \
+                 the response time.",
+                self.waited, counts.due
+            ));
+        }
         let (due, started) = (counts.due as f64 / seconds, counts.started as f64 / seconds);
         Some(format!(
             "{due:.1} requests a second were offered and {started:.1} started; {} of them waited for others to end, and \
@@ -243,7 +251,15 @@ mod tests {
         let path = "/".to_owned();
         Plan {
             label: String::new(),
-            target: Target { url, addresses: vec![], protocol: Protocol::Http1, tls: None, sealed: None, broker: None },
+            target: Target {
+                url,
+                addresses: vec![],
+                protocol: Protocol::Http1,
+                tls: None,
+                sealed: None,
+                broker: None,
+                channels: None,
+            },
             request: Request { method: http::Method::GET, path, headers: vec![], body: None, counter_start: 0 },
             arrival: Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 },
             stop: Stop { duration: None, requests: None },

@@ -6,6 +6,7 @@
 
 mod arrival;
 mod broker;
+mod channel;
 mod connection;
 mod output;
 mod request;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::arrival::ArrivalFlags;
 pub use self::broker::BrokerFlags;
+pub use self::channel::{ChannelArgs, ChannelJob, RelayFlags};
 pub use self::connection::ConnectionFlags;
 pub use self::output::{Output, OutputFlags};
 pub use self::request::RequestFlags;
@@ -86,6 +88,9 @@ pub enum Action {
         #[command(flatten)]
         flags: Box<Flags>,
     },
+    /// Make end-to-end encrypted channels over a relay, keep them open, and measure both and the relay
+    #[command(after_help = ENVIRONMENT)]
+    Channel(Box<ChannelArgs>),
     /// Compare two reports in JSON: what changed, and whether it is more than noise
     Compare(CompareArgs),
 }

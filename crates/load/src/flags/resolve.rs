@@ -71,7 +71,15 @@ pub fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<Job, Co
     let label = flags.output.label.clone().unwrap_or_else(|| label(&url));
     let plan = Plan {
         label,
-        target: Target { url, addresses, protocol: aim.protocol, tls: aim.tls, sealed: aim.sealed, broker: aim.broker },
+        target: Target {
+            url,
+            addresses,
+            protocol: aim.protocol,
+            tls: aim.tls,
+            sealed: aim.sealed,
+            broker: aim.broker,
+            channels: None,
+        },
         request: aim.request,
         arrival: arrival.arrival,
         stop: arrival.stop,

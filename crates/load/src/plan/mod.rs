@@ -4,6 +4,7 @@
 //! sense, so that the engine need not.
 
 mod broker;
+mod channel;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use sealway_runtime::tls::ClientFiles;
 
 pub use self::broker::{Broker, BrokerCertificate, BrokerOperation, BrokerWire};
+pub use self::channel::{ChannelMode, ChannelRole, Channels};
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ pub struct Target {
     pub sealed: Option<Sealed>,
     /// A broker, where the protocol is [`Protocol::Broker`]. Of the rest the URL alone counts then, and stands for the socket.
     pub broker: Option<Broker>,
+    /// Channels over a relay, where the protocol is [`Protocol::Channel`]. The URL is the relay's.
+    pub channels: Option<Channels>,
 }
 
 /// What is spoken on a connection.
@@ -75,6 +79,8 @@ pub enum Protocol {
     WebSocket,
     /// A broker's, over a Unix socket.
     Broker,
+    /// End-to-end encrypted channels over a relay: a request is a channel, and it stays open.
+    Channel,
 }
 
 /// TLS on the way to the target.

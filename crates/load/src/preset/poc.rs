@@ -142,7 +142,7 @@ impl Watch {
 }
 
 /// Processor time of a process, its threads that have ended too, in milliseconds.
-fn cpu_ms(pid: u32) -> std::io::Result<f64> {
+pub(crate) fn cpu_ms(pid: u32) -> std::io::Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let odd = || std::io::Error::other(format!("/proc/{pid}/stat is not as expected"));
     // The name in brackets may hold anything.
@@ -153,7 +153,7 @@ fn cpu_ms(pid: u32) -> std::io::Result<f64> {
     Ok(ticks as f64 * 1000.0 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-fn rss(pid: u32) -> std::io::Result<u64> {
+pub(crate) fn rss(pid: u32) -> std::io::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());

@@ -343,6 +343,7 @@ fn protocol(protocol: Protocol) -> &'static str {
         Protocol::Http3 => "http/3",
         Protocol::WebSocket => "websocket",
         Protocol::Broker => "broker",
+        Protocol::Channel => "channel",
     }
 }
 

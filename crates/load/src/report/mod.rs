@@ -8,7 +8,7 @@ mod asked;
 mod compare;
 mod csv;
 mod document;
-mod escape;
+pub(crate) mod escape;
 mod file;
 mod format;
 #[cfg(test)]

@@ -77,6 +77,7 @@ pub(crate) fn plan() -> Plan {
             }),
             sealed: None,
             broker: None,
+            channels: None,
         },
         request: Request {
             method: Method::POST,

@@ -229,6 +229,7 @@ mod tests {
                 tls: None,
                 sealed: None,
                 broker: None,
+                channels: None,
             },
             request: plan::Request {
                 method: Method::POST,

@@ -3,6 +3,7 @@
 //! 0: the run went as it must. 1: it did not: requests, assertions or thresholds failed, or it could not be measured. 2: the
 //! command line is wrong.
 
+mod channel;
 mod compare;
 mod drive;
 mod single;
@@ -65,6 +66,7 @@ async fn job(args: LoadArgs) -> Result<(), Failure> {
             sweep::matrix(file.as_deref(), &matrix, &search, &flags).await
         }
         Some(Action::Compare(args)) => compare::run(&args),
+        Some(Action::Channel(args)) => channel::run(&args).await,
     }
 }
 

@@ -19,6 +19,7 @@ const EXPORT_NEWS_MAX: usize = 4;
 /// Those who watch, until they have shown all.
 pub(super) struct Views {
     tasks: Vec<JoinHandle<()>>,
+    is_full_screen: bool,
 }
 
 /// Starts those who watch, and what tells them.
@@ -26,6 +27,19 @@ pub(super) struct Views {
 /// # Errors
 /// [`Failure`], when one of them cannot start.
 pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
+    open(output, false, false)
+}
+
+/// As [`start`], for one who has lines of its own: where there is no full screen and no JSON lines, nothing is shown. With
+/// `is_silent` there is no full screen.
+///
+/// # Errors
+/// As [`start`].
+pub(super) fn start_apart(output: &Output, is_silent: bool) -> Result<(Driver, Views), Failure> {
+    open(output, is_silent, true)
+}
+
+fn open(output: &Output, is_silent: bool, is_apart: bool) -> Result<(Driver, Views), Failure> {
     let (send, news) = mpsc::channel(NEWS_MAX);
     let mut watchers = vec![send];
     let mut tasks = Vec::new();
@@ -44,20 +58,26 @@ pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
         .map_err(|err| Failure::failed(format!("cannot listen for signals: {err}")))?;
     // What is written to standard output by others would be written into the picture.
     let is_shared = output.out.iter().any(|(file, _)| file.as_os_str() == "-");
-    let is_full_screen = std::io::stdout().is_terminal() && !output.no_tui && !output.json_lines && !is_shared;
+    let is_full_screen =
+        std::io::stdout().is_terminal() && !output.no_tui && !output.json_lines && !is_shared && !is_silent;
     let task = if is_full_screen {
         tokio::spawn(screen(news, stop))
-    } else if is_shared {
+    } else if is_shared || is_silent || (is_apart && !output.json_lines) {
         tokio::spawn(silent(news))
     } else {
         let options = plain::Options { interval: output.interval, json: output.json_lines };
         tokio::spawn(lines(news, options, stop))
     };
     tasks.push(task);
-    Ok((driver, Views { tasks }))
+    Ok((driver, Views { tasks, is_full_screen }))
 }
 
 impl Views {
+    /// Whether the terminal is taken, so that nothing else may be written to it.
+    pub(super) fn is_full_screen(&self) -> bool {
+        self.is_full_screen
+    }
+
     /// Waits until all is shown; to be called when no news come any more.
     pub(super) async fn end(self) {
         for task in self.tasks {

@@ -9,6 +9,7 @@ use http::Uri;
 use http::uri::{Authority, Scheme};
 
 use super::broker::{BrokerLines, Work};
+use super::channel::ChannelLines;
 use super::dial::{Addresses, Dial};
 use super::h1::{Http1, ReadBuffer};
 use super::h2::Http2Lines;
@@ -72,6 +73,7 @@ pub(crate) struct Lines {
     url: Uri,
     http2: Rc<Http2Lines>,
     broker: Option<Rc<BrokerLines>>,
+    channels: Option<Rc<ChannelLines>>,
     #[cfg(feature = "http3")]
     http3: Option<Rc<Http3Lines>>,
     buffer: ReadBuffer,
@@ -126,6 +128,10 @@ impl Lines {
             Protocol::Broker => match &self.broker {
                 Some(broker) => Ok(Connection::Broker(Box::new(broker.open(sample).await?))),
                 None => Err(Fault::new(Class::Internal, "no broker is named")),
+            },
+            Protocol::Channel => match &self.channels {
+                Some(channels) => Ok(Connection::Channel(Box::new(channels.place(&self.opener)))),
+                None => Err(Fault::new(Class::Internal, "no channels are asked for")),
             },
             Protocol::WebSocket => {
                 let request = {
@@ -194,6 +200,7 @@ impl Connector {
         });
         let lines = Lines {
             broker,
+            channels: ChannelLines::new(plan)?,
             #[cfg(feature = "http3")]
             http3,
             http2: Http2Lines::new(opener.clone(), scheme, streams),
@@ -209,6 +216,11 @@ impl Connector {
     /// Counts the connections that are open.
     pub(crate) fn gauge(&self) -> Gauge {
         self.lines.opener.open.clone()
+    }
+
+    /// Channels that stay open when no more are made.
+    pub(crate) fn channels(&self) -> Option<&Rc<ChannelLines>> {
+        self.lines.channels.as_ref()
     }
 
     /// Opens a connection, and says in the sample how long it took.

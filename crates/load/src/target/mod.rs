@@ -1,6 +1,7 @@
 //! How one request is made: a [`Connector`] opens connections, a [`Connection`] exchanges one request at a time.
 
 mod broker;
+mod channel;
 mod classify;
 mod connect;
 mod dial;
@@ -19,6 +20,7 @@ mod ws;
 use std::time::{Duration, Instant};
 
 pub use self::broker::Broker;
+pub use self::channel::Channel;
 pub use self::connect::{Connector, Ground};
 pub use self::h1::Http1;
 pub use self::h2::Http2;
@@ -45,6 +47,8 @@ pub enum Connection {
     Sealed(Box<Sealed>),
     /// A broker's.
     Broker(Box<Broker>),
+    /// A place that channels are made from.
+    Channel(Box<Channel>),
 }
 
 impl Connection {
@@ -58,6 +62,7 @@ impl Connection {
             Connection::WebSocket(connection) => connection.keeps(),
             Connection::Sealed(connection) => connection.keeps(),
             Connection::Broker(connection) => connection.is_open(),
+            Connection::Channel(_) => true,
         }
     }
 
@@ -75,6 +80,7 @@ impl Connection {
             Connection::WebSocket(connection) => Ok(connection.is_open().await),
             Connection::Sealed(connection) => Box::pin(connection.is_open()).await,
             Connection::Broker(connection) => Ok(connection.is_open()),
+            Connection::Channel(_) => Ok(true),
         }
     }
 
@@ -94,6 +100,7 @@ impl Connection {
             Connection::WebSocket(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::Sealed(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::Broker(connection) => Box::pin(connection.exchange(sample)).await,
+            Connection::Channel(connection) => Box::pin(connection.exchange(sample)).await,
         }
     }
 
@@ -102,7 +109,7 @@ impl Connection {
         match self {
             Connection::Http1(connection) => connection.finish(wait).await,
             // It says goodbye by itself when its last share is gone.
-            Connection::Http2(_) | Connection::Broker(_) => {}
+            Connection::Http2(_) | Connection::Broker(_) | Connection::Channel(_) => {}
             #[cfg(feature = "http3")]
             Connection::Http3(_) => {}
             Connection::WebSocket(connection) => connection.finish().await,

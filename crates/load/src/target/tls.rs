@@ -178,7 +178,7 @@ fn kind(kind: Option<HandshakeKind>) -> Handshake {
 /// HTTP/1.1 is what a server that says nothing speaks; the others must be agreed.
 fn check_alpn(protocol: Protocol, told: Option<&[u8]>, to: SocketAddr) -> Result<(), Fault> {
     match (told, protocol) {
-        (None, Protocol::Http1 | Protocol::WebSocket | Protocol::Broker) => Ok(()),
+        (None, Protocol::Http1 | Protocol::WebSocket | Protocol::Broker | Protocol::Channel) => Ok(()),
         (Some(told), protocol) if told == alpn(protocol) => Ok(()),
         _ => {
             let wanted = String::from_utf8_lossy(alpn(protocol));
@@ -190,7 +190,7 @@ fn check_alpn(protocol: Protocol, told: Option<&[u8]>, to: SocketAddr) -> Result
 /// The protocol's name in a handshake.
 fn alpn(protocol: Protocol) -> &'static [u8] {
     match protocol {
-        Protocol::Http1 | Protocol::WebSocket | Protocol::Broker => b"http/1.1",
+        Protocol::Http1 | Protocol::WebSocket | Protocol::Broker | Protocol::Channel => b"http/1.1",
         Protocol::Http2 => b"h2",
         Protocol::Http3 => b"h3",
     }

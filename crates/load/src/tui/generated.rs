@@ -61,6 +61,7 @@ pub(crate) fn plan(label: &str, offered: Offered, seconds: u64) -> Plan {
             tls: Some(tls),
             sealed: None,
             broker: None,
+            channels: None,
         },
         request: Request {
             method: http::Method::GET,

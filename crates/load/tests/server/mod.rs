@@ -66,6 +66,7 @@ pub(crate) fn plan(address: SocketAddr) -> Plan {
             tls: None,
             sealed: None,
             broker: None,
+            channels: None,
         },
         request: Request {
             method: http::Method::GET,

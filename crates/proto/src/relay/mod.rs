@@ -10,6 +10,7 @@ mod close;
 mod grant;
 mod json;
 mod keys;
+mod mint;
 mod token;
 
 pub use attach::{ATTACH_LEN_MAX, Attach, AttachInvalid, EID_LEN_MAX, EID_LEN_MIN, Profile};
@@ -17,6 +18,7 @@ pub use b64u::{decode as b64u_decode, encode as b64u_encode};
 pub use close::{CloseCause, CloseReasons};
 pub use grant::{DirectInfo, Grant, GrantInvalid, NATIVE_SUITE_MIN};
 pub use keys::{IssuerKey, KEYSET_LEN_MAX, KeyFileInvalid, Keyset};
+pub use mint::{DEFAULT_NATIVE_SUITE, Issuer, MintInvalid, Minting, random_name};
 pub use token::{Claims, Expected, SKEW_S, TokenInvalid, verify};
 
 /// Which end of a channel an endpoint is.

@@ -23,12 +23,11 @@ use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHEN
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::service::Service;
 use metrics::counter;
-use sealway_proto::relay::Grant;
+use sealway_proto::relay::{Grant, Issuer};
 use sealway_runtime::clock::Clock;
 use sealway_runtime::http::{Body, BodyRefusal, RequestBody, full, read_body};
 use serde_json::{Value, json};
 
-use crate::mint::Issuer;
 use rendezvous::{NoGrant, Rendezvous};
 pub use server::{ControlServer, ControlSettings};
 

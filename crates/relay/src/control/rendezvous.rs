@@ -9,11 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sealway_proto::relay::Grant;
+use sealway_proto::relay::{Grant, Issuer, MintInvalid};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
-
-use crate::mint::{Issuer, MintError};
 
 /// Longest name, in bytes.
 pub(super) const NAME_LEN_MAX: usize = 128;
@@ -38,7 +36,7 @@ pub(super) enum NoGrant {
     TooMany,
     /// It could not be made.
     #[error(transparent)]
-    Mint(#[from] MintError),
+    Mint(#[from] MintInvalid),
 }
 
 /// Grants of clients that wait for them, by name.
@@ -152,15 +150,15 @@ fn make_room(names: &mut HashMap<Arc<str>, Meeting>, name: &str, now_s: i64) -> 
 
 #[cfg(test)]
 mod tests {
+    use sealway_proto::crypto::default_provider;
     use sealway_proto::crypto::signature::default_signatures;
-    use sealway_proto::relay::IssuerKey;
+    use sealway_proto::relay::{IssuerKey, Minting};
 
     use super::*;
-    use crate::mint::Minting;
 
     fn issuer() -> Issuer {
         let key = IssuerKey::from_seed("k1", &[1; 32], default_signatures()).unwrap();
-        Issuer::new(key, Minting::native("ws://relay/ws", "a", "")).unwrap()
+        Issuer::new(key, Minting::native("ws://relay/ws", "a", ""), default_provider()).unwrap()
     }
 
     #[tokio::test(start_paused = true)]

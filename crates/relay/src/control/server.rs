@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sealway_proto::relay::Issuer;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::http::{Connections, HttpLimits, Listening, serve};
 use sealway_runtime::listener::{self, Socket};
@@ -12,7 +13,6 @@ use sealway_runtime::tls;
 
 use super::rendezvous::WAIT;
 use super::{Control, Door, Tokens};
-use crate::mint::Issuer;
 use crate::server::StartError;
 
 /// How long requests go on once it stops: those that wait for a listener are cut off.

@@ -1,0 +1,388 @@
+//! The documents of runs of channels. Their fields are their schema, `spec/load-channel.schema.json`: units are in the names,
+//! a number is never NaN or infinite, and what was not measured is null, not zero.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Cost, Counted, Failing, Origin, RelayLimits, Settings, Size, Timed, named, percentile};
+use crate::engine::{Ended, Outcome};
+use crate::plan::{ChannelMode, Plan};
+use crate::record::Phase;
+use crate::report::Machine;
+use crate::report::units::finite;
+
+/// The version of the documents, in each of them.
+const VERSION: u32 = 1;
+/// How percentiles are told.
+const RULE: &str = "sorted[floor((n-1)*p)], exact, of channels that came about alone; response and service: a histogram's, \
+                    to three digits";
+
+/// One size, as it is written.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChannelReport {
+    kind: &'static str,
+    version: u32,
+    /// What was asked for.
+    pub(super) config: Config,
+    /// What came of it.
+    pub(super) summary: Summary,
+    /// Failures by stage, all stages.
+    pub(super) failures: BTreeMap<&'static str, Failed>,
+    /// Times by stage, in milliseconds.
+    pub(super) latency: Latency,
+    /// What processes cost.
+    pub(super) resources: Resources,
+    /// Where it was measured.
+    env: Machine,
+}
+
+/// Several sizes, as they are written.
+#[derive(Clone, Debug, Serialize)]
+pub struct SweepReport {
+    kind: &'static str,
+    version: u32,
+    /// Those that ran, in their order.
+    pub points: Vec<ChannelReport>,
+    /// Why no more ran, or did not fit; in their order.
+    pub stopped: Vec<Stopped>,
+    env: Machine,
+}
+
+/// A size at which a sweep stopped, or that did not fit.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stopped {
+    /// The size, in words.
+    pub size: String,
+    /// Whether it was refused before it started.
+    pub is_refused: bool,
+    /// Which limit.
+    pub limits: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Config {
+    pub(super) mode: &'static str,
+    pub(super) role: &'static str,
+    pub(super) profile: &'static str,
+    pub(super) suite: u16,
+    pub(super) suite_name: String,
+    pub(super) channels: u64,
+    pub(super) rate_per_s: f64,
+    pub(super) ramp_step_per_s: f64,
+    pub(super) ramp_interval_ms: u64,
+    pub(super) steady_ms: u64,
+    pub(super) workers: usize,
+    pub(super) threads: usize,
+    pub(super) conn_timeout_ms: u64,
+    pub(super) rpc_timeout_ms: u64,
+    pub(super) report_interval_ms: u64,
+    pub(super) ping_every_ms: Option<u64>,
+    pub(super) sources: Vec<String>,
+    pub(super) relay_url: String,
+    /// The limits of a relay that was started for the run; null for one that was there.
+    pub(super) relay_started: Option<RelayStarted>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct RelayStarted {
+    max_conns: u64,
+    max_channels: u64,
+    idle_timeout_ms: Option<u64>,
+    cleanup_interval_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Summary {
+    pub(super) asked: u64,
+    pub(super) attempted: u64,
+    pub(super) succeeded: u64,
+    pub(super) failed: u64,
+    pub(super) unfinished: u64,
+    pub(super) unsent: u64,
+    pub(super) active_peak: u64,
+    pub(super) active_at_end: u64,
+    pub(super) lost_in_steady: u64,
+    pub(super) left_by_other: u64,
+    pub(super) setup_s: f64,
+    pub(super) steady_s: f64,
+    pub(super) elapsed_s: f64,
+    pub(super) conn_per_sec: f64,
+    pub(super) peak_conn_per_sec: u64,
+    pub(super) connections_opened: u64,
+    /// `done`, `stopped` or `failed`.
+    pub(super) ended: &'static str,
+    pub(super) why: Option<String>,
+    /// Which limit was met; empty where none was.
+    pub(super) limits: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    /// Those among them that the report of the run does not have.
+    #[serde(skip)]
+    pub(super) notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Failed {
+    pub(super) count: u64,
+    pub(super) codes: BTreeMap<String, u64>,
+    pub(super) first: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Latency {
+    pub(super) unit: &'static str,
+    pub(super) of: &'static str,
+    pub(super) percentiles: &'static str,
+    pub(super) stages: BTreeMap<&'static str, Times>,
+    /// From when a channel was due, and so corrected for coordinated omission.
+    pub(super) response: Times,
+    /// From when it was begun.
+    pub(super) service: Times,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Times {
+    pub(super) count: u64,
+    pub(super) min: Option<f64>,
+    pub(super) mean: Option<f64>,
+    pub(super) p50: Option<f64>,
+    pub(super) p90: Option<f64>,
+    pub(super) p95: Option<f64>,
+    pub(super) p99: Option<f64>,
+    pub(super) max: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Resources {
+    pub(super) generator: Cost,
+    /// The relay's process, where it is on this machine.
+    pub(super) relay: Option<Cost>,
+    /// Of the relay's process: what a channel takes while it is idle, in bytes.
+    pub(super) relay_rss_per_channel_bytes: Option<f64>,
+    /// Of the relay's process: what setting up a channel took, in milliseconds.
+    pub(super) relay_cpu_per_channel_ms: Option<f64>,
+    pub(super) generator_cpu_cores: f64,
+    pub(super) generator_cpu_busiest_share: f64,
+    pub(super) generator_lag_p99_ms: f64,
+}
+
+/// What a document is made of.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// What was asked for.
+    pub settings: &'a Settings,
+    /// And how much of it.
+    pub size: &'a Size,
+    /// The limits of a relay that was started.
+    pub relay_limits: Option<&'a RelayLimits>,
+    /// What the engine saw.
+    pub outcome: &'a Outcome,
+    /// What became of the channels.
+    pub counted: &'a Counted,
+    /// What this process cost.
+    pub generator: Cost,
+    /// What the relay's process cost.
+    pub relay: Option<Cost>,
+    /// What else has to be known.
+    pub warnings: Vec<String>,
+}
+
+impl ChannelReport {
+    /// Of these facts.
+    pub fn new(facts: &Facts<'_>) -> Self {
+        let failed = |(name, at): &(&'static str, Failing)| {
+            let seen = facts.counted.at(*at);
+            (*name, Failed { count: seen.count, codes: seen.codes.clone(), first: seen.first.clone() })
+        };
+        ChannelReport {
+            kind: "channel",
+            version: VERSION,
+            config: config(facts),
+            summary: summary(facts),
+            failures: Failing::ALL.iter().map(failed).collect(),
+            latency: latency(facts),
+            resources: resources(facts),
+            env: Machine::here(),
+        }
+    }
+
+    /// Whether every channel came about and stayed.
+    pub fn is_good(&self) -> bool {
+        self.summary.succeeded == self.summary.asked && self.summary.failed == 0
+    }
+
+    /// Which limit was met.
+    pub fn limits(&self) -> &[String] {
+        &self.summary.limits
+    }
+
+    /// How it ended, where somebody stopped it or it made no sense to go on.
+    pub fn ended(&self) -> (&'static str, Option<&str>) {
+        (self.summary.ended, self.summary.why.as_deref())
+    }
+
+    /// The numbers of channels that came about, that failed, and that were asked for.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        (self.summary.succeeded, self.summary.failed, self.summary.asked)
+    }
+}
+
+impl SweepReport {
+    /// Of these points.
+    pub fn new(points: Vec<ChannelReport>, stopped: Vec<Stopped>) -> Self {
+        SweepReport { kind: "channel_sweep", version: VERSION, points, stopped, env: Machine::here() }
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn config(facts: &Facts<'_>) -> Config {
+    let (settings, size, plan) = (facts.settings, facts.size, &facts.outcome.plan);
+    let started = facts.relay_limits.filter(|_| matches!(settings.origin, Origin::Started(_)));
+    Config {
+        mode: settings.mode.name(),
+        role: settings.role.name(),
+        profile: if settings.suite.0 >= 0x100 { "native" } else { "flowersec-v1" },
+        suite: settings.suite.0,
+        suite_name: settings.suite.1.clone(),
+        channels: size.channels,
+        rate_per_s: finite(size.rate),
+        ramp_step_per_s: finite(size.ramp_step),
+        ramp_interval_ms: ms(size.ramp_interval),
+        steady_ms: if settings.mode == ChannelMode::Attach { 0 } else { ms(size.steady) },
+        workers: settings.workers_at_once(size),
+        threads: plan.threads,
+        conn_timeout_ms: ms(settings.conn_timeout),
+        rpc_timeout_ms: ms(settings.rpc_timeout),
+        report_interval_ms: ms(settings.report_interval),
+        ping_every_ms: settings.ping_every.map(ms),
+        sources: plan.connections.sources.iter().map(ToString::to_string).collect(),
+        relay_url: relay_url(plan),
+        relay_started: started.map(|limits| RelayStarted {
+            max_conns: limits.max_conns,
+            max_channels: limits.max_channels,
+            idle_timeout_ms: limits.idle_timeout.map(ms),
+            cleanup_interval_ms: limits.cleanup_interval.map(ms),
+        }),
+    }
+}
+
+/// Without a query, which may hold what is nobody's business.
+fn relay_url(plan: &Plan) -> String {
+    let url = &plan.target.url;
+    let authority = url.authority().map_or("", |authority| authority.as_str());
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{}://{host}{}", url.scheme_str().unwrap_or("ws"), url.path())
+}
+
+fn summary(facts: &Facts<'_>) -> Summary {
+    let (counted, outcome) = (facts.counted, facts.outcome);
+    let counts = &outcome.totals.sum.counts;
+    let lost = counted.at(Failing::Steady).count;
+    let stays = facts.settings.mode != ChannelMode::Attach;
+    let (ended, why) = match &outcome.ended {
+        Ended::Done => ("done", None),
+        Ended::Stopped => ("stopped", None),
+        Ended::Failed(why) => ("failed", Some(why.clone())),
+    };
+    // Where all came about, none was met; what slowed the generator down is in the warnings.
+    let is_good = counted.failed() == 0 && counted.succeeded == facts.size.channels;
+    let limits = if is_good { Vec::new() } else { named(counted, &outcome.limit) };
+    let mut notes = facts.warnings.clone();
+    if counted.left > 0 {
+        notes.push(format!(
+            "{} channels were ended by their other end, which is another generator's, before the time here was over.",
+            counted.left
+        ));
+    }
+    let measured = outcome.totals.measured.as_secs_f64();
+    Summary {
+        asked: facts.size.channels,
+        attempted: counted.attempted,
+        succeeded: counted.succeeded,
+        failed: counted.failed(),
+        unfinished: counts.unfinished,
+        unsent: counts.unsent,
+        active_peak: counted.active_peak,
+        active_at_end: if stays { counted.succeeded.saturating_sub(lost) } else { 0 },
+        lost_in_steady: lost,
+        left_by_other: counted.left,
+        setup_s: measured,
+        steady_s: counted.steady.as_secs_f64(),
+        elapsed_s: outcome.elapsed.as_secs_f64(),
+        conn_per_sec: finite(outcome.rate()),
+        peak_conn_per_sec: counted.peak_per_s,
+        connections_opened: counts.connections_opened,
+        ended,
+        why,
+        limits,
+        warnings: outcome.warnings.iter().chain(&notes).cloned().collect(),
+        notes,
+    }
+}
+
+fn latency(facts: &Facts<'_>) -> Latency {
+    let stage = |(name, timed): &(&'static str, Timed)| (*name, exact(&facts.counted.times[*timed as usize]));
+    let of_histogram = |phase| {
+        let times = facts.outcome.totals.sum.times(phase).quantiles();
+        let ms = |ns: u64| (times.count > 0).then_some(ns as f64 / 1e6);
+        Times {
+            count: times.count,
+            min: ms(times.min_ns),
+            mean: (times.count > 0).then_some(finite(times.mean_ns / 1e6)),
+            p50: ms(times.p50_ns),
+            p90: ms(times.p90_ns),
+            p95: ms(times.p95_ns),
+            p99: ms(times.p99_ns),
+            max: ms(times.max_ns),
+        }
+    };
+    Latency {
+        unit: "ms",
+        of: "channels that came about",
+        percentiles: RULE,
+        stages: Timed::ALL.iter().map(stage).collect(),
+        response: of_histogram(Phase::Response),
+        service: of_histogram(Phase::Service),
+    }
+}
+
+fn exact(sorted: &[u64]) -> Times {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let at = |share| percentile(sorted, share).map(ms);
+    let sum: f64 = sorted.iter().map(|ns| ms(*ns)).sum();
+    Times {
+        count: sorted.len() as u64,
+        min: sorted.first().copied().map(ms),
+        mean: (!sorted.is_empty()).then(|| finite(sum / sorted.len() as f64)),
+        p50: at(0.5),
+        p90: at(0.9),
+        p95: at(0.95),
+        p99: at(0.99),
+        max: sorted.last().copied().map(ms),
+    }
+}
+
+fn resources(facts: &Facts<'_>) -> Resources {
+    let (generator, outcome) = (facts.generator, facts.outcome);
+    let channels = facts.counted.succeeded as f64;
+    let per_channel = |cost: Cost| {
+        let steady = cost.rss_steady_bytes.filter(|_| channels > 0.0)?;
+        Some(finite(steady.saturating_sub(cost.rss_before_bytes) as f64 / channels))
+    };
+    Resources {
+        generator,
+        relay: facts.relay,
+        relay_rss_per_channel_bytes: facts.relay.and_then(per_channel),
+        relay_cpu_per_channel_ms: facts
+            .relay
+            .filter(|_| channels > 0.0)
+            .map(|cost| finite(cost.cpu_setup_ms / channels)),
+        generator_cpu_cores: finite(outcome.generator.cpu),
+        generator_cpu_busiest_share: finite(outcome.generator.cpu_busiest),
+        generator_lag_p99_ms: finite(outcome.generator.lag_p99.as_secs_f64() * 1e3),
+    }
+}

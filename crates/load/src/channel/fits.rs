@@ -1,0 +1,116 @@
+//! Whether so many channels fit into this machine's descriptors and local ports: what cannot be is refused before it starts,
+//! and never taken for the relay's limit.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use rustix::process::{Resource, getrlimit};
+
+use super::Size;
+use crate::plan::ChannelRole;
+
+/// Descriptors for everything that is no channel, in the generator and in a relay.
+const ASIDE: u64 = 128;
+/// Connections that one loopback address is used for: well below its ports, so that those of an earlier run, which the
+/// kernel still remembers, are not in the way.
+const PER_LOOPBACK: u64 = 10_000;
+/// Loopback addresses that are taken without being asked for.
+const LOOPBACKS_MAX: u64 = 64;
+
+/// What this machine gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Descriptors of a process, those of a relay that is started too; none for no limit.
+    pub descriptors: Option<u64>,
+    /// Ports of one local address towards one server.
+    pub ports: u64,
+}
+
+impl Room {
+    /// As it is now.
+    pub fn here() -> Self {
+        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+        let mut ends = range.split_ascii_whitespace().filter_map(|end| end.parse::<u64>().ok());
+        let ports = match (ends.next(), ends.next()) {
+            (Some(from), Some(to)) if to >= from => to - from + 1,
+            // The kernel's own default.
+            _ => 28_232,
+        };
+        Room { descriptors: getrlimit(Resource::Nofile).current, ports }
+    }
+
+    /// Whether this size fits.
+    ///
+    /// # Errors
+    /// What is too small, in one sentence.
+    pub fn check(&self, size: &Size, role: ChannelRole, sources: usize, has_relay: bool) -> Result<(), String> {
+        let (channels, sockets) = (size.channels, size.channels.saturating_mul(role.ends()));
+        if let Some(limit) = self.descriptors {
+            let wanted = sockets.saturating_add(ASIDE);
+            if wanted > limit {
+                return Err(format!(
+                    "{channels} channels want {wanted} descriptors of the generator, and it may open {limit} (ulimit -n)"
+                ));
+            }
+            // A relay that is started has the same limit, and both ends of each channel.
+            let wanted = channels.saturating_mul(2).saturating_add(ASIDE);
+            if has_relay && wanted > limit {
+                return Err(format!(
+                    "{channels} channels want {wanted} descriptors of the relay, and it may open {limit} (ulimit -n)"
+                ));
+            }
+        }
+        let ports = self.ports.saturating_mul(sources.max(1) as u64);
+        if sockets > ports {
+            return Err(format!(
+                "{channels} channels want {sockets} local ports towards the relay, and {} of this machine have {ports} \
+                 (--source)",
+                if sources > 1 { "the addresses" } else { "one address" }
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Loopback addresses to come from, towards a relay on one; none where one is enough.
+pub fn sources(relay: Option<IpAddr>, size: &Size, role: ChannelRole) -> Vec<IpAddr> {
+    let wanted = size.channels.saturating_mul(role.ends()).div_ceil(PER_LOOPBACK).min(LOOPBACKS_MAX);
+    if wanted < 2 || !relay.is_some_and(|relay| relay.is_ipv4() && relay.is_loopback()) {
+        return Vec::new();
+    }
+    (1..=wanted).filter_map(|last| u8::try_from(last).ok()).map(|last| Ipv4Addr::new(127, 0, 0, last).into()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn size(channels: u64) -> Size {
+        Size { channels, rate: 0.0, ramp_step: 0.0, ramp_interval: Duration::ZERO, steady: Duration::ZERO }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_what_is_too_small() {
+        let room = Room { descriptors: Some(10_000), ports: 6_000 };
+        assert_eq!(room.check(&size(3000), ChannelRole::Both, 0, true), Ok(()));
+        let why = room.check(&size(5000), ChannelRole::Both, 4, true).unwrap_err();
+        assert!(why.contains("10128 descriptors of the generator") && why.contains("10000"), "{why}");
+        let why = room.check(&size(5000), ChannelRole::Client, 4, true).unwrap_err();
+        assert!(why.contains("descriptors of the relay"), "{why}");
+        let why = room.check(&size(3001), ChannelRole::Both, 1, false).unwrap_err();
+        assert!(why.contains("6002 local ports") && why.contains("--source"), "{why}");
+        assert_eq!(room.check(&size(3001), ChannelRole::Both, 2, false), Ok(()));
+        assert_eq!(Room { descriptors: None, ..room }.check(&size(3000), ChannelRole::Both, 1, true), Ok(()));
+    }
+
+    #[test]
+    fn many_channels_towards_loopback_come_from_several_addresses() {
+        let loopback = Some("127.0.0.1".parse().unwrap());
+        assert!(sources(loopback, &size(5000), ChannelRole::Both).is_empty());
+        assert_eq!(sources(loopback, &size(8000), ChannelRole::Both).len(), 2);
+        assert_eq!(sources(loopback, &size(u64::MAX), ChannelRole::Both).len(), 64);
+        assert!(sources(Some("10.0.0.1".parse().unwrap()), &size(90_000), ChannelRole::Both).is_empty());
+        assert!(sources(None, &size(90_000), ChannelRole::Both).is_empty());
+    }
+}

@@ -1,0 +1,224 @@
+//! Where the grants of channels come from: an issuer's key, a file, or a control plane.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::rt::TokioIo;
+use sealway_client::channel::Grant;
+use sealway_client::channel::mint::{Issuer, encode_pair, pair, parse_pair};
+use sealway_runtime::config::read_bounded;
+use tokio::net::TcpStream;
+use zeroize::Zeroizing;
+
+use super::{Broke, Failing};
+
+/// Largest file of grants, in bytes.
+const FILE_LEN_MAX: u64 = 512 * 1024 * 1024;
+/// Longest answer of a control plane, in bytes.
+const ANSWER_LEN_MAX: usize = 256 * 1024;
+/// What a control plane is asked where the URL has no path.
+const INIT_PATH: &str = "/v1/channel/init";
+
+/// The grants of a channel: the client's and the server's.
+pub type Pair = (Grant, Grant);
+
+/// Where grants come from. Its `Debug` shows no secret.
+pub struct Grants {
+    source: Source,
+    /// Those that were looked at before the run.
+    ready: Mutex<VecDeque<Pair>>,
+}
+
+enum Source {
+    Issuer(Box<Issuer>),
+    File,
+    Control { uri: Uri, token: Option<String>, timeout: Duration },
+}
+
+impl std::fmt::Debug for Grants {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match &self.source {
+            Source::Issuer(_) => "Grants(minted)",
+            Source::File => "Grants(of a file)",
+            Source::Control { .. } => "Grants(of a control plane)",
+        })
+    }
+}
+
+impl Grants {
+    /// Minted here.
+    pub fn minted(issuer: Issuer) -> Self {
+        Grants { source: Source::Issuer(Box::new(issuer)), ready: Mutex::default() }
+    }
+
+    /// Of a file that [`Grants::write`] wrote: a pair a line.
+    ///
+    /// # Errors
+    /// When it cannot be read, or a line is none; with the line's number.
+    pub fn read(file: &Path) -> Result<Self, String> {
+        let text = Zeroizing::new(read_bounded(file, FILE_LEN_MAX).map_err(|err| err.to_string())?);
+        let mut pairs = VecDeque::new();
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+            let pair = parse_pair(line.as_bytes())
+                .map_err(|err| format!("{}, line {}: {}", file.display(), index + 1, err.text))?;
+            pairs.push_back(pair);
+        }
+        if pairs.is_empty() {
+            return Err(format!("{}: holds no grants", file.display()));
+        }
+        Ok(Grants { source: Source::File, ready: Mutex::new(pairs) })
+    }
+
+    /// Of a control plane over plain HTTP; `token` is sent as a bearer's.
+    pub fn control(uri: Uri, token: Option<String>, timeout: Duration) -> Self {
+        Grants { source: Source::Control { uri, token, timeout }, ready: Mutex::default() }
+    }
+
+    /// How many there are; none where there is no bound.
+    pub fn len(&self) -> Option<usize> {
+        matches!(self.source, Source::File).then(|| self.lock().len())
+    }
+
+    /// Whether there is none left.
+    pub fn is_empty(&self) -> bool {
+        self.len() == Some(0)
+    }
+
+    /// The next channel's without taking it: where its relay is, and its suite.
+    ///
+    /// # Errors
+    /// As [`Grants::next`].
+    pub async fn peek(&self) -> Result<(String, u16), Broke> {
+        if self.lock().is_empty() {
+            let pair = self.next().await?;
+            self.lock().push_front(pair);
+        }
+        let ready = self.lock();
+        let pair =
+            ready.front().ok_or_else(|| Broke::new(Failing::ChannelInit, "grants_spent", "there are no grants"))?;
+        Ok((pair.0.tunnel_url.clone(), pair.0.default_suite))
+    }
+
+    /// The next channel's.
+    ///
+    /// # Errors
+    /// At the stage `channel_init`, or `psk_decode`.
+    pub async fn next(&self) -> Result<Pair, Broke> {
+        if let Some(pair) = self.lock().pop_front() {
+            return Ok(pair);
+        }
+        match &self.source {
+            Source::Issuer(issuer) => pair(issuer).map_err(|err| of_grant(&err)),
+            Source::File => Err(Broke::new(Failing::ChannelInit, "grants_spent", "the file has no more grants")),
+            Source::Control { uri, token, timeout } => {
+                let asked = tokio::time::timeout(*timeout, ask(uri, token.as_deref())).await;
+                let late = || Broke::new(Failing::ChannelInit, "timeout", format!("no grants within {timeout:?}"));
+                asked.unwrap_or_else(|_| Err(late()))
+            }
+        }
+    }
+
+    /// Writes so many pairs into a file that nobody else may read; it must not be there yet.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn write(&self, file: &Path, count: u64) -> Result<(), String> {
+        use std::io::Write;
+        use std::os::unix::fs::OpenOptionsExt;
+        let fault = |err: io::Error| format!("{}: {err}", file.display());
+        let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(fault)?;
+        let mut out = io::BufWriter::new(opened);
+        for _ in 0..count {
+            let (client, server) = self.next().await.map_err(|broke| broke.words)?;
+            out.write_all(encode_pair(&client, &server).as_bytes())
+                .and_then(|()| out.write_all(b"\n"))
+                .map_err(fault)?;
+        }
+        out.flush().map_err(fault)
+    }
+
+    /// A thread that panicked while it held this left nothing half done.
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Pair>> {
+        self.ready.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+fn of_grant(err: &sealway_client::channel::Error) -> Broke {
+    let at = if err.code == "psk_invalid" { Failing::PskDecode } else { Failing::ChannelInit };
+    Broke::new(at, err.code.clone(), err.text.to_string())
+}
+
+async fn ask(uri: &Uri, token: Option<&str>) -> Result<Pair, Broke> {
+    let broken = |code: &str, words: String| Broke::new(Failing::ChannelInit, code, words);
+    let authority = uri.authority().map(ToString::to_string).unwrap_or_default();
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let gone =
+        |err: &dyn std::fmt::Display| broken("connection_lost", format!("the control plane at {authority}: {err}"));
+    let tcp = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await.map_err(|err| gone(&err))?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(tcp)).await.map_err(|err| gone(&err))?;
+    let path = if matches!(uri.path(), "" | "/") { INIT_PATH } else { uri.path() };
+    let mut request = Request::builder().method(Method::POST).uri(path).header("host", &authority);
+    request = request.header("content-type", "application/json");
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let request = request.body(Full::new(Bytes::from_static(b"{}"))).map_err(|err| gone(&err))?;
+    let exchange = async {
+        let answer = sender.send_request(request).await.map_err(|err| gone(&err))?;
+        let status = answer.status();
+        let body =
+            Limited::new(answer.into_body(), ANSWER_LEN_MAX).collect().await.map_err(|err| gone(&err))?.to_bytes();
+        Ok((status, body))
+    };
+    let (status, body) = tokio::select! {
+        answered = exchange => answered?,
+        // It ends after its answer; before that, the answer says so.
+        Err(err) = connection => return Err(gone(&err)),
+    };
+    if !status.is_success() {
+        let code = if matches!(status.as_u16(), 401 | 403) { "unauthorized" } else { "control_refused" };
+        return Err(broken(
+            code,
+            format!("the control plane at {authority} answers with the status {}", status.as_u16()),
+        ));
+    }
+    parse_pair(&body).map_err(|err| of_grant(&err))
+}
+
+#[cfg(test)]
+mod tests {
+    use sealway_client::channel::mint;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn grants_that_were_written_are_read_in_their_order_and_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("grants");
+        let minted = Grants::minted(
+            mint::issuer(mint::draw_key("k").unwrap(), mint::minting("ws://127.0.0.1:9/ws", "", "", 0x100).unwrap())
+                .unwrap(),
+        );
+        assert_eq!(minted.len(), None);
+        minted.write(&file, 3).await.unwrap();
+        assert!(minted.write(&file, 1).await.is_err(), "a file that is there is not written over");
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let first = Grants::read(&file).unwrap();
+        let second = Grants::read(&file).unwrap();
+        assert_eq!(first.len(), Some(3));
+        assert_eq!(first.peek().await.unwrap(), ("ws://127.0.0.1:9/ws".to_owned(), 0x100));
+        for _ in 0..3 {
+            assert_eq!(first.next().await.unwrap(), second.next().await.unwrap());
+        }
+        assert_eq!(first.next().await.unwrap_err().code, "grants_spent");
+        assert!(!format!("{first:?}").contains("FST1"));
+    }
+}

@@ -1,0 +1,65 @@
+//! Which limit channels failed at, in words: the generator's own are never taken for the relay's.
+
+use super::{Counted, Failing};
+use crate::engine::Limit;
+
+/// One sentence for each limit that was met, the gravest first; empty where none was.
+pub fn named(counted: &Counted, limit: &Limit) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut add = |codes: &[&str], words: &str| {
+        let count: u64 = codes.iter().map(|code| counted.of_code(code)).sum();
+        if count > 0 {
+            all.push(format!("{words} ({count} channels)"));
+        }
+    };
+    add(&["out_of_descriptors"], "descriptors: the generator may open no more (ulimit -n)");
+    add(&["out_of_ports", "no_local_port"], "local ports: all of this machine towards the relay are in use (--source)");
+    add(&["too_many_connections"], "the relay: it takes no more connections (--max-conns)");
+    add(&["attach_failed", "too_many_channels"], "the relay: it takes no more channels (--max-channels)");
+    add(&["replace_rate_limited"], "the relay: it lets an end take its own place no more often");
+    add(&["upgrade_unavailable"], "the relay: it answers that it is overloaded or stopping");
+    add(
+        &["invalid_token", "channel_mismatch", "role_mismatch", "token_replay"],
+        "none of load: the relay refuses tokens",
+    );
+    add(&["refused", "unreachable", "resolve"], "none of load: nothing listens where the relay should be");
+    let late = ["timeout", "peer_absent", "rpc_timeout", "connect_timeout", "notification_missing"];
+    add(&late, "time: not done within --conn-timeout or --rpc-timeout");
+    add(&["idle_timeout"], "the relay: nothing moved for longer than its --idle-timeout");
+    let lost = counted.at(Failing::Steady).count;
+    if lost > 0 {
+        all.push(format!("channels that stood were ended early ({lost} channels)"));
+    }
+    if let Limit::Generator(why) = limit {
+        all.push(format!("the generator: {why}"));
+    }
+    if all.is_empty() && counted.failed() > 0 {
+        let stages = Failing::ALL.iter().filter(|(_, at)| counted.at(*at).count > 0);
+        let names: Vec<_> = stages.map(|(name, at)| format!("{name} ({} channels)", counted.at(*at).count)).collect();
+        all.push(format!("unknown; it failed at {}", names.join(", ")));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::{Broke, Tally};
+
+    #[test]
+    fn the_limit_is_named_by_the_codes_of_the_failures() {
+        let told = |at, code: &str, limit: &Limit| {
+            let tally = Tally::default();
+            tally.fails(&Broke::new(at, code, "words"));
+            named(&tally.counted(), limit).join("; ")
+        };
+        let target = Limit::Target;
+        assert!(told(Failing::WsOpen, "out_of_descriptors", &target).starts_with("descriptors: the generator"));
+        assert!(told(Failing::ServerAttach, "too_many_connections", &target).contains("--max-conns) (1 channels)"));
+        assert!(told(Failing::ClientAttach, "attach_failed", &target).contains("--max-channels"));
+        assert!(told(Failing::Handshake, "peer_absent", &target).starts_with("time:"));
+        assert!(told(Failing::Handshake, "handshake_unproven", &target).contains("failed at handshake (1 channels)"));
+        assert!(told(Failing::RpcCall, "x", &Limit::Generator("busy".into())).contains("the generator: busy"));
+        assert!(named(&Counted::default(), &target).is_empty());
+    }
+}

@@ -1,0 +1,28 @@
+//! What a run of channels needs beside the engine: grants, a relay of its own, what became of the channels, what processes
+//! cost, whether it fits into the machine, and the document of it all.
+//!
+//! [`Grants`] → engine, which makes channels by [`crate::target`] → [`Tally`] → [`ChannelReport`], whose fields are those of
+//! `spec/load-channel.schema.json`.
+//!
+//! It may not know how relays are built: it starts one by its command line and looks at its process from outside.
+
+mod document;
+mod fits;
+mod grants;
+mod limits;
+mod process;
+mod relay;
+mod settings;
+mod stage;
+mod tally;
+mod text;
+
+pub use self::document::{ChannelReport, Facts, Stopped, SweepReport};
+pub use self::fits::{Room, sources};
+pub use self::grants::{Grants, Pair};
+pub use self::limits::named;
+pub use self::process::{Cost, Watch};
+pub use self::relay::{Relay, RelayLimits};
+pub use self::settings::{Origin, Settings, Size, plan};
+pub use self::stage::{Broke, Failing, Timed};
+pub use self::tally::{Counted, Failures, Standing, Tally, percentile};

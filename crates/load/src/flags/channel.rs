@@ -1,0 +1,413 @@
+//! `sealway load channel`: how channels are asked for on the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::Uri;
+use sealway_client::channel::mint::keyless_suites;
+use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_runtime::config::{ConfigError, Problems};
+
+use super::values::{self, HOUR, MILLISECOND};
+use super::{Output, OutputFlags, TlsFlags};
+use crate::channel::{Origin, RelayLimits, Settings, Size};
+use crate::plan::{ChannelMode, ChannelRole};
+
+/// Most channels of a size, and most sizes of a sweep.
+const CHANNELS_MAX: u64 = 1_000_000;
+const SIZES_MAX: usize = 256;
+/// Tokens that are written into a file live no longer: relays take none that do.
+const GRANT_TIME_MAX: Duration = HOUR;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// `sealway load channel`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ChannelArgs {
+    /// attach (both ends attach, a message passes, both leave), handshake, or full (also a stream and a call) [default: full]
+    #[arg(long, value_name = "MODE", env = "SEALWAY_LOAD_MODE", hide_env = true)]
+    pub mode: Option<String>,
+    /// Channels; several with commas for --sweep [default: 1000]
+    #[arg(long, value_name = "CHANNELS", env = "SEALWAY_LOAD_CHANNELS", hide_env = true, value_delimiter = ',')]
+    pub channels: Vec<String>,
+    /// Channels a second; 0 for as many as workers can; several with commas for --sweep [default: 200]
+    #[arg(long, value_name = "RATE", env = "SEALWAY_LOAD_RATE", hide_env = true, value_delimiter = ',')]
+    pub rate: Vec<String>,
+    /// What the rate begins with and grows by; 0 for the whole rate at once; several with commas for --sweep [default: 0]
+    #[arg(long, value_name = "RATE", env = "SEALWAY_LOAD_RAMP_STEP", hide_env = true, value_delimiter = ',')]
+    pub ramp_step: Vec<String>,
+    /// How often it grows [default: 2s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_RAMP_INTERVAL", hide_env = true)]
+    pub ramp_interval: Option<String>,
+    /// How long all channels stay open and idle after the last one was made [default: 60s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_STEADY", hide_env = true)]
+    pub steady: Option<String>,
+    /// Channels that are made at once; what is due beyond waits, and the wait is in the response time [default: 64]
+    #[arg(long, value_name = "WORKERS", env = "SEALWAY_LOAD_WORKERS", hide_env = true)]
+    pub workers: Option<String>,
+    /// From the start of dialling to the end of the handshake [default: 10s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_CONN_TIMEOUT", hide_env = true)]
+    pub conn_timeout: Option<String>,
+    /// For the call, and for opening its stream [default: 5s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_RPC_TIMEOUT", hide_env = true)]
+    pub rpc_timeout: Option<String>,
+    /// Between two lines on standard error [default: 2s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_REPORT_INTERVAL", hide_env = true)]
+    pub report_interval: Option<String>,
+    /// How often an open channel asks its peer for a sign of life; 0 for never [default: 20s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_PING_EVERY", hide_env = true)]
+    pub ping_every: Option<String>,
+    /// native or flowersec-v1 [default: native]
+    #[arg(long, value_name = "PROFILE", env = "SEALWAY_LOAD_PROFILE", hide_env = true)]
+    pub profile: Option<String>,
+    /// A suite of the profile whose ends have no keys of their own, by number (256, 0x100) or name [default: its first]
+    #[arg(long, value_name = "SUITE", env = "SEALWAY_LOAD_SUITE", hide_env = true)]
+    pub suite: Option<String>,
+    /// both, client or server: which ends are here; the other generator has the others, of the same file of grants [default: both]
+    #[arg(long, value_name = "ROLE", env = "SEALWAY_LOAD_ROLE", hide_env = true)]
+    pub role: Option<String>,
+    /// Each size of the lists, in turn, until channels fail; says which limit that was
+    #[arg(long, env = "SEALWAY_LOAD_SWEEP", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    pub sweep: bool,
+    /// channel-published: the sizes of Flowersec's published results, each in turn
+    #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_PRESET", hide_env = true)]
+    pub preset: Option<String>,
+    /// Where the relay is and grants come from.
+    #[command(flatten)]
+    pub relay: RelayFlags,
+    /// Threads that make channels [default: one a core]
+    #[arg(long, value_name = "THREADS", env = "SEALWAY_LOAD_THREADS", hide_env = true)]
+    pub threads: Option<String>,
+    /// A local address to come from; several are taken in turn [default: what suits, towards a relay on loopback]
+    #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_SOURCE", hide_env = true, value_delimiter = ',')]
+    pub source: Vec<String>,
+    /// text, or json: the document of the run on standard output, and nothing else there [default: text]
+    #[arg(long, value_name = "FORM", env = "SEALWAY_LOAD_OUTPUT", hide_env = true)]
+    pub output: Option<String>,
+    /// Towards a relay with TLS.
+    #[command(flatten)]
+    pub tls: TlsFlags,
+    /// What is left behind.
+    #[command(flatten)]
+    pub reports: OutputFlags,
+}
+
+/// Where the relay is, and where grants come from.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Relay and grants")]
+pub struct RelayFlags {
+    /// A relay that is there: ws:// or wss://; without it, --control and --grants-in, one is started for the run
+    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_RELAY", hide_env = true)]
+    pub relay: Option<String>,
+    /// With --relay: the issuer's key file, by which tokens are signed here
+    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_ISSUER_KEY", hide_env = true)]
+    pub issuer_key: Option<String>,
+    /// The audience of tokens that are signed here [default: sealway-load]
+    #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_AUD", hide_env = true)]
+    pub aud: Option<String>,
+    /// The issuer of tokens that are signed here [default: sealway-load]
+    #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_ISS", hide_env = true)]
+    pub iss: Option<String>,
+    /// Get grants from this control plane: http://HOST:PORT
+    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_CONTROL", hide_env = true)]
+    pub control: Option<String>,
+    /// With --control: the bearer's token, in a file of one line
+    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_TOKEN_FILE", hide_env = true)]
+    pub token_file: Option<String>,
+    /// Write the grants of all channels into this file and make none: for --grants-in here and on another machine
+    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_GRANTS_OUT", hide_env = true)]
+    pub grants_out: Option<String>,
+    /// Take the grants from this file
+    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_GRANTS_IN", hide_env = true)]
+    pub grants_in: Option<String>,
+    /// With --grants-out: how long they may be used, at most 1h; and with one role: how long an end waits for the other
+    /// [default: 10m]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_GRANT_TIME", hide_env = true)]
+    pub grant_time: Option<String>,
+    /// A relay's process on this machine, to be measured, where none is started
+    #[arg(long, value_name = "PROCESS", env = "SEALWAY_LOAD_WATCH_PID", hide_env = true)]
+    pub watch_pid: Option<String>,
+    /// Of a relay that is started: connections [default: 0, as many as the run has]
+    #[arg(long, value_name = "COUNT", env = "SEALWAY_LOAD_MAX_CONNS", hide_env = true)]
+    pub max_conns: Option<String>,
+    /// Of a relay that is started: channels [default: 0, as many as the run has]
+    #[arg(long, value_name = "COUNT", env = "SEALWAY_LOAD_MAX_CHANNELS", hide_env = true)]
+    pub max_channels: Option<String>,
+    /// Of a relay that is started: how long a channel may stay without a message [default: the relay's own, 60s]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_IDLE_TIMEOUT", hide_env = true)]
+    pub idle_timeout: Option<String>,
+    /// Of a relay that is started: how often it looks for what is over [default: the relay's own, 500ms]
+    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_CLEANUP_INTERVAL", hide_env = true)]
+    pub cleanup_interval: Option<String>,
+}
+
+/// What is to be done with channels.
+#[derive(Clone, Debug)]
+pub struct ChannelJob {
+    /// What all sizes have in common.
+    pub settings: Settings,
+    /// The sizes, in their order.
+    pub sizes: Vec<Size>,
+    /// Whether sizes are apart from each other, so that one that fails says nothing of the next.
+    pub is_preset: bool,
+    /// Whether there may be several.
+    pub is_sweep: bool,
+    /// Grants are written there, and no channel is made.
+    pub grants_out: Option<PathBuf>,
+    /// How long those may be used.
+    pub grant_time: Duration,
+    /// Whether standard output is the document's alone.
+    pub is_json: bool,
+    /// What is left behind.
+    pub output: Output,
+}
+
+impl ChannelArgs {
+    /// What they mean.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, a line each.
+    pub fn resolve(&self) -> Result<ChannelJob, ConfigError> {
+        let mut problems = Problems::default();
+        let (sizes, is_preset) = self.sizes(&mut problems);
+        let settings = self.settings(&mut problems, is_preset);
+        let forms = [("text", false), ("json", true)];
+        let is_json = values::word(&mut problems, "--output", self.output.as_ref(), &forms).unwrap_or(false);
+        let output = self.reports.resolve(&mut problems);
+        if is_json && (output.json_lines || output.out.iter().any(|(file, _)| file.as_os_str() == "-")) {
+            problems.add("--output json", "--json-lines and --out - want standard output too");
+        }
+        let is_sweep = self.sweep || is_preset;
+        if is_sweep && !output.out.is_empty() {
+            problems.add("--out", "is of one size; a sweep has --output json");
+        }
+        let grant_time = self.relay.grant_time(&mut problems);
+        let grants_out = self.relay.grants_out.as_ref().map(PathBuf::from);
+        if grants_out.is_some() && (is_sweep || matches!(settings.origin, Origin::Started(_) | Origin::File(_))) {
+            problems.add("--grants-out", "needs one size, and --relay with --issuer-key or --control");
+        }
+        problems.into_result()?;
+        Ok(ChannelJob { settings, sizes, is_preset, is_sweep, grants_out, grant_time, is_json, output })
+    }
+
+    fn sizes(&self, problems: &mut Problems) -> (Vec<Size>, bool) {
+        let interval = values::time(problems, "--ramp-interval", self.ramp_interval.as_ref(), MILLISECOND..=HOUR);
+        let steady = values::time(problems, "--steady", self.steady.as_ref(), Duration::ZERO..=HOUR * 24);
+        let is_published = self.preset.as_deref() == Some("channel-published");
+        if let Some(preset) = self.preset.as_ref().filter(|_| !is_published) {
+            values::wrong(problems, "--preset", preset, "channel-published");
+        }
+        let lists = [("--channels", &self.channels), ("--rate", &self.rate), ("--ramp-step", &self.ramp_step)];
+        for (flag, _) in lists.iter().filter(|(_, list)| is_published && !list.is_empty()) {
+            problems.add(*flag, "the preset channel-published has sizes of its own");
+        }
+        if is_published {
+            return (published(steady), true);
+        }
+        for (flag, _) in lists.iter().filter(|(_, list)| list.len() > 1 && !self.sweep) {
+            problems.add(*flag, "expected one value; several are for --sweep");
+        }
+        let numbers = |problems: &mut Problems, flag: &str, list: &[String], default: f64| -> Vec<f64> {
+            let read = |value: &String| values::number(problems, flag, Some(value), 0.0..=1e6);
+            if list.is_empty() { vec![default] } else { list.iter().filter_map(read).collect() }
+        };
+        let counts: Vec<u64> = if self.channels.is_empty() {
+            vec![1000]
+        } else {
+            let read = |value| values::whole(problems, "--channels", Some(value), 1..=CHANNELS_MAX);
+            self.channels.iter().filter_map(read).collect()
+        };
+        let rates = numbers(problems, "--rate", &self.rate, 200.0);
+        let steps = numbers(problems, "--ramp-step", &self.ramp_step, 0.0);
+        let mut sizes = Vec::new();
+        for channels in &counts {
+            for rate in &rates {
+                sizes.extend(steps.iter().map(|ramp_step| Size {
+                    channels: *channels,
+                    rate: *rate,
+                    ramp_step: *ramp_step,
+                    ramp_interval: interval.unwrap_or(SECOND * 2),
+                    steady: steady.unwrap_or(SECOND * 60),
+                }));
+            }
+        }
+        if sizes.len() > SIZES_MAX {
+            problems.add("--sweep", format!("expected at most {SIZES_MAX} sizes, not {}", sizes.len()));
+            sizes.truncate(SIZES_MAX);
+        }
+        (sizes, false)
+    }
+
+    fn settings(&self, problems: &mut Problems, is_preset: bool) -> Settings {
+        let mode = values::word(problems, "--mode", self.mode.as_ref(), &ChannelMode::ALL).unwrap_or(ChannelMode::Full);
+        let role = values::word(problems, "--role", self.role.as_ref(), &ChannelRole::ALL).unwrap_or(ChannelRole::Both);
+        let origin = self.relay.origin(problems);
+        if role != ChannelRole::Both && mode == ChannelMode::Attach {
+            problems.add("--mode attach", "needs both ends here, which a message passes between");
+        }
+        if role != ChannelRole::Both && !matches!(origin, Origin::File(_)) {
+            problems
+                .add(format!("--role {}", role.name()), "the other generator needs the same grants: give --grants-in");
+        }
+        let least = MILLISECOND..=HOUR;
+        let time = |problems: &mut Problems, flag: &str, value: &Option<String>, default: Duration| {
+            values::time(problems, flag, value.as_ref(), least.clone()).unwrap_or(default)
+        };
+        let ping = values::time(problems, "--ping-every", self.ping_every.as_ref(), Duration::ZERO..=HOUR);
+        let ping = ping.unwrap_or(if is_preset { Duration::ZERO } else { SECOND * 20 });
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = values::whole(problems, "--threads", self.threads.as_ref(), 1..=256);
+        let sources = self
+            .source
+            .iter()
+            .filter_map(|value| values::parsed(problems, "--source", Some(value), "an IP address of this machine"));
+        let sources = sources.collect();
+        let is_tls = matches!(&origin, Origin::Url { url, .. } if url.scheme_str() == Some("wss"));
+        let is_plain = matches!(&origin, Origin::Url { url, .. } if url.scheme_str() == Some("ws"));
+        let knows_not = matches!(origin, Origin::Control { .. } | Origin::File(_));
+        Settings {
+            mode,
+            role,
+            suite: self.suite(problems),
+            aud: self.relay.aud.clone().unwrap_or_else(|| "sealway-load".into()),
+            iss: self.relay.iss.clone().unwrap_or_else(|| "sealway-load".into()),
+            workers: values::whole(problems, "--workers", self.workers.as_ref(), 1..=CHANNELS_MAX).map(|n| n as usize),
+            conn_timeout: time(problems, "--conn-timeout", &self.conn_timeout, SECOND * 10),
+            rpc_timeout: time(problems, "--rpc-timeout", &self.rpc_timeout, SECOND * 5),
+            peer_timeout: self.relay.grant_time(problems),
+            report_interval: time(problems, "--report-interval", &self.report_interval, SECOND * 2),
+            ping_every: Some(ping).filter(|every| !every.is_zero()),
+            threads: threads.map_or(cores, |threads| threads as usize),
+            sources,
+            // Whether a relay that grants name has TLS is seen when there are some.
+            tls: self.tls.resolve(
+                problems,
+                is_tls || (knows_not && !is_plain && self.tls != TlsFlags::default()),
+                None,
+            ),
+            watch_pid: values::whole(problems, "--watch-pid", self.relay.watch_pid.as_ref(), 1..=u64::from(u32::MAX))
+                .map(|pid| pid as u32),
+            seed: SystemClock.now_ms() % 1_000_000_000,
+            origin,
+        }
+    }
+
+    fn suite(&self, problems: &mut Problems) -> (u16, String) {
+        let profiles = [("native", true), ("flowersec-v1", false)];
+        let is_native = values::word(problems, "--profile", self.profile.as_ref(), &profiles).unwrap_or(true);
+        let all: Vec<_> = keyless_suites().into_iter().filter(|(_, _, native)| *native == is_native).collect();
+        let asked = self.suite.as_deref().map(|suite| {
+            let number =
+                suite.strip_prefix("0x").map_or_else(|| suite.parse().ok(), |hex| u16::from_str_radix(hex, 16).ok());
+            all.iter().find(|(id, name, _)| Some(*id) == number || name.eq_ignore_ascii_case(suite))
+        });
+        if let (Some(None), Some(suite)) = (&asked, &self.suite) {
+            let names: Vec<_> = all.iter().map(|(id, name, _)| format!("{id} ({name})")).collect();
+            values::wrong(problems, "--suite", suite, format!("one of {}", names.join(", ")));
+        }
+        let chosen = asked.flatten().or(all.first());
+        chosen.map_or((0, String::new()), |(id, name, _)| (*id, name.clone()))
+    }
+}
+
+/// The sizes of Flowersec's published results.
+fn published(steady: Option<Duration>) -> Vec<Size> {
+    let size = |channels, rate, ramp_step, seconds| Size {
+        channels,
+        rate,
+        ramp_step,
+        ramp_interval: SECOND * 2,
+        steady: steady.unwrap_or(SECOND * seconds),
+    };
+    let mut all = vec![size(1000, 400.0, 200.0, 30)];
+    let others =
+        [(4000, 1000.0), (6000, 1000.0), (8000, 1000.0), (6000, 600.0), (7000, 600.0), (4000, 2000.0), (4000, 4000.0)];
+    // Only the first was held; the others are of how many can be made, and idle for long enough to be looked at.
+    all.extend(others.map(|(channels, rate)| size(channels, rate, 0.0, 3)));
+    all
+}
+
+impl RelayFlags {
+    fn grant_time(&self, problems: &mut Problems) -> Duration {
+        let time = values::time(problems, "--grant-time", self.grant_time.as_ref(), SECOND..=GRANT_TIME_MAX);
+        time.unwrap_or(SECOND * 600)
+    }
+
+    fn origin(&self, problems: &mut Problems) -> Origin {
+        let named = [("--relay", &self.relay), ("--control", &self.control), ("--grants-in", &self.grants_in)];
+        let given: Vec<_> = named.iter().filter(|(_, value)| value.is_some()).map(|(flag, _)| *flag).collect();
+        if given.len() > 1 {
+            problems.add(given.join(" with "), "each says where the relay is: give one");
+        }
+        self.refuse_strays(problems);
+        let limits = self.limits(problems);
+        if let Some(text) = &self.relay {
+            let expected = "ws://HOST:PORT/ws or wss://HOST/ws";
+            let url = relay_url(problems, "--relay", text, &["ws", "wss"], expected);
+            if self.issuer_key.is_none() {
+                problems.add("--relay", "the relay takes tokens of an issuer that it knows: give --issuer-key");
+            }
+            let key = PathBuf::from(self.issuer_key.clone().unwrap_or_default());
+            return Origin::Url { url: url.unwrap_or_default(), key };
+        }
+        if let Some(text) = &self.control {
+            let url = relay_url(problems, "--control", text, &["http"], "http://HOST:PORT");
+            return Origin::Control {
+                url: url.unwrap_or_default(),
+                token: self.token_file.as_ref().map(PathBuf::from),
+            };
+        }
+        match &self.grants_in {
+            Some(file) => Origin::File(PathBuf::from(file)),
+            None => Origin::Started(limits),
+        }
+    }
+
+    /// Flags that have no meaning with the others.
+    fn refuse_strays(&self, problems: &mut Problems) {
+        let is_started = self.relay.is_none() && self.control.is_none() && self.grants_in.is_none();
+        let strays = [
+            ("--issuer-key", self.issuer_key.is_some() && self.relay.is_none(), "is of --relay"),
+            ("--token-file", self.token_file.is_some() && self.control.is_none(), "is of --control"),
+            ("--watch-pid", self.watch_pid.is_some() && is_started, "is of a relay that is there already"),
+            ("--max-conns", self.max_conns.is_some() && !is_started, "is of a relay that is started"),
+            ("--max-channels", self.max_channels.is_some() && !is_started, "is of a relay that is started"),
+            ("--idle-timeout", self.idle_timeout.is_some() && !is_started, "is of a relay that is started"),
+            ("--cleanup-interval", self.cleanup_interval.is_some() && !is_started, "is of a relay that is started"),
+        ];
+        for (flag, _, reason) in strays.into_iter().filter(|(_, is_stray, _)| *is_stray) {
+            problems.add(flag, reason);
+        }
+    }
+
+    fn limits(&self, problems: &mut Problems) -> RelayLimits {
+        let mut count = |flag: &str, value: &Option<String>| {
+            values::whole(problems, flag, value.as_ref(), 0..=10_000_000).unwrap_or_default()
+        };
+        let (max_conns, max_channels) =
+            (count("--max-conns", &self.max_conns), count("--max-channels", &self.max_channels));
+        RelayLimits {
+            max_conns,
+            max_channels,
+            idle_timeout: values::time(problems, "--idle-timeout", self.idle_timeout.as_ref(), MILLISECOND..=HOUR * 24),
+            cleanup_interval: values::time(
+                problems,
+                "--cleanup-interval",
+                self.cleanup_interval.as_ref(),
+                MILLISECOND..=SECOND * 10,
+            ),
+        }
+    }
+}
+
+fn relay_url(problems: &mut Problems, flag: &str, text: &str, schemes: &[&str], expected: &str) -> Option<Uri> {
+    let url = text.parse::<Uri>().ok().filter(|url| {
+        let is_known = url.scheme_str().is_some_and(|scheme| schemes.contains(&scheme));
+        let is_bare = url.authority().is_none_or(|authority| !authority.as_str().contains('@'));
+        is_known && is_bare && url.host().is_some_and(|host| !host.is_empty())
+    });
+    if url.is_none() {
+        // What may be a secret is not shown.
+        problems.add(flag, format!("expected {expected}, without a user and password"));
+    }
+    url
+}

@@ -1,0 +1,372 @@
+//! `sealway load channel`: a relay where none is there, one size after the other, and what came of each.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::Uri;
+use sealway_client::channel::mint;
+use sealway_runtime::config::read_bounded;
+
+use super::single::{ended, leave};
+use super::{Driver, Failure, print, say, view};
+use crate::channel::{
+    ChannelReport, Facts, Grants, Origin, Relay, RelayLimits, Room, Settings, Size, Stopped, SweepReport, Tally, Watch,
+    plan, sources,
+};
+use crate::engine::Outcome;
+use crate::flags::{ChannelArgs, ChannelJob};
+use crate::report::{Machine, Report};
+
+/// How often processes are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// The largest file of a key or token.
+const SECRET_LEN_MAX: u64 = 256 * 1024;
+/// The name of a key that is made for a relay of the run.
+const KEY_NAME: &str = "load";
+
+/// Does it.
+pub(super) async fn run(args: &ChannelArgs) -> Result<(), Failure> {
+    let job = args.resolve().map_err(Failure::usage)?;
+    if let Some(file) = &job.grants_out {
+        let size = job.sizes.first().ok_or_else(|| Failure::usage("--channels: there is none"))?;
+        let grants = grants(&job.settings, Some(job.grant_time)).map_err(Failure::usage)?;
+        return grants.write(file, size.channels).await.map_err(Failure::failed);
+    }
+    if job.is_sweep { sweep(&job).await } else { single(&job).await }
+}
+
+/// One size.
+async fn single(job: &ChannelJob) -> Result<(), Failure> {
+    let size = job.sizes.first().ok_or_else(|| Failure::usage("--channels: there is none"))?;
+    let stage = Stage::set(&job.settings, size).await.map_err(|err| err.failure())?;
+    let (mut driver, views) = view::start_apart(&job.output, job.is_json)?;
+    let has_lines = !views.is_full_screen() && !job.output.json_lines;
+    let ran = stage.run(&mut driver, has_lines).await;
+    drop(driver);
+    views.end().await;
+    let (report, outcome) = ran?;
+    let mut reasons = Vec::new();
+    let plain = Report::new(&outcome, &[], Machine::here());
+    if job.is_json {
+        print(&format!("{}\n", json(&report)?));
+        let files = crate::flags::Output { json_lines: true, ..job.output.clone() };
+        leave(&plain, &files, &mut reasons);
+    } else {
+        leave(&plain, &job.output, &mut reasons);
+        let is_taken = job.output.json_lines || job.output.out.iter().any(|(file, _)| file.as_os_str() == "-");
+        if is_taken { say(report.text().trim_end()) } else { print(&report.text()) }
+    }
+    reasons.extend(why(&report));
+    ended(&reasons)
+}
+
+/// Several sizes, each with a relay of its own where one is started, until one fails.
+async fn sweep(job: &ChannelJob) -> Result<(), Failure> {
+    let (mut points, mut stopped) = (Vec::new(), Vec::new());
+    let (mut driver, views) = view::start_apart(&job.output, job.is_json)?;
+    let has_lines = !views.is_full_screen() && !job.output.json_lines;
+    let mut failure = None;
+    for (index, size) in job.sizes.iter().enumerate() {
+        if has_lines {
+            say(format_args!("sealway load: size {} of {}: {}", index + 1, job.sizes.len(), size.words()));
+        }
+        let stage = match Stage::set(&job.settings, size).await {
+            Ok(stage) => stage,
+            Err(Unset::Unfit(reason)) => {
+                if has_lines {
+                    say(format_args!("sealway load: refused before it starts: {reason}"));
+                }
+                stopped.push(Stopped { size: size.words(), is_refused: true, limits: vec![reason] });
+                if job.is_preset { continue } else { break }
+            }
+            Err(other) => {
+                failure = Some(other.failure());
+                break;
+            }
+        };
+        let report = match stage.run(&mut driver, has_lines).await {
+            Ok((report, _)) => report,
+            Err(err) => {
+                failure = Some(err);
+                break;
+            }
+        };
+        let (is_good, limits) = (report.is_good(), report.limits().to_vec());
+        points.push(report);
+        if !is_good {
+            stopped.push(Stopped { size: size.words(), is_refused: false, limits });
+        }
+        if driver.is_stopped() || (!is_good && !job.is_preset) {
+            break;
+        }
+    }
+    drop(driver);
+    views.end().await;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let report = SweepReport::new(points, stopped);
+    print(&if job.is_json { format!("{}\n", json(&report)?) } else { report.text() });
+    let reasons: Vec<_> =
+        report.stopped.iter().map(|stopped| format!("{}: {}", stopped.size, stopped.limits.join("; "))).collect();
+    ended(&reasons)
+}
+
+fn json(document: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(document).map_err(Failure::failed)
+}
+
+/// Why the run is a failed one, a sentence each.
+fn why(report: &ChannelReport) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let (succeeded, failed, asked) = report.counts();
+    if let ("failed", Some(why)) = report.ended() {
+        reasons.push(why.to_owned());
+    }
+    if failed > 0 {
+        reasons.push(format!("{failed} of {asked} channels failed: {}", report.limits().join("; ")));
+    } else if succeeded < asked && report.ended().0 == "done" {
+        reasons.push(format!("{succeeded} of {asked} channels came about"));
+    }
+    reasons
+}
+
+/// Why a size cannot be run.
+enum Unset {
+    /// It is larger than this machine.
+    Unfit(String),
+    /// The command line is wrong.
+    Usage(String),
+    /// Something failed.
+    Failed(String),
+}
+
+impl Unset {
+    fn failure(self) -> Failure {
+        match self {
+            Unset::Unfit(reason) => Failure::failed(format!("refused before it starts: {reason}")),
+            Unset::Usage(reason) => Failure::usage(reason),
+            Unset::Failed(reason) => Failure::failed(reason),
+        }
+    }
+}
+
+/// Everything that one size needs.
+struct Stage<'a> {
+    settings: &'a Settings,
+    size: &'a Size,
+    grants: Arc<Grants>,
+    url: Uri,
+    sources: Vec<IpAddr>,
+    relay: Option<(Relay, RelayLimits)>,
+    suite: (u16, String),
+}
+
+impl<'a> Stage<'a> {
+    async fn set(settings: &'a Settings, size: &'a Size) -> Result<Self, Unset> {
+        let (grants, relay) = match &settings.origin {
+            Origin::Started(limits) => {
+                fits(settings, size, Some(std::net::Ipv4Addr::LOCALHOST.into()), true)?;
+                let limits = limits.for_channels(size.channels);
+                let (grants, relay) = started(settings, limits.clone()).await.map_err(Unset::Failed)?;
+                (grants, Some((relay, limits)))
+            }
+            _ => (grants(settings, None).map_err(Unset::Usage)?, None),
+        };
+        if let Some(len) = grants.len().filter(|len| (*len as u64) < size.channels) {
+            return Err(Unset::Usage(format!(
+                "--grants-in: it has {len} channels, and --channels asks for {}",
+                size.channels
+            )));
+        }
+        let (url, suite) = grants.peek().await.map_err(|broke| Unset::Failed(broke.words))?;
+        let url: Uri = url.parse().map_err(|_| Unset::Failed(format!("the grants' relay is no address: {url}")))?;
+        let is_tls = url.scheme_str() == Some("wss");
+        if is_tls != settings.tls.is_some() && is_tls {
+            return Err(Unset::Usage("--ca: the relay of the grants has TLS".into()));
+        }
+        let host = url.host().unwrap_or_default().trim_matches(['[', ']']).parse().ok();
+        let sources = fits(settings, size, host, relay.is_some())?;
+        let name = mint::keyless_suites().into_iter().find(|(id, _, _)| *id == suite);
+        let suite = (suite, name.map_or_else(|| "unknown".to_owned(), |(_, name, _)| name));
+        Ok(Stage { settings, size, grants: Arc::new(grants), url, sources, relay, suite })
+    }
+
+    /// Runs it; with lines on standard error meanwhile.
+    async fn run(mut self, driver: &mut Driver, has_lines: bool) -> Result<(ChannelReport, Outcome), Failure> {
+        let tally = Arc::new(Tally::default());
+        let mut settings = self.settings.clone();
+        settings.suite = self.suite.clone();
+        if self.url.scheme_str() != Some("wss") {
+            settings.tls = None;
+        }
+        let made = (Arc::clone(&self.grants), Arc::clone(&tally));
+        let plan = plan(&settings, self.size, self.url.clone(), self.sources.clone(), made);
+        let pid = self.relay.as_ref().map(|(relay, _)| relay.id()).or(settings.watch_pid);
+        let mut watches = Watches::start(pid).map_err(|err| Failure::usage(format!("--watch-pid: {err}")))?;
+        let mut news = tokio::time::interval(settings.report_interval);
+        news.tick().await;
+        let mut looks = tokio::time::interval(LOOK);
+        let begun = Instant::now();
+        let ran = {
+            let mut running = std::pin::pin!(driver.run(plan, Duration::ZERO));
+            loop {
+                tokio::select! {
+                    ran = &mut running => break ran,
+                    _ = looks.tick() => watches.look(&tally),
+                    _ = news.tick() => {
+                        watches.count();
+                        if has_lines {
+                            say(progress(&tally, &watches, self.size, begun));
+                        }
+                    }
+                }
+            }
+        };
+        let (outcome, _) = ran.map_err(Failure::failed)?;
+        let mut warnings = self.warnings(&settings);
+        if let Some(words) = self.relay.as_mut().and_then(|(relay, _)| relay.has_ended()) {
+            warnings.push(words);
+        }
+        let facts = Facts {
+            settings: &settings,
+            size: self.size,
+            relay_limits: self.relay.as_ref().map(|(_, limits)| limits),
+            outcome: &outcome,
+            counted: &tally.counted(),
+            generator: watches.generator.cost(),
+            relay: watches.relay.as_ref().map(Watch::cost),
+            warnings,
+        };
+        let report = ChannelReport::new(&facts);
+        // A relay has to be waited for, and this thread has others to serve.
+        if let Some((relay, _)) = self.relay.take() {
+            let _ = tokio::task::spawn_blocking(move || drop(relay)).await;
+        }
+        Ok((report, outcome))
+    }
+
+    fn warnings(&self, settings: &Settings) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let idle = self.relay.as_ref().map(|(_, limits)| limits.idle_timeout.unwrap_or(Duration::from_secs(60)));
+        if let (Some(idle), None) = (idle, settings.ping_every)
+            && self.size.steady >= idle
+        {
+            warnings.push(format!(
+                "Nothing is sent while channels are idle (--ping-every 0), and the relay ends those on which nothing moves for {idle:?}."
+            ));
+        }
+        if self.relay.is_some() {
+            warnings.push("The relay and both ends share this machine's cores; its process is told apart.".to_owned());
+        }
+        warnings
+    }
+}
+
+/// Where channels come from, if they fit.
+fn fits(settings: &Settings, size: &Size, relay: Option<IpAddr>, has_relay: bool) -> Result<Vec<IpAddr>, Unset> {
+    let sources = match settings.sources.as_slice() {
+        [] => sources(relay, size, settings.role),
+        named => named.to_vec(),
+    };
+    Room::here().check(size, settings.role, sources.len(), has_relay).map_err(Unset::Unfit)?;
+    Ok(sources)
+}
+
+/// Starts a relay and mints for it.
+async fn started(settings: &Settings, limits: RelayLimits) -> Result<(Grants, Relay), String> {
+    let key = mint::draw_key(KEY_NAME).map_err(|err| err.to_string())?;
+    let (keyset, aud, iss) = (key.keyset_text(), settings.aud.clone(), settings.iss.clone());
+    let starting = tokio::task::spawn_blocking(move || Relay::start(&keyset, &aud, &iss, &limits));
+    let relay = starting.await.map_err(|err| err.to_string())??;
+    let minting = mint::minting(&relay.url().to_string(), &settings.aud, &settings.iss, settings.suite.0);
+    let issuer = minting.and_then(|minting| mint::issuer(key, minting));
+    Ok((Grants::minted(issuer.map_err(|err| err.to_string())?), relay))
+}
+
+/// Of a relay that is there. `lasting` are those that are written down.
+fn grants(settings: &Settings, lasting: Option<Duration>) -> Result<Grants, String> {
+    let read = |path: &std::path::Path| {
+        read_bounded(path, SECRET_LEN_MAX).map(zeroize::Zeroizing::new).map_err(|err| err.to_string())
+    };
+    match &settings.origin {
+        Origin::Url { url, key } => {
+            let key = mint::parse_key(read(key)?.as_bytes()).map_err(|err| format!("--issuer-key: {}", err.text))?;
+            let minting = mint::minting(&url.to_string(), &settings.aud, &settings.iss, settings.suite.0);
+            let mut minting = minting.map_err(|err| err.to_string())?;
+            if let Some(time) = lasting {
+                let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+                (minting.token_ttl_s, minting.init_window_s) = (seconds, seconds);
+            }
+            Ok(Grants::minted(mint::issuer(key, minting).map_err(|err| err.to_string())?))
+        }
+        Origin::Control { url, token } => {
+            let token = token.as_ref().map(|file| read(file)).transpose()?;
+            let token = token.map(|token| token.trim().to_owned());
+            Ok(Grants::control(url.clone(), token, settings.conn_timeout))
+        }
+        Origin::File(file) => Grants::read(file).map_err(|err| format!("--grants-in: {err}")),
+        Origin::Started(_) => Err("a relay of the run has no grants before it is started".into()),
+    }
+}
+
+/// The processes that are looked at.
+struct Watches {
+    generator: Watch,
+    relay: Option<Watch>,
+    /// Whether threads and descriptors were counted when all channels were open.
+    is_counted: bool,
+}
+
+impl Watches {
+    fn start(relay: Option<u32>) -> std::io::Result<Self> {
+        Ok(Watches {
+            generator: Watch::start(std::process::id())?,
+            relay: relay.map(Watch::start).transpose()?,
+            is_counted: false,
+        })
+    }
+
+    fn look(&mut self, tally: &Tally) {
+        let at = tally.standing();
+        // Letting go is no part of what is measured.
+        if at.is_over {
+            return;
+        }
+        let is_steady = at.is_steady;
+        if is_steady && !std::mem::replace(&mut self.is_counted, true) {
+            self.count();
+        }
+        self.generator.look(is_steady);
+        if let Some(relay) = &mut self.relay {
+            relay.look(is_steady);
+        }
+    }
+
+    fn count(&mut self) {
+        self.generator.count();
+        if let Some(relay) = &mut self.relay {
+            relay.count();
+        }
+    }
+}
+
+fn progress(tally: &Tally, watches: &Watches, size: &Size, begun: Instant) -> String {
+    use crate::report::units::bytes;
+    let at = tally.standing();
+    let relay = watches
+        .relay
+        .as_ref()
+        .map_or(String::new(), |relay| format!(", relay {}", bytes(relay.cost().rss_max_bytes as f64)));
+    format!(
+        "sealway load: {:>4} s  {} of {} channels begun, {} failed, {} open{}; generator {}{relay}",
+        begun.elapsed().as_secs(),
+        at.attempted,
+        size.channels,
+        at.failed,
+        at.active,
+        if at.is_steady { ", idle" } else { "" },
+        bytes(watches.generator.cost().rss_max_bytes as f64),
+    )
+}

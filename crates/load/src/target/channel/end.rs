@@ -1,0 +1,159 @@
+//! One end of a channel: the client calls, the server answers.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sealway_client::channel::rpc::{CallError, Handlers, Rpc};
+use sealway_client::channel::{self, Error, Grant, Hello, Stage, Step};
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::{Attaching, Channel, Held, Made, Marks, times};
+use crate::channel::{Broke, Failing, Timed};
+use crate::plan::ChannelMode;
+use crate::target::Sample;
+
+/// The type of the call that a client makes.
+const CALL: u32 = 1;
+/// The type of the notification that a server sends first.
+const TOLD: u32 = 2;
+
+impl Channel {
+    /// The client's end, as far as the mode goes.
+    pub(super) async fn client(&self, grant: &Grant, sample: &mut Sample, marks: &Cell<Marks>) -> Result<Made, Broke> {
+        let attached = self.attach(grant, sample, marks, |_| ()).await;
+        let (channel, open) = attached.map_err(|why| client_broke(why, marks.get()))?;
+        let mut times = times(marks.get(), None);
+        let rpc = match self.lines.asked.mode {
+            ChannelMode::Full => Some(self.call(&channel, &mut times).await?),
+            ChannelMode::Attach | ChannelMode::Handshake => None,
+        };
+        Ok((vec![Held { channel, _rpc: rpc, _open: open }], times))
+    }
+
+    /// A stream and a call on it, which a notification of the server comes before.
+    async fn call(&self, channel: &channel::Channel, times: &mut Vec<(Timed, Duration)>) -> Result<Rpc, Broke> {
+        let limit = self.lines.asked.rpc_timeout;
+        let late = |at, what: &str| Broke::new(at, "rpc_timeout", format!("{what} within {limit:?}"));
+        if channel.is_over() {
+            let why = channel.over().await;
+            return Err(Broke::new(Failing::YamuxClient, why.code.clone(), why.text.to_string()));
+        }
+        let told = Arc::new(Notify::new());
+        let hears = told.clone();
+        let handlers = Handlers::none().on_notification(TOLD, move |_| hears.notify_one());
+        let opening = Instant::now();
+        let opened = timeout(limit, Rpc::open(channel, handlers)).await;
+        let opened = opened.map_err(|_| late(Failing::YamuxOpen, "no stream"))?;
+        let rpc = opened.map_err(|err| {
+            let at = if err.code == "hello_invalid" { Failing::RpcHello } else { Failing::YamuxOpen };
+            Broke::new(at, err.code.clone(), err.text.to_string())
+        })?;
+        let calling = Instant::now();
+        rpc.call_within(CALL, json!({"ask": 1}), limit).await.map_err(|err| call_broke(&err))?;
+        let answered = Instant::now();
+        let heard = timeout(limit, told.notified()).await;
+        heard.map_err(|_| {
+            Broke::new(Failing::RpcCall, "notification_missing", "the server's notification did not come")
+        })?;
+        times.push((Timed::RpcOpen, calling - opening));
+        times.push((Timed::RpcCall, answered - calling));
+        Ok(rpc)
+    }
+
+    /// The server's end, as far as the mode goes. `heard` is told when the client's first message has come.
+    pub(super) async fn server(
+        &self,
+        grant: &Grant,
+        sample: &mut Sample,
+        marks: &Cell<Marks>,
+        heard: &Notify,
+    ) -> Result<Held, Broke> {
+        let told = |step| {
+            if step == Step::Heard {
+                heard.notify_one();
+            }
+        };
+        let attached = self.attach(grant, sample, marks, told).await;
+        let (channel, open) = attached.map_err(|why| server_broke(why, marks.get()))?;
+        let rpc = match self.lines.asked.mode {
+            ChannelMode::Full => Some(self.answer(&channel).await?),
+            ChannelMode::Attach | ChannelMode::Handshake => None,
+        };
+        Ok(Held { channel, _rpc: rpc, _open: open })
+    }
+
+    /// Takes the client's stream, tells it something, and answers its call from then on.
+    async fn answer(&self, channel: &channel::Channel) -> Result<Rpc, Broke> {
+        let limit = self.lines.asked.rpc_timeout;
+        let late = || Broke::new(Failing::RpcHello, "timeout", format!("the client opened no stream within {limit:?}"));
+        let Some(incoming) = timeout(limit, channel.accept()).await.map_err(|_| late())? else {
+            let why = channel.over().await;
+            return Err(Broke::new(Failing::RpcHello, why.code.clone(), why.text.to_string()));
+        };
+        if incoming.hello.kind != Hello::RPC {
+            return Err(Broke::new(Failing::RpcHello, "hello_invalid", "the client's stream is for no calls"));
+        }
+        let rpc = Rpc::over(incoming.stream, Handlers::none().on(CALL, |_| async { Ok(json!({"ok": true})) }));
+        let told = rpc.notify(TOLD, json!({"hello": "world"})).await;
+        told.map_err(|err| call_broke(&err))?;
+        Ok(rpc)
+    }
+}
+
+fn call_broke(err: &CallError) -> Broke {
+    Broke::new(Failing::RpcCall, err.code(), err.to_string())
+}
+
+fn client_broke(why: Attaching, marks: Marks) -> Broke {
+    let reached = |marks: Marks| match marks {
+        Marks { attached: Some(_), .. } => Failing::Handshake,
+        Marks { open: Some(_), .. } => Failing::AttachSend,
+        _ => Failing::WsOpen,
+    };
+    match why {
+        Attaching::Connecting(fault) => Broke::connecting(Failing::WsOpen, fault),
+        Attaching::Refused(err) => {
+            let at = match err.stage {
+                Stage::Grant => Failing::ChannelInit,
+                Stage::Connect => Failing::WsOpen,
+                Stage::Attach if err.code == "send_failed" => Failing::AttachSend,
+                Stage::Attach => Failing::ClientAttach,
+                _ => Failing::Handshake,
+            };
+            told(at, &err)
+        }
+        Attaching::Late(limit) => late(reached(marks), marks, limit),
+    }
+}
+
+fn server_broke(why: Attaching, marks: Marks) -> Broke {
+    match why {
+        Attaching::Connecting(fault) => Broke::connecting(Failing::ServerAttach, fault),
+        Attaching::Refused(err) => {
+            let at = match err.stage {
+                Stage::Grant => Failing::ChannelInit,
+                Stage::Connect | Stage::Attach => Failing::ServerAttach,
+                _ => Failing::ServerReady,
+            };
+            told(at, &err)
+        }
+        Attaching::Late(limit) => {
+            let at = if marks.attached.is_some() { Failing::ServerReady } else { Failing::ServerAttach };
+            late(at, marks, limit)
+        }
+    }
+}
+
+fn told(at: Failing, err: &Error) -> Broke {
+    Broke::new(at, err.code.clone(), err.text.to_string())
+}
+
+fn late(at: Failing, marks: Marks, limit: Duration) -> Broke {
+    if marks.attached.is_some() && marks.heard.is_none() {
+        return Broke::new(at, "peer_absent", format!("nothing of the peer came within {limit:?}"));
+    }
+    Broke::new(at, "timeout", format!("not done within {limit:?}"))
+}

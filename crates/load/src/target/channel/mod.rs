@@ -1,0 +1,289 @@
+//! Channels over a relay: one request of a run is one channel, made from both ends or from one, and kept until the run's end.
+//!
+//! It may not know how relays are built, nor a byte of a channel's wire.
+
+mod end;
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use sealway_client::channel::rpc::Rpc;
+use sealway_client::channel::{self, Connecting, Grant, Instance, Liveness, Options, Step};
+use tokio::sync::Notify;
+
+use super::Sample;
+use super::connect::Opener;
+use crate::channel::{Broke, Failing, Timed};
+use crate::engine::StartError;
+use crate::plan::{ChannelMode, ChannelRole, Channels, Plan};
+use crate::record::{Entered, Fault};
+
+/// How long the other end may take to say why, where one end only knows that the connection is gone.
+const SECOND_OPINION: Duration = Duration::from_millis(200);
+/// How often is looked whether channels that stay open are to be let go.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long saying goodbye may take, for all channels of a thread together.
+const GOODBYE_MAX: Duration = Duration::from_secs(5);
+/// What stands for never.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Makes the channels of one thread.
+#[derive(Debug)]
+pub(crate) struct ChannelLines {
+    asked: Channels,
+    connect: Duration,
+    me: Instance,
+    held: RefCell<Vec<Held>>,
+    threads: usize,
+}
+
+/// One end of a channel that stays open.
+struct Held {
+    channel: channel::Channel,
+    _rpc: Option<Rpc>,
+    _open: Entered,
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.channel.fmt(f)
+    }
+}
+
+/// A place from which channels are made, one after the other.
+pub struct Channel {
+    lines: Rc<ChannelLines>,
+    opener: Rc<Opener>,
+}
+
+impl std::fmt::Debug for Channel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.lines.fmt(f)
+    }
+}
+
+/// When an end came how far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    begun: Option<Instant>,
+    open: Option<Instant>,
+    attached: Option<Instant>,
+    heard: Option<Instant>,
+    secured: Option<Instant>,
+}
+
+impl Marks {
+    fn now(marks: &Cell<Marks>, step: Step) {
+        let mut all = marks.get();
+        let place = match step {
+            Step::Open => &mut all.open,
+            Step::Attached => &mut all.attached,
+            Step::Heard => &mut all.heard,
+            Step::Secured => &mut all.secured,
+        };
+        *place = Some(Instant::now());
+        marks.set(all);
+    }
+}
+
+/// The ends of a channel that came about, and how long the call took.
+type Made = (Vec<Held>, Vec<(Timed, Duration)>);
+
+impl ChannelLines {
+    /// For one of the plan's threads; none where the plan is of something else.
+    pub(super) fn new(plan: &Plan) -> Result<Option<Rc<Self>>, StartError> {
+        let Some(asked) = plan.target.channels.clone() else { return Ok(None) };
+        let me = Instance::draw().map_err(|err| StartError::Target(err.to_string()))?;
+        let (connect, threads) = (plan.timeouts.connect, plan.threads);
+        Ok(Some(Rc::new(ChannelLines { asked, connect, me, held: RefCell::default(), threads })))
+    }
+
+    /// A place to make channels from.
+    pub(super) fn place(self: &Rc<Self>, opener: &Rc<Opener>) -> Channel {
+        Channel { lines: self.clone(), opener: opener.clone() }
+    }
+
+    /// Keeps what was made until it is to be let go: all threads are ready, and the steady time is over, or the run was
+    /// stopped. Channels that have ended by then are counted as lost.
+    pub(crate) async fn hold(&self, is_stopped: impl Fn() -> bool) {
+        let tally = &self.asked.tally;
+        tally.is_ready(self.threads);
+        while !is_stopped() && !tally.was_ready_for(self.asked.steady) {
+            tokio::time::sleep(LOOK).await;
+        }
+        tally.ends();
+        let held = self.held.take();
+        let ends = self.asked.role.ends() as usize;
+        for ends in held.chunks(ends) {
+            if let Some(lost) = ends.iter().find(|end| end.channel.is_over()) {
+                let why = lost.channel.over().await;
+                if self.is_left(&why.code) {
+                    tally.is_left();
+                } else {
+                    tally.fails(&Broke::new(Failing::Steady, why.code.clone(), why.text.to_string()));
+                }
+            }
+            tally.leaves();
+        }
+        // One end says that it is the end; the other hears it.
+        let goodbyes = held.iter().step_by(ends).map(|end| end.channel.close(1000, "the run is over"));
+        let _ = tokio::time::timeout(GOODBYE_MAX, futures_util::future::join_all(goodbyes)).await;
+    }
+
+    /// Whether a channel ended because its other end, which is elsewhere, did: a v1 relay ends it without a word then.
+    fn is_left(&self, code: &str) -> bool {
+        self.asked.role != ChannelRole::Both && matches!(code, "ended" | "closed" | "connection_lost")
+    }
+
+    fn options(&self, peer_timeout: Duration) -> Options {
+        let liveness = match self.asked.ping_every {
+            Some(every) => Liveness { ping_every: every, silent_max: (every * 3).max(Liveness::default().silent_max) },
+            None => Liveness { ping_every: NEVER, silent_max: NEVER },
+        };
+        Options {
+            connecting: Connecting { timeout: self.connect, ..Connecting::default() },
+            handshake_timeout: self.connect,
+            peer_timeout: Some(peer_timeout),
+            liveness,
+            ..Options::default()
+        }
+    }
+
+    /// How long an end may take from its start to the handshake's end.
+    fn patience(&self, is_here_alone: bool) -> Duration {
+        if is_here_alone { self.connect + self.asked.peer_timeout } else { self.connect }
+    }
+}
+
+impl Channel {
+    /// Makes one channel.
+    ///
+    /// # Errors
+    /// The stage at which it failed, in the fault's words; and in the tally.
+    pub(crate) async fn exchange(&self, sample: &mut Sample) -> Result<(), Fault> {
+        let asked = &self.lines.asked;
+        asked.tally.begins();
+        match self.make(sample).await {
+            Ok((held, times)) => {
+                sample.ended = Some(Instant::now());
+                asked.tally.succeeds(&times);
+                if !held.is_empty() {
+                    asked.tally.stays();
+                    self.lines.held.borrow_mut().extend(held);
+                }
+                Ok(())
+            }
+            Err(broke) => {
+                asked.tally.fails(&broke);
+                Err(broke.fault())
+            }
+        }
+    }
+
+    async fn make(&self, sample: &mut Sample) -> Result<Made, Broke> {
+        let (client, server) = self.lines.asked.grants.next().await?;
+        let mut theirs = Sample::new(sample.due, sample.started);
+        let made = match self.lines.asked.role {
+            ChannelRole::Both => self.both(&client, &server, sample, &mut theirs).await,
+            ChannelRole::Client => self.client(&client, sample, &Cell::default()).await,
+            ChannelRole::Server => self
+                .server(&server, sample, &Cell::default(), &Notify::new())
+                .await
+                .map(|held| (vec![held], Vec::new())),
+        };
+        sample.connections_tried += theirs.connections_tried;
+        sample.connections_opened += theirs.connections_opened;
+        made
+    }
+
+    /// Both ends, each as soon as it can.
+    async fn both(
+        &self,
+        client: &Grant,
+        server: &Grant,
+        ours: &mut Sample,
+        theirs: &mut Sample,
+    ) -> Result<Made, Broke> {
+        let (marks, heard) = (Cell::default(), Notify::new());
+        let at_server = Cell::default();
+        let mut server = pin!(self.server(server, theirs, &at_server, &heard));
+        let mut client = pin!(self.client(client, ours, &marks));
+        let is_attach = self.lines.asked.mode == ChannelMode::Attach;
+        tokio::select! {
+            // Looked at first: in the mode attach nothing after it counts.
+            biased;
+            () = heard.notified(), if is_attach => Ok((Vec::new(), times(marks.get(), at_server.get().heard))),
+            made = &mut client => match made {
+                Ok((mut held, times)) => {
+                    held.push(server.await?);
+                    Ok((held, times))
+                }
+                Err(broke) if broke.is_vague() => match tokio::time::timeout(SECOND_OPINION, server).await {
+                    Ok(Err(other)) if !other.is_vague() => Err(other),
+                    _ => Err(broke),
+                },
+                Err(broke) => Err(broke),
+            },
+            made = &mut server => match made {
+                Ok(end) => {
+                    let (mut held, times) = client.await?;
+                    held.push(end);
+                    Ok((held, times))
+                }
+                // Where neither knows more, it is told as the client saw it.
+                Err(broke) if broke.is_vague() => match tokio::time::timeout(SECOND_OPINION, client).await {
+                    Ok(Err(other)) => Err(other),
+                    _ => Err(broke),
+                },
+                Err(broke) => Err(broke),
+            },
+        }
+    }
+
+    /// A connection to the relay, attached, up to the end of the handshake.
+    async fn attach(
+        &self,
+        grant: &Grant,
+        sample: &mut Sample,
+        marks: &Cell<Marks>,
+        told: impl Fn(Step),
+    ) -> Result<(channel::Channel, Entered), Attaching> {
+        marks.set(Marks { begun: Some(Instant::now()), ..Marks::default() });
+        let alone = self.lines.asked.role != ChannelRole::Both;
+        let patience = self.lines.patience(alone);
+        let attached = tokio::time::timeout(patience, async {
+            let opened = self.opener.stream(sample).await.map_err(Attaching::Connecting)?;
+            let options = self.lines.options(patience);
+            let on_step = |step| {
+                Marks::now(marks, step);
+                told(step);
+            };
+            let made = channel::attach_on(opened.stream, grant, &self.lines.me, &options, on_step).await;
+            made.map(|made| (made, opened.open)).map_err(Attaching::Refused)
+        });
+        attached.await.unwrap_or(Err(Attaching::Late(patience)))
+    }
+}
+
+/// Why an end did not come to the end of its handshake.
+enum Attaching {
+    Connecting(Fault),
+    Refused(channel::Error),
+    Late(Duration),
+}
+
+/// The times that a client's end tells, and the moment its first message was heard where that was at the server.
+fn times(marks: Marks, heard: Option<Instant>) -> Vec<(Timed, Duration)> {
+    let all = [
+        (Timed::WsOpen, marks.begun, marks.open),
+        (Timed::AttachSend, marks.open, marks.attached),
+        (Timed::PairReady, marks.attached, heard.or(marks.heard)),
+        (Timed::Handshake, marks.attached, marks.secured),
+    ];
+    let took = |(timed, from, to): (Timed, Option<Instant>, Option<Instant>)| {
+        Some((timed, to?.saturating_duration_since(from?)))
+    };
+    all.into_iter().filter_map(took).collect()
+}
