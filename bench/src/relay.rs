@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use sealway_client::channel::mint;
 use sealway_client::channel::rpc::{Handlers, Rpc};
 use sealway_client::channel::{self, Channel, Grant, Hello, Instance, Options as ChannelOptions};
 use serde_json::Value;
@@ -55,8 +56,7 @@ pub(crate) struct Options {
 /// A relay, killed when dropped, with what mints grants for it.
 struct Relay {
     child: Child,
-    sealway: PathBuf,
-    folder: PathBuf,
+    key: Vec<u8>,
     url: String,
 }
 
@@ -85,20 +85,15 @@ impl Relay {
         let told: Value = serde_json::from_str(&line).context("the relay's first line")?;
         let address = told["listen"].as_str().context("no address in the relay's first line")?;
         let url = format!("ws://{address}/ws");
-        Ok(Relay { child, sealway: sealway.to_owned(), folder: folder.to_owned(), url })
+        Ok(Relay { child, key: std::fs::read(folder.join("issuer-key.json"))?, url })
     }
 
     /// The grants of a new channel, the client's first.
-    fn grants(&self, suite: &str) -> anyhow::Result<[Grant; 2]> {
-        let profile = if suite == "1" { "flowersec-v1" } else { "native" };
-        let minted = Command::new(&self.sealway)
-            .args(["relay", "mint", "--issuer-key-file", "issuer-key.json", "--aud", "bench"])
-            .args(["--tunnel-url", &self.url, "--profile", profile, "--suite", suite, "--idle-timeout-s", "600"])
-            .current_dir(&self.folder)
-            .output()?;
-        let pair: Value = serde_json::from_slice(&minted.stdout).context("no grants")?;
-        let read = |name: &str| Grant::parse(pair[name].to_string().as_bytes()).context("a grant");
-        Ok([read("grant_client")?, read("grant_server")?])
+    fn grants(&self, suite: u16) -> anyhow::Result<[Grant; 2]> {
+        let mut minting = mint::minting(&self.url, "bench", "", suite)?;
+        minting.idle_timeout_s = 600;
+        let (client, server) = mint::pair(&mint::issuer(mint::parse_key(&self.key)?, minting)?)?;
+        Ok([client, server])
     }
 
     fn cpu_s(&self) -> anyhow::Result<f64> {
@@ -179,7 +174,7 @@ async fn open(grants: Vec<[Grant; 2]>) -> anyhow::Result<Vec<Pair>> {
 }
 
 fn mint(relay: &Relay, count: usize) -> anyhow::Result<Vec<[Grant; 2]>> {
-    (0..count).map(|_| relay.grants("0x100")).collect()
+    (0..count).map(|_| relay.grants(0x100)).collect()
 }
 
 async fn set_up(relay: &Relay, options: &Options) -> anyhow::Result<()> {
@@ -214,7 +209,7 @@ async fn throughput(relay: &Relay, options: &Options) -> anyhow::Result<()> {
     );
     println!("| --- | ---: | ---: | ---: | ---: | --- |");
     let bytes = (options.gib * GIB) as u64;
-    for (name, suite) in [("native, AES-GCM", "0x100"), ("flowersec-v1", "1")] {
+    for (name, suite) in [("native, AES-GCM", 0x100), ("flowersec-v1", 1)] {
         for streams in [1_u64, 8] {
             let (mut rates, mut relays, mut ends) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..options.rounds {
@@ -285,7 +280,7 @@ async fn pour(pair: &Pair, streams: u64, bytes: u64) -> anyhow::Result<()> {
 async fn small(relay: &Relay) -> anyhow::Result<()> {
     const MESSAGES: usize = 20_000;
     const STREAMS: usize = 2_000;
-    let pair = pair(relay.grants("0x100")?, Instance::draw()?).await?;
+    let pair = pair(relay.grants(0x100)?, Instance::draw()?).await?;
     let hello = Hello::new("small")?;
     let mut out = pair.client.open(&hello).await?;
     let mut into = pair.server.accept().await.context("the channel is over")?.stream;
@@ -324,7 +319,7 @@ async fn small(relay: &Relay) -> anyhow::Result<()> {
 
 async fn round_trips(relay: &Relay) -> anyhow::Result<()> {
     println!("\n| remote calls, 64 bytes each way | p50 us | p99 us | calls/s |\n| --- | ---: | ---: | ---: |");
-    let pair = pair(relay.grants("0x100")?, Instance::draw()?).await?;
+    let pair = pair(relay.grants(0x100)?, Instance::draw()?).await?;
     let asking = Rpc::open(&pair.client, Handlers::none()).await?;
     let stream = pair.server.accept().await.context("the channel is over")?.stream;
     let _answering = Rpc::over(stream, Handlers::none().on(1, |called| async move { Ok(called.payload) }));
@@ -384,7 +379,7 @@ async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Called> {
 
 /// A channel whose server reads nothing of what its client has written, as much as it can.
 async fn stall(relay: &Relay) -> anyhow::Result<(Pair, Vec<channel::Stream>)> {
-    let pair = pair(relay.grants("0x100")?, Instance::draw()?).await?;
+    let pair = pair(relay.grants(0x100)?, Instance::draw()?).await?;
     let hello = Hello::new("stall")?;
     let mut streams = Vec::new();
     for _ in 0..16 {
