@@ -1,54 +1,10 @@
 //! Why a channel, or something on it, did not come about: at which stage, under which code, and a sentence.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use sealway_proto::channel::ChannelError;
-
-/// How far it had come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Stage {
-    /// Getting a grant from the control plane.
-    Grant,
-    /// From the name of a host to an upgraded WebSocket.
-    Connect,
-    /// The relay judges the attach.
-    Attach,
-    /// Both ends prove themselves.
-    Handshake,
-    /// Sealed records, after the handshake.
-    Record,
-    /// A stream: opening, its prologue, its bytes.
-    Stream,
-    /// A remote call.
-    Rpc,
-    /// Taking up channels, or local connections that are forwarded.
-    Listen,
-}
-
-impl Stage {
-    /// The name in `spec/registry.toml`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::Grant => "grant",
-            Stage::Connect => "connect",
-            Stage::Attach => "attach",
-            Stage::Handshake => "handshake",
-            Stage::Record => "record",
-            Stage::Stream => "stream",
-            Stage::Rpc => "rpc",
-            Stage::Listen => "listen",
-        }
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+pub use sealway_proto::channel::Stage;
 
 /// Something failed at a stage. It holds no key, no token and nothing that was decrypted, and costs little to clone.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -112,11 +68,7 @@ impl Error {
 
     /// The core's word for a failure.
     pub(crate) fn of_core(err: &ChannelError) -> Self {
-        let stage = match err.stage() {
-            sealway_proto::channel::Stage::Record => Stage::Record,
-            _ => Stage::Handshake,
-        };
-        Error { stage, code: err.code().into(), text: err.to_string().into() }
+        Error { stage: err.stage(), code: err.code().into(), text: err.to_string().into() }
     }
 
     /// The peer, or the relay, ended the connection with a WebSocket close frame. Words of its reason become the code.

@@ -5,7 +5,10 @@ use crate::error::{Blame, Error};
 
 /// How far a connection had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Stage {
+    /// Getting a grant from the control plane.
+    Grant,
     /// Name, TCP, TLS, WebSocket.
     Connect,
     /// The relay was told who comes.
@@ -18,19 +21,29 @@ pub enum Stage {
     Stream,
     /// Calls on a stream.
     Rpc,
+    /// Taking up channels, or local connections that are forwarded.
+    Listen,
 }
 
 impl Stage {
     /// The stable name, for logs, metrics and errors.
     pub fn name(self) -> &'static str {
         match self {
+            Stage::Grant => "grant",
             Stage::Connect => "connect",
             Stage::Attach => "attach",
             Stage::Handshake => "handshake",
             Stage::Record => "record",
             Stage::Stream => "stream",
             Stage::Rpc => "rpc",
+            Stage::Listen => "listen",
         }
+    }
+}
+
+impl core::fmt::Display for Stage {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
     }
 }
 
