@@ -137,13 +137,11 @@ impl Error {
     /// signature, a key or a configuration decides does not change by itself. `expected_attach` is what a relay says to an attach
     /// message that it has waited for too long: it passes.
     pub fn is_passing(&self) -> bool {
-        const LASTING: [&str; 13] = [
+        const LASTING: [&str; 11] = [
             "address_invalid",
-            "attach_invalid",
             "channel_mismatch",
             "forbidden",
             "grant_invalid",
-            "handshake_unproven",
             "invalid_attach",
             "invalid_token",
             "role_mismatch",
@@ -152,7 +150,8 @@ impl Error {
             "unauthorized",
             "upgrade_refused",
         ];
-        !LASTING.contains(&self.code.as_ref())
+        // What a handshake or a record is refused for is this peer's doing: the next one is another.
+        matches!(self.stage, Stage::Handshake | Stage::Record) || !LASTING.contains(&self.code.as_ref())
     }
 }
 
@@ -173,6 +172,8 @@ mod tests {
         assert!(err.to_string().contains("1008") && err.is_passing(), "a new grant has a new token");
         assert!(!Error::closed(Stage::Attach, Some((1008, "invalid token"))).is_passing());
         assert!(Error::closed(Stage::Attach, Some((1002, "expected attach"))).is_passing(), "a slow line is no defect");
+        let of_peer = Error::of_core(&ChannelError::ChannelMismatch);
+        assert!(of_peer.is_passing(), "one peer that says anything else must not end a listener: {of_peer}");
         let hostile = Error::closed(Stage::Attach, Some((1008, "\u{1b}[2J\n")));
         assert!(!hostile.to_string().contains(['\u{1b}', '\n']), "{hostile}");
         assert_eq!(Error::closed(Stage::Record, None).code, "closed");
