@@ -170,19 +170,26 @@ impl Nodes {
     async fn begin(&self, now_s: i64) -> Result<(), Failed> {
         let mut fresh = [0; 12];
         default_provider().fill_random(&mut fresh).map_err(|_| Failed("the crypto module"))?;
-        let (mut link, key, fresh) = (self.link().await?, self.key("epoch", "1"), b64u_encode(&fresh));
+        let known = self.epoch.read().clone();
+        // An issuer's clock may be ahead by the skew. At a start, which may be the first of all, who is told to come again
+        // later would wait for that long for nothing.
+        let floor_s = now_s.saturating_add(if known.is_empty() { 0 } else { SKEW_S });
+        let (mut link, key) = (self.link().await?, self.key("epoch", "1"));
+        let fresh = format!("{}.{floor_s}", b64u_encode(&fresh));
         let mut pipe = redis::pipe();
         pipe.cmd("SET").arg(&key).arg(&fresh).arg("NX").ignore().cmd("GET").arg(&key);
         let asked = pipe.query_async::<(String,)>(&mut link).await;
         let (epoch,) = self.tell(asked).await?;
-        let known = std::mem::replace(&mut *self.epoch.write(), epoch.clone());
         if epoch == fresh || (!known.is_empty() && known != epoch) {
             tracing::warn!("Redis has no memory of used tokens: those issued until now are refused");
-            // An issuer's clock may be ahead by the skew. At a start, which may be the first of all, who is told to come
-            // again later would wait for that long for nothing.
-            let ahead_s = if known.is_empty() { 0 } else { SKEW_S };
-            self.floor_s.store(now_s.saturating_add(ahead_s), Ordering::Release);
+            self.floor_s.fetch_max(floor_s, Ordering::AcqRel);
         }
+        if let Some(floor_s) = floor_of(&epoch) {
+            // Whoever comes later was not there when the memory was lost, and is told here.
+            self.floor_s.fetch_max(floor_s, Ordering::AcqRel);
+        }
+        // Last: whoever shows this epoch to Redis has the floor that belongs to it.
+        *self.epoch.write() = epoch;
         self.say_here().await
     }
 
@@ -203,11 +210,12 @@ impl Nodes {
         now_s: i64,
     ) -> Result<Where, CloseCause> {
         let unavailable = |Failed(_)| CloseCause::NodeUnavailable;
+        // Before the floor is looked at: the one that is seen then is not older than the epoch.
+        let epoch = self.epoch.read().clone();
         if claims.iat <= self.floor_s.load(Ordering::Acquire) {
             return Err(CloseCause::NodeUnavailable);
         }
         let left_s = claims.exp.saturating_add(SKEW_S + 1).saturating_sub(now_s).max(1);
-        let epoch = self.epoch.read().clone();
         let mut link = self.link().await.map_err(unavailable)?;
         let mut call = self.admit.prepare_invoke();
         call.key(self.key("token", &b64u_encode(&token.0)))
@@ -264,6 +272,10 @@ pub(crate) async fn renew(relay: Arc<Relay>, shutdown: Shutdown) {
             () = tokio::time::sleep(RENEW) => {}
             () = shutdown.begun() => return,
         }
+        if relay.is_draining.load(Ordering::Acquire) {
+            // It has said that it is gone: nobody is to be sent here again.
+            return;
+        }
         renewals = renewals.wrapping_add(1);
         // A failure is in the log, and what it means shows at the next attach.
         let _ = nodes.say_here().await;
@@ -271,6 +283,11 @@ pub(crate) async fn renew(relay: Arc<Relay>, shutdown: Shutdown) {
             let _ = nodes.say_places(&relay.channels.keys()).await;
         }
     }
+}
+
+/// From the epoch's own words: tokens that were issued up to then may have been used before it.
+fn floor_of(epoch: &str) -> Option<i64> {
+    epoch.rsplit_once('.').and_then(|(_, floor)| floor.parse().ok())
 }
 
 fn ms(time: Duration) -> u64 {
@@ -306,6 +323,12 @@ mod tests {
 
     use super::*;
     use crate::channel::Tenant;
+
+    #[test]
+    fn an_epoch_says_since_when_used_tokens_are_known() {
+        assert_eq!(floor_of("AAAAAAAAAAAAAAAA.1700000000"), Some(1_700_000_000));
+        assert_eq!((floor_of("known"), floor_of("AAAA."), floor_of("AA.x")), (None, None, None));
+    }
 
     #[tokio::test]
     async fn many_who_ask_while_redis_is_silent_wait_for_one_attempt_together() {
