@@ -154,7 +154,7 @@ fn keys_grants_and_a_control_plane_make_a_channel_by_commands_alone() {
     let minted = run(&[&["mint"][..], &minting].concat()).output().unwrap();
     use_grants(&relay, &minted.stdout, 0x104);
 
-    std::fs::write(folder.path().join("bearer"), "a bearer token of this test\n").unwrap();
+    std::fs::write(folder.path().join("bearer"), "a-bearer-token-of-this-test\n").unwrap();
     let bearer = path("bearer");
     let more = ["--token-file", &bearer, "--profile", "flowersec-v1"];
     let mut control = run(&[&["control"][..], &minting, &more].concat()).spawn().unwrap();
@@ -166,8 +166,8 @@ fn keys_grants_and_a_control_plane_make_a_channel_by_commands_alone() {
         let request = Request::post("/v1/channel/init", body.as_bytes()).header("Authorization", bearer);
         request.send(address).unwrap()
     };
-    let good = "Bearer a bearer token of this test";
-    for bad in ["", "Bearer", "Bearer ", "Bearer a bearer token of this tes", "Basic a bearer token of this test"] {
+    let good = "Bearer a-bearer-token-of-this-test";
+    for bad in ["", "Bearer", "Bearer ", "Bearer a-bearer-token-of-this-tes", "Basic a-bearer-token-of-this-test"] {
         assert_eq!(ask(bad, "{}").status, 401, "{bad}");
     }
     use_grants(&relay, &ask(good, "").body, 1);
