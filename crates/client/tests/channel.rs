@@ -323,3 +323,48 @@ async fn connections_are_forwarded_and_one_end_may_finish_first() {
         assert!(back == sent, "{len} bytes: {} came back", back.len());
     }
 }
+
+#[tokio::test]
+async fn whoever_has_said_all_still_hears_the_peer_whether_or_not_the_input_is_waited_for() {
+    for is_input_awaited in [true, false] {
+        let (client, server) = pair(0x100).await;
+        let stream = client.open(&Hello::new("cat").unwrap()).await.unwrap();
+        let mut theirs = server.accept().await.unwrap().stream;
+        let (mut shown, output) = tokio::io::duplex(64);
+        let joining =
+            tokio::spawn(
+                async move { channel::forward::join(stream, b"all".as_slice(), output, is_input_awaited).await },
+            );
+        let mut all = String::new();
+        theirs.read_to_string(&mut all).await.unwrap();
+        assert_eq!(all, "all", "the input is over, and the peer has been told");
+        theirs.write_all(b"and the answer").await.unwrap();
+        theirs.shutdown().await.unwrap();
+        tokio::time::timeout(LONG, joining).await.unwrap().unwrap().unwrap();
+        let mut answer = String::new();
+        shown.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer, "and the answer");
+    }
+}
+
+#[tokio::test]
+async fn what_was_told_arrives_although_the_handle_is_dropped_at_once() {
+    for number in 0..20 {
+        let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+        let handlers = Handlers::none().on_notification(5, move |payload| heard.send(payload).unwrap());
+        let (asking, _answering, _channels) = calls(0x100, handlers).await;
+        asking.notify(5, json!(number)).await.unwrap();
+        drop(asking);
+        assert_eq!(tokio::time::timeout(LONG, hears.recv()).await.unwrap(), Some(json!(number)));
+    }
+}
+
+#[tokio::test]
+async fn any_times_of_liveness_are_taken() {
+    for time in [Duration::ZERO, Duration::MAX] {
+        let liveness = Liveness { ping_every: time, silent_max: Duration::MAX };
+        let (client, server) = pair_with(0x100, Options { liveness, ..Options::default() }, Options::default()).await;
+        let _stream = client.open(&Hello::new("x").unwrap()).await.unwrap();
+        assert!(tokio::time::timeout(LONG, server.accept()).await.unwrap().is_some());
+    }
+}

@@ -351,7 +351,7 @@ impl Conn {
     /// Hands the connection over: its writer, and what waits for it.
     pub(crate) fn hand_over(&self) -> Option<(Writer, Vec<u8>)> {
         let out = &mut *self.out.lock();
-        out.is_broken = true;
+        (out.is_broken, out.since_ms) = (true, 0);
         let waiting = std::mem::take(&mut out.waiting);
         self.budget.give_back(waiting.len());
         Some((out.writer.take()?, waiting.get(std::mem::take(&mut out.sent)..).unwrap_or_default().to_vec()))

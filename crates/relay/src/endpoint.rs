@@ -13,21 +13,20 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, BytesMut};
-use sealway_proto::relay::{Claims, CloseCause};
+use sealway_proto::relay::CloseCause;
 use sealway_runtime::http::Raw;
 use sealway_runtime::shutdown::Shutdown;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 
+use crate::admit::{self, Admitted};
 use crate::batch::{BATCH, Batch};
 use crate::channel::{Asked, Attached, Channel, Offered};
 use crate::conn::{Conn, Reader, Writer, split};
 use crate::input::{HEAD_ROOM, Input, Next};
-use crate::nodes::Where;
 use crate::nodes::bridge::Splice;
 use crate::relay::Relay;
-use crate::replay::TokenKey;
 use crate::ws;
 
 /// What is read at once.
@@ -53,12 +52,6 @@ enum Phase {
     Closing,
     /// It was told that nothing more comes; what it still says is thrown away.
     Lingering,
-}
-
-/// Where an endpoint may attach.
-enum Admitted {
-    Here(Asked),
-    There(TcpStream),
 }
 
 /// Its channel.
@@ -303,7 +296,9 @@ impl Endpoint {
             }
         };
         if self.relay.nodes.is_some() {
-            self.phase = Phase::Asking(Box::pin(ask(self.relay.clone(), asked, claims, self.conn.address)));
+            // Its attach message came in time; what the nodes take has a bound of its own.
+            self.conn.deadline_ms.store(u64::MAX, Ordering::Relaxed);
+            self.phase = Phase::Asking(Box::pin(admit::ask(self.relay.clone(), asked, claims, self.conn.address)));
         } else if let Err(cause) = self.relay.burn(&claims) {
             self.conn.close(self.relay.refuse(cause));
         } else {
@@ -330,8 +325,10 @@ impl Endpoint {
         match admitted {
             Admitted::Here(asked) => self.take_place(&asked),
             Admitted::There(node) => {
-                self.conn.deadline_ms.store(u64::MAX, Ordering::Relaxed);
                 let Some((writer, waiting)) = self.conn.hand_over() else { return };
+                // From now on it is cut off when nothing moves: the other node asks it for signs of life, through here.
+                self.conn.is_attached.store(true, Ordering::Relaxed);
+                self.conn.seen_ms.store(self.relay.now_ms(), Ordering::Relaxed);
                 let reader = std::mem::replace(&mut self.reader, Reader::Over);
                 let kept = std::mem::take(&mut self.kept);
                 let read = kept.get(HEAD_ROOM..).unwrap_or_default();
@@ -342,13 +339,20 @@ impl Endpoint {
 
     /// Moves bytes to the other node and back.
     fn poll_bridged(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (cause, settings) = (self.conn.cause(), &self.relay.settings);
+        if cause.is_some() && self.conn.deadline_ms.load(Ordering::Relaxed) == u64::MAX {
+            // It may never take its close frame.
+            self.set_deadline(settings.limits.write_timeout);
+        }
         let Phase::Bridged(splice) = &mut self.phase else { return Poll::Ready(()) };
-        let reasons = self.relay.settings.close_reasons;
-        let cause = self.conn.cause();
-        ready!(splice.poll(cx, cause.is_some(), || {
+        let polled = splice.poll(cx, cause.is_some(), || {
             let cause = cause.unwrap_or(CloseCause::PeerClosed);
-            ws::close(cause.code(), cause.reason(reasons))
-        }));
+            ws::close(cause.code(), cause.reason(settings.close_reasons))
+        });
+        if splice.take_moved() {
+            self.conn.seen_ms.store(self.relay.now_ms(), Ordering::Relaxed);
+        }
+        ready!(polled);
         if let Phase::Bridged(splice) = std::mem::replace(&mut self.phase, Phase::Lingering) {
             self.reader = splice.into_reader();
         }
@@ -481,14 +485,5 @@ impl Drop for Endpoint {
     }
 }
 
-/// Asks the nodes for an endpoint's place, and reaches it.
-async fn ask(relay: Arc<Relay>, asked: Asked, claims: Claims, address: Option<IpAddr>) -> Result<Admitted, CloseCause> {
-    let Some(nodes) = &relay.nodes else { return Err(CloseCause::NodeUnavailable) };
-    match nodes.admit(TokenKey::of(&claims), &claims, &asked.key, relay.now_s()).await? {
-        Where::Here => Ok(Admitted::Here(asked)),
-        Where::There(node) => match nodes.cross(&node, &asked, address).await {
-            Some(stream) => Ok(Admitted::There(stream)),
-            None => Err(CloseCause::NodeUnavailable),
-        },
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@
 //! * `upgrade` — HTTP until a connection is a WebSocket; `ws` — that protocol's frames.
 //! * `endpoint` — the task of one connection: reads, and writes to the other end; `conn` — what others may do with it.
 //! * `relay` — who may attach; `channel` — pairing, what waits, replacement, the end; `replay` — used tokens.
-//! * `nodes` — several relays for one set of channels.
+//! * `nodes` — several relays for one set of channels; `admit` — on which of them an endpoint attaches.
 //! * [`control`] — a control plane that hands out grants; [`key_file`] — the keys that sign their tokens.
 //! * `tick` — everything that happens by time, for all connections in one task.
 //!
@@ -14,6 +14,7 @@
 //! header is looked at.
 #![warn(missing_docs)]
 
+mod admit;
 mod batch;
 mod budget;
 mod channel;

@@ -73,9 +73,11 @@ impl Control {
         tls: Option<rustls::ClientConfig>,
     ) -> Result<Self, Error> {
         let invalid =
-            || fault("address_invalid", format!("\"{url}\" is no http:// or https:// address without a path"));
+            || fault("address_invalid", "no http:// or https:// address without a path and a password".into());
         let base: Uri = url.parse().map_err(|_| invalid())?;
-        let is_bare = base.path() == "/" && base.query().is_none() && base.authority().is_some();
+        // What stands before an @ would be shown wherever the address is.
+        let has_host = base.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+        let is_bare = base.path() == "/" && base.query().is_none() && has_host;
         if !is_bare || !matches!(base.scheme_str(), Some("http" | "https")) {
             return Err(invalid());
         }
@@ -176,7 +178,7 @@ mod tests {
     fn a_token_is_not_shown_and_an_address_is_judged() {
         let control = Control::new("http://127.0.0.1:1", "db", Role::Client, Some("secret"), None).unwrap();
         assert!(!format!("{control:?}{:?}", control.bearer).contains("secret"));
-        for bad in ["", "127.0.0.1:1", "ftp://a", "http://a/path", "http://a?x"] {
+        for bad in ["", "127.0.0.1:1", "ftp://a", "http://a/path", "http://a?x", "http://me:secret@a"] {
             assert_eq!(Control::new(bad, "db", Role::Client, None, None).unwrap_err().code, "address_invalid", "{bad}");
         }
     }

@@ -47,13 +47,15 @@ impl Listener {
     pub async fn accept(&mut self, mut failed: impl FnMut(&Error, Duration)) -> Result<Channel, Error> {
         let (grants, options, me) = (&self.grants, &self.options, &self.me);
         let once = || async move { attach(&grants.next().await?, me, options, |_| ()).await };
-        self.attempts
-            .until_one_succeeds(once, |err, wait| {
-                if !is_rest(err) {
-                    failed(err, wait)
-                }
-            })
-            .await
+        let taken = self.attempts.until_one_succeeds(once, |err, wait| {
+            if !is_rest(err) {
+                failed(err, wait);
+            }
+        });
+        let channel = taken.await?;
+        // The next peer is another one: it must not wait because this one came just now.
+        self.attempts.served();
+        Ok(channel)
     }
 }
 

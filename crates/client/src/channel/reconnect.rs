@@ -81,6 +81,9 @@ impl Attempts {
             match attempt().await {
                 Ok(made) => {
                     self.since = Some(Instant::now());
+                    if begun.elapsed() >= self.backoff.settled {
+                        self.failures = 0;
+                    }
                     return Ok(made);
                 }
                 Err(err) if err.is_passing() => {
@@ -91,6 +94,11 @@ impl Attempts {
                 Err(err) => return Err(err),
             }
         }
+    }
+
+    /// What was made last has served its end, however soon the next one is asked for: no wait comes before that.
+    pub fn served(&mut self) {
+        (self.failures, self.since) = (0, None);
     }
 }
 
@@ -136,5 +144,25 @@ mod tests {
         let refused = || async { Err::<(), _>(Error::new(Stage::Grant, "unauthorized", "")) };
         assert_eq!(attempts.until_one_succeeds(refused, |_, _| {}).await.unwrap_err().code, "unauthorized");
         assert_eq!(attempts.failures, 3, "the channel before had not lasted");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_for_the_next_at_once_waits_only_where_the_last_one_was_to_last() {
+        // A listener takes one peer after another; each came after a while.
+        let mut attempts = Attempts::new(Backoff::default());
+        let slow = || async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            Ok::<_, Error>(())
+        };
+        for _ in 0..10 {
+            attempts.until_one_succeeds(slow, |_, _| {}).await.unwrap();
+            assert_eq!(attempts.failures, 0, "that it took long is no failure");
+        }
+        let begun = Instant::now();
+        for _ in 0..10 {
+            attempts.served();
+            attempts.until_one_succeeds(|| async { Ok::<_, Error>(()) }, |_, _| {}).await.unwrap();
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO, "peers that come in a row are all taken at once");
     }
 }

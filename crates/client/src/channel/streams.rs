@@ -48,6 +48,10 @@ const STREAM_HEADER_LEN: usize = 12;
 /// Bytes of a stream in a frame at most: together with its header it fills the largest record of the native profile.
 const FRAME_LEN_MAX: usize = (64 << 10) - STREAM_HEADER_LEN;
 
+/// Clocks take neither no time nor any time at all, and settings may say both.
+const PING_EVERY_MIN: Duration = Duration::from_millis(1);
+const PING_EVERY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How it is noticed that the peer is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Liveness {
@@ -148,7 +152,8 @@ pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, livene
     let (commands, asked) = mpsc::channel(16);
     let (taken, incoming) = mpsc::channel(BACKLOG);
     let (over, is_over) = watch::channel(false);
-    let mut ticks = tokio::time::interval_at(Instant::now() + liveness.ping_every, liveness.ping_every);
+    let every = liveness.ping_every.clamp(PING_EVERY_MIN, PING_EVERY_MAX);
+    let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (secure, taken_back) = Secure::new(records);
     let task = Task {

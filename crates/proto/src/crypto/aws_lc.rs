@@ -36,7 +36,8 @@ impl Ephemeral {
 
 struct Peer(Option<ParsedPublicKey>);
 
-struct Aead(LessSafeKey);
+/// An expanded key of an AEAD with a nonce of 12 bytes and a tag of 16.
+pub(super) struct Aead(pub(super) LessSafeKey);
 
 impl Provider for AwsLc {
     fn name(&self) -> String {

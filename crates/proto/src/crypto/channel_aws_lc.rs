@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_256_GCM, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use aws_lc_rs::agreement::{self, ECDH_P256, PrivateKey, UnparsedPublicKey, X25519};
 use aws_lc_rs::kem::{Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
 use aws_lc_rs::{hkdf, hmac};
@@ -11,10 +11,10 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::AeadKey;
-use super::aws_lc::AwsLc;
+use super::aws_lc::{Aead, AwsLc};
 use super::channel::{AgreementKey, ChannelProvider, Cipher, Curve, KEM_CIPHERTEXT_LEN, KEM_PRIVATE_LEN, KemKey};
 use crate::error::Error;
-use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
+use crate::limits::{KEY_LEN, P256_PUBLIC_LEN};
 
 struct Agreement {
     curve: Curve,
@@ -26,8 +26,6 @@ struct Kem {
     private: DecapsulationKey,
     public: Vec<u8>,
 }
-
-struct Aead(LessSafeKey);
 
 /// How much HKDF is asked for.
 struct OutLen(usize);
@@ -110,23 +108,6 @@ impl Kem {
     fn boxed(private: DecapsulationKey) -> Result<Box<dyn KemKey>, Error> {
         let public = private.encapsulation_key().and_then(|key| key.key_bytes().map(|bytes| bytes.as_ref().to_vec()));
         Ok(Box::new(Kem { private, public: public.map_err(|_| Error::Provider)? }))
-    }
-}
-
-impl AeadKey for Aead {
-    fn seal_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN], Error> {
-        let tag = self
-            .0
-            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(*iv), Aad::from(aad), data)
-            .map_err(|_| Error::Provider)?;
-        tag.as_ref().try_into().map_err(|_| Error::Provider)
-    }
-
-    fn open_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], ciphertext_and_tag: &mut [u8]) -> Result<(), Error> {
-        self.0
-            .open_in_place(Nonce::assume_unique_for_key(*iv), Aad::from(aad), ciphertext_and_tag)
-            .map(|_| ())
-            .map_err(|_| Error::Unsealable)
     }
 }
 

@@ -63,6 +63,8 @@ impl Rendezvous {
         let mut names = self.0.lock();
         make_room(&mut names, name, now_s)?;
         let meeting = names.entry(name.into()).or_default();
+        // Whoever listens asks again and again, and perhaps nobody ever connects: keys that are over are not kept.
+        meeting.waiting.retain(|grant| grant.init_exp_s > now_s);
         if meeting.waiting.len() >= WAITING_MAX {
             // Whoever listens most recently is surely there.
             meeting.waiting.remove(0);
@@ -207,5 +209,7 @@ mod tests {
             meeting.listen("db", &issuer, 0).unwrap();
         }
         assert_eq!(meeting.0.lock()["db"].waiting.len(), WAITING_MAX);
+        meeting.listen("db", &issuer, 1_000_000).unwrap();
+        assert_eq!(meeting.0.lock()["db"].waiting.len(), 1, "what is over is forgotten when the next one listens");
     }
 }

@@ -220,6 +220,7 @@ struct Pump {
     waiting: Vec<u8>,
     sent: usize,
     is_over: bool,
+    has_moved: bool,
 }
 
 impl Pump {
@@ -237,6 +238,7 @@ impl Pump {
                     0 => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
                     len => self.sent += len,
                 }
+                self.has_moved = true;
             }
             (self.waiting, self.sent) = (Vec::new(), 0);
             std::task::ready!(Pin::new(&mut *to).poll_flush(cx))?;
@@ -252,6 +254,7 @@ impl Pump {
                     Poll::Ready(sent) => sent?,
                     Poll::Pending => 0,
                 };
+                self.has_moved |= sent > 0;
                 self.waiting = bytes[sent..].to_vec();
                 Poll::Ready(std::io::Result::Ok(bytes.len()))
             });
@@ -309,6 +312,11 @@ impl Splice {
         }
         let _ = std::task::ready!(Pin::new(&mut self.writer).poll_flush(cx));
         Pin::new(&mut self.writer).poll_shutdown(cx).map(|_| ())
+    }
+
+    /// Whether either side has taken anything since this was asked last.
+    pub(crate) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.inward.has_moved) | std::mem::take(&mut self.outward.has_moved)
     }
 
     /// What the endpoint still says, to be read until it closes.

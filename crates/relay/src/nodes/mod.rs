@@ -8,7 +8,7 @@ pub(crate) mod bridge;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
 use parking_lot::RwLock;
@@ -26,6 +26,8 @@ use crate::replay::TokenKey;
 
 /// How long an operation on Redis may take.
 const DEADLINE: Duration = Duration::from_secs(2);
+/// How long after an attempt to reach it that failed nobody makes another.
+const PAUSE: Duration = Duration::from_millis(500);
 /// A node that has not said for so long that it is there has lost its channels to whoever asks for them.
 const LEASE: Duration = Duration::from_secs(15);
 const RENEW: Duration = Duration::from_secs(5);
@@ -80,11 +82,19 @@ pub(crate) enum Where {
     There(String),
 }
 
+/// The connection to Redis, shared by all who ask.
+#[derive(Default)]
+struct Link {
+    connection: Option<MultiplexedConnection>,
+    /// When the last attempt to have one failed.
+    failed: Option<Instant>,
+}
+
 /// This node among the others.
 pub(crate) struct Nodes {
     sharing: Sharing,
     client: Client,
-    link: Mutex<Option<MultiplexedConnection>>,
+    link: Mutex<Link>,
     id: String,
     advertise: String,
     epoch: RwLock<String>,
@@ -107,7 +117,7 @@ impl Nodes {
             advertise: sharing.advertise.clone().unwrap_or_else(|| bound.to_string()),
             sharing,
             client,
-            link: Mutex::new(None),
+            link: Mutex::default(),
             id: b64u_encode(&id),
             epoch: RwLock::default(),
             floor_s: AtomicI64::new(i64::MIN),
@@ -131,13 +141,19 @@ impl Nodes {
     /// A connection; one that failed is forgotten by [`Nodes::tell`].
     async fn link(&self) -> Result<MultiplexedConnection, Failed> {
         let mut link = self.link.lock().await;
-        if let Some(link) = &*link {
-            return Ok(link.clone());
+        if let Some(connection) = &link.connection {
+            return Ok(connection.clone());
+        }
+        if link.failed.is_some_and(|at| at.elapsed() < PAUSE) {
+            // Those who have waited for the attempt of another do not each wait for one of their own, in a row.
+            return Err(Failed("it could not be reached just now"));
         }
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(DEADLINE)).set_response_timeout(Some(DEADLINE));
-        let fresh = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        *link = Some(fresh.clone());
+        let opened = self.client.get_multiplexed_async_connection_with_config(&config).await;
+        link.failed = opened.is_err().then(Instant::now);
+        let fresh = opened?;
+        link.connection = Some(fresh.clone());
         Ok(fresh)
     }
 
@@ -145,7 +161,7 @@ impl Nodes {
     async fn tell<T>(&self, done: Result<T, RedisError>) -> Result<T, Failed> {
         if let Err(err) = &done {
             tracing::warn!(kind = ?err.kind(), "Redis does not do what it is asked");
-            *self.link.lock().await = None;
+            self.link.lock().await.connection = None;
         }
         Ok(done?)
     }
@@ -154,19 +170,26 @@ impl Nodes {
     async fn begin(&self, now_s: i64) -> Result<(), Failed> {
         let mut fresh = [0; 12];
         default_provider().fill_random(&mut fresh).map_err(|_| Failed("the crypto module"))?;
-        let (mut link, key, fresh) = (self.link().await?, self.key("epoch", "1"), b64u_encode(&fresh));
+        let known = self.epoch.read().clone();
+        // An issuer's clock may be ahead by the skew. At a start, which may be the first of all, who is told to come again
+        // later would wait for that long for nothing.
+        let floor_s = now_s.saturating_add(if known.is_empty() { 0 } else { SKEW_S });
+        let (mut link, key) = (self.link().await?, self.key("epoch", "1"));
+        let fresh = format!("{}.{floor_s}", b64u_encode(&fresh));
         let mut pipe = redis::pipe();
         pipe.cmd("SET").arg(&key).arg(&fresh).arg("NX").ignore().cmd("GET").arg(&key);
         let asked = pipe.query_async::<(String,)>(&mut link).await;
         let (epoch,) = self.tell(asked).await?;
-        let known = std::mem::replace(&mut *self.epoch.write(), epoch.clone());
         if epoch == fresh || (!known.is_empty() && known != epoch) {
             tracing::warn!("Redis has no memory of used tokens: those issued until now are refused");
-            // An issuer's clock may be ahead by the skew. At a start, which may be the first of all, who is told to come
-            // again later would wait for that long for nothing.
-            let ahead_s = if known.is_empty() { 0 } else { SKEW_S };
-            self.floor_s.store(now_s.saturating_add(ahead_s), Ordering::Release);
+            self.floor_s.fetch_max(floor_s, Ordering::AcqRel);
         }
+        if let Some(floor_s) = floor_of(&epoch) {
+            // Whoever comes later was not there when the memory was lost, and is told here.
+            self.floor_s.fetch_max(floor_s, Ordering::AcqRel);
+        }
+        // Last: whoever shows this epoch to Redis has the floor that belongs to it.
+        *self.epoch.write() = epoch;
         self.say_here().await
     }
 
@@ -187,11 +210,12 @@ impl Nodes {
         now_s: i64,
     ) -> Result<Where, CloseCause> {
         let unavailable = |Failed(_)| CloseCause::NodeUnavailable;
+        // Before the floor is looked at: the one that is seen then is not older than the epoch.
+        let epoch = self.epoch.read().clone();
         if claims.iat <= self.floor_s.load(Ordering::Acquire) {
             return Err(CloseCause::NodeUnavailable);
         }
         let left_s = claims.exp.saturating_add(SKEW_S + 1).saturating_sub(now_s).max(1);
-        let epoch = self.epoch.read().clone();
         let mut link = self.link().await.map_err(unavailable)?;
         let mut call = self.admit.prepare_invoke();
         call.key(self.key("token", &b64u_encode(&token.0)))
@@ -248,6 +272,10 @@ pub(crate) async fn renew(relay: Arc<Relay>, shutdown: Shutdown) {
             () = tokio::time::sleep(RENEW) => {}
             () = shutdown.begun() => return,
         }
+        if relay.is_draining.load(Ordering::Acquire) {
+            // It has said that it is gone: nobody is to be sent here again.
+            return;
+        }
         renewals = renewals.wrapping_add(1);
         // A failure is in the log, and what it means shows at the next attach.
         let _ = nodes.say_here().await;
@@ -255,6 +283,11 @@ pub(crate) async fn renew(relay: Arc<Relay>, shutdown: Shutdown) {
             let _ = nodes.say_places(&relay.channels.keys()).await;
         }
     }
+}
+
+/// From the epoch's own words: tokens that were issued up to then may have been used before it.
+fn floor_of(epoch: &str) -> Option<i64> {
+    epoch.rsplit_once('.').and_then(|(_, floor)| floor.parse().ok())
 }
 
 fn ms(time: Duration) -> u64 {
@@ -280,5 +313,58 @@ impl From<RedisError> for Failed {
         } else {
             "it cannot be reached, or refuses what it is asked"
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealway_proto::relay::Claims;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::channel::Tenant;
+
+    #[test]
+    fn an_epoch_says_since_when_used_tokens_are_known() {
+        assert_eq!(floor_of("AAAAAAAAAAAAAAAA.1700000000"), Some(1_700_000_000));
+        assert_eq!((floor_of("known"), floor_of("AAAA."), floor_of("AA.x")), (None, None, None));
+    }
+
+    #[tokio::test]
+    async fn many_who_ask_while_redis_is_silent_wait_for_one_attempt_together() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let redis_url = format!("redis://{}", listener.local_addr().unwrap());
+        let sharing = Sharing {
+            redis_url: redis_url.clone().into(),
+            prefix: "t".into(),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            advertise: None,
+            secret: vec![1; 16].into(),
+        };
+        let nodes = Nodes {
+            sharing,
+            client: Client::open(redis_url).unwrap(),
+            link: Mutex::default(),
+            id: "n".into(),
+            advertise: "n".into(),
+            epoch: RwLock::default(),
+            floor_s: AtomicI64::new(i64::MIN),
+            admit: Script::new(ADMIT),
+        };
+        let (claims, key) = (Claims::default(), ChannelKey { tenant: Tenant([0; 8]), id: "c".into() });
+        let asking = futures_util::future::join_all((0..8).map(|_| nodes.admit(TokenKey([0; 16]), &claims, &key, 1)));
+        let mut held = Vec::new();
+        let accepting = async {
+            loop {
+                // It takes connections and says nothing.
+                held.push(listener.accept().await.unwrap());
+            }
+        };
+        let answers = tokio::select! {
+            answers = asking => answers,
+            () = accepting => unreachable!("it never ends"),
+        };
+        assert!(answers.iter().all(|answer| matches!(answer, Err(CloseCause::NodeUnavailable))));
+        assert_eq!(held.len(), 1, "each made an attempt of its own, one after the other");
     }
 }

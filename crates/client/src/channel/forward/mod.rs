@@ -116,10 +116,10 @@ pub async fn join(
         tokio::io::copy(&mut from_peer, &mut output).await?;
         output.flush().await
     });
-    let (mut is_sent, mut is_received) = (!is_input_awaited, false);
-    while !(is_sent && is_received) {
+    let (mut is_sent, mut is_received) = (false, false);
+    while !(is_received && (is_sent || !is_input_awaited)) {
         let done = tokio::select! {
-            sent = &mut sending, if !is_sent || !is_input_awaited => {
+            sent = &mut sending, if !is_sent => {
                 is_sent = true;
                 sent
             }

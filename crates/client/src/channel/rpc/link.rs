@@ -21,6 +21,8 @@ const OUTBOX: usize = 64;
 const GATHERED: usize = 64 * 1024;
 /// What is read at once, in bytes.
 const READ_LEN: usize = 16 * 1024;
+/// How long frames that wait may take to be written once the stream is to end.
+const LAST_FRAMES_TIME: Duration = Duration::from_secs(5);
 /// Frames in a row that are no envelope, before the stream is given up.
 const MALFORMED_MAX: u32 = 16;
 
@@ -158,9 +160,20 @@ impl Drop for GivenUp<'_> {
     }
 }
 
+/// Writes frames until it is to stop, and then what waits already: whoever told the peer something may be gone at once.
 async fn write_all(mut write: WriteHalf<Stream>, mut outbox: mpsc::Receiver<Vec<u8>>, stop: CancellationToken) {
     let written = async {
-        while let Some(mut frames) = outbox.recv().await {
+        let mut is_stopping = false;
+        loop {
+            let frames = tokio::select! {
+                frames = outbox.recv() => frames,
+                () = stop.cancelled(), if !is_stopping => {
+                    outbox.close();
+                    is_stopping = true;
+                    continue;
+                }
+            };
+            let Some(mut frames) = frames else { break };
             while frames.len() < GATHERED
                 && let Ok(more) = outbox.try_recv()
             {
@@ -169,15 +182,18 @@ async fn write_all(mut write: WriteHalf<Stream>, mut outbox: mpsc::Receiver<Vec<
             write.write_all(&frames).await?;
             write.flush().await?;
         }
-        std::io::Result::Ok(())
+        write.shutdown().await
+    };
+    let late = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LAST_FRAMES_TIME).await;
     };
     tokio::select! {
         result = written => if result.is_err() {
             stop.cancel();
         },
-        () = stop.cancelled() => {}
+        () = late => {}
     }
-    let _ = write.shutdown().await;
 }
 
 /// What a reader has at hand.

@@ -1,0 +1,44 @@
+//! Where an endpoint may attach, where several nodes share the channels. SPEC relay.md#several-nodes
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealway_proto::relay::{Claims, CloseCause};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::channel::Asked;
+use crate::nodes::Where;
+use crate::relay::Relay;
+use crate::replay::TokenKey;
+
+/// How long Redis and the other node may take together.
+const TIME: Duration = Duration::from_secs(10);
+
+/// Where an endpoint may attach.
+pub(crate) enum Admitted {
+    Here(Asked),
+    There(TcpStream),
+}
+
+/// Asks the nodes for an endpoint's place, and reaches it.
+pub(crate) async fn ask(
+    relay: Arc<Relay>,
+    asked: Asked,
+    claims: Claims,
+    address: Option<IpAddr>,
+) -> Result<Admitted, CloseCause> {
+    let Some(nodes) = &relay.nodes else { return Err(CloseCause::NodeUnavailable) };
+    let asking = async {
+        match nodes.admit(TokenKey::of(&claims), &claims, &asked.key, relay.now_s()).await? {
+            Where::Here => Ok(None),
+            Where::There(node) => match nodes.cross(&node, &asked, address).await {
+                Some(stream) => Ok(Some(stream)),
+                None => Err(CloseCause::NodeUnavailable),
+            },
+        }
+    };
+    let stream = timeout(TIME, asking).await.unwrap_or(Err(CloseCause::NodeUnavailable))?;
+    Ok(stream.map_or(Admitted::Here(asked), Admitted::There))
+}

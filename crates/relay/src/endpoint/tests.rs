@@ -1,0 +1,51 @@
+use std::time::Duration;
+
+use sealway_proto::crypto::signature::default_signatures;
+use sealway_proto::relay::IssuerKey;
+use sealway_runtime::clock::SystemClock;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::keyset::Keys;
+use crate::settings::Settings;
+use crate::tick;
+
+fn relay() -> Arc<Relay> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    std::fs::write(&file, IssuerKey::from_seed("k1", &[1; 32], default_signatures()).unwrap().keyset_text()).unwrap();
+    let mut settings = Settings::new(Vec::new(), &file);
+    settings.limits.tick = Duration::from_millis(10);
+    settings.limits.keepalive = Duration::from_millis(100);
+    settings.limits.linger = Duration::from_millis(100);
+    Arc::new(Relay::new(settings, Keys::open(file).unwrap(), None, Arc::new(SystemClock)))
+}
+
+async fn joined() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    (near, listener.accept().await.unwrap().0)
+}
+
+#[tokio::test]
+async fn a_bridged_endpoint_that_takes_nothing_is_not_kept_for_ever() {
+    let (relay, shutdown) = (relay(), Shutdown::new());
+    tokio::spawn(tick::run(relay.clone(), shutdown.clone()));
+    let (_client, of_client) = joined().await;
+    let (of_node, mut node) = joined().await;
+    let (reader, writer) = of_client.into_split();
+    let input = Input::attached(relay.settings.limits.message_bytes_max);
+    let mut endpoint = Endpoint::new(&relay, Reader::Tcp(reader), Writer::Tcp(writer), None, input);
+    endpoint.phase = Phase::Asking(Box::pin(std::future::ready(Ok(Admitted::There(of_node)))));
+    endpoint.run(&shutdown);
+    // The node sends and sends; the client neither reads nor closes.
+    let sending = tokio::spawn(async move { while node.write_all(&[0x82, 2, 0, 0]).await.is_ok() {} });
+    let gone = async {
+        while relay.conns.len() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), gone).await.expect("it is cut off once nothing moves");
+    sending.abort();
+}
