@@ -85,7 +85,7 @@ enum CurveName {
 /// Where grants come from, and who this end is.
 #[derive(Debug, clap::Args)]
 struct Source {
-    /// The control plane that gives grants, such as https://control.example
+    /// The control plane that gives grants: http:// or https://, a host, a port
     #[arg(long, value_name = "URL", env = "SEALWAY_CONTROL")]
     control: Option<String>,
     /// The file with the token for the control plane

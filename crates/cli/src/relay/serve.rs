@@ -80,7 +80,7 @@ pub(crate) struct Serve {
 /// Several nodes for one set of channels.
 #[derive(Debug, clap::Args)]
 struct Nodes {
-    /// The Redis that all nodes share: redis://[user:password@]host:port, rediss:// for TLS
+    /// The Redis that all nodes share: redis://USER:PASSWORD@HOST:PORT, rediss:// for TLS
     #[arg(
         long,
         value_name = "URL",
