@@ -123,15 +123,14 @@ async fn server(
 ) {
     let mut serving = tokio::task::JoinSet::new();
     loop {
+        // After one connection in four it forgets them all, if no other comes first.
+        let (restarts, after) = (dice.hits(4), Duration::from_secs(1 + dice.below(60)));
         tokio::select! {
             next = connections.recv() => match next {
                 Some(io) => drop(serving.spawn(serve(io, info.clone(), wrong.clone()))),
                 None => return,
             },
-            () = sleep(Duration::from_secs(1 + dice.below(60))), if dice.clone().hits(4) => {
-                serving.abort_all();
-                dice.roll();
-            }
+            () = sleep(after), if restarts => serving.abort_all(),
         }
     }
 }
