@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes vectors/session, vectors/channel and vectors/schema, or checks that they are what it would write.
+"""Writes vectors/session, vectors/session3, vectors/channel and vectors/schema, or checks that they are what it would write.
 
 usage: generate.py --write | --check
 """
@@ -9,9 +9,14 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import call_faults3
 import calls
+import calls3
 import channel
+import init_faults3
 import inits
+import inits3
+import keys3
 import schema
 
 VECTORS = Path(__file__).resolve().parent.parent
@@ -19,10 +24,20 @@ SPEC = {"init": "init", "init-refused": "init", "client-init": "init", "client-i
         "request": "open", "request-refused": "open", "answer": "answer", "answer-refused": "answer"}
 CHANNEL_SPEC = {"channel-v1": "v1-handshake", "channel-v1-transcript": "v1-keys", "channel-v1-record": "v1-records",
                 "noise": "native-handshake", "channel-native": "native"}
+SESSION3_SPEC = {"init3": "init", "renew3": "renew-and-end", "init3-refused": "init", "init3-request-refused": "init",
+                 "request3": "sealed-requests", "request3-refused": "sealed-requests", "answer3": "sealed-answers",
+                 "answer3-refused": "sealed-answers", "key-set3": "identity-keys", "key-set3-refused": "identity-keys",
+                 "problem3": "problems"}
+# Folder, page of the spec, and the section of each type.
+FOLDERS = {"session": ("session.md", SPEC), "session3": ("session-3.md", SESSION3_SPEC), "channel": ("channel.md", CHANNEL_SPEC)}
 
 
 def text(value) -> str:
     return json.dumps(value, indent=2) + "\n"
+
+
+def folder(kind: str) -> str:
+    return next(name for name, (_, sections) in FOLDERS.items() if kind in sections)
 
 
 def scenarios() -> dict[str, dict]:
@@ -32,12 +47,14 @@ def scenarios() -> dict[str, dict]:
         if name.lower() in folded:
             raise SystemExit(f"two scenarios are called {name}, on a file system without case at least")
         folded.add(name.lower())
-        spec = f"session.md#{SPEC[kind]}" if kind in SPEC else f"channel.md#{CHANNEL_SPEC[kind]}"
-        found[name] = {"type": kind, "name": name, "comment": comment, "spec": spec, **body}
+        page, sections = FOLDERS[folder(kind)]
+        found[name] = {"type": kind, "name": name, "comment": comment, "spec": f"{page}#{sections[kind]}", **body}
 
     inits.add_all(add)
     calls.add_all(add)
     channel.add_all(add)
+    for part in (inits3, init_faults3, calls3, call_faults3, keys3):
+        part.add_all(add)
     return found
 
 
@@ -62,10 +79,9 @@ def main() -> None:
         raise SystemExit(__doc__)
     found, schemas = scenarios(), schema.all_schemas()
     validate(found, schemas)
-    folder = lambda kind: "session" if kind in SPEC else "channel"
     files = {f"{folder(body['type'])}/{name}.json": text(body) for name, body in found.items()}
     files |= {f"schema/{kind}.json": text(body) for kind, body in schemas.items()}
-    on_disk = {str(path.relative_to(VECTORS)) for name in ("session", "channel", "schema")
+    on_disk = {str(path.relative_to(VECTORS)) for name in (*FOLDERS, "schema")
                for path in (VECTORS / name).glob("*")}
     if sys.argv[1] == "--write":
         for extra in on_disk - files.keys():

@@ -1,5 +1,7 @@
 """JSON Schemas (draft 2020-12) of the scenario files, one a type."""
 
+import schema3
+
 CODES = ["header_missing", "header_invalid", "idempotency_key_shape", "nonce_invalid", "nonce_reserved",
          "timestamp_invalid", "timestamp_outside_window", "kid_prefix", "session_unknown", "session_expired",
          "client_mismatch", "wire_mismatch", "body_too_short", "body_too_large", "base64_invalid", "aad_mismatch",
@@ -106,6 +108,17 @@ TYPES |= {
                      message_hex=hexes()))),
 }
 
+DEFS3, TYPES3 = schema3.of(obj, TEXT, MS, FLAG)
+DEFS |= DEFS3
+TYPES |= TYPES3
+
+
+def page(name: str) -> str:
+    """The page of the spec that a type is about."""
+    if name in TYPES3:
+        return "session-3"
+    return "channel" if "channel" in name or name == "noise" else "session"
+
 
 def used(value, found):
     """The definitions that `value` leads to."""
@@ -125,7 +138,7 @@ def all_schemas() -> dict:
     schemas = {}
     for name, (title, members) in TYPES.items():
         head = dict(type={"const": name}, name={"type": "string", "pattern": "^[A-Za-z0-9._+-]+$"},
-                    comment=TEXT, spec={"type": "string", "pattern": f"^{'channel' if 'channel' in name or name == 'noise' else 'session'}\\.md#[a-z0-9-]+$"})
+                    comment=TEXT, spec={"type": "string", "pattern": f"^{page(name)}\\.md#[a-z0-9-]+$"})
         body = obj(**head, **members)
         schemas[name] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **body,
                          "$defs": {key: DEFS[key] for key in sorted(used(members, set()))}}

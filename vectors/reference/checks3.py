@@ -1,0 +1,361 @@
+"""Who checks what on wire 3, and in which order: spec/session-3.md, both sides. What is refused raises `Refused`."""
+
+import hmac
+import json
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+import session3 as s3
+import stream3
+from session3 import Identity, InitAnswer, InitRequest, Keys, Refused, unb64
+
+SUITE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+KEY_ID = re.compile(r"[0-9a-f]{32}")
+SESSION_ID = re.compile(r"S-[0-9a-f]{32}")
+CLIENT_ID = re.compile(r"[\x20-\x7b\x7d\x7e]{1,256}")
+NONCE = re.compile(r"[A-Za-z0-9_-]{16,128}")
+STAMP = re.compile(r"[0-9]{1,15}")
+ANSWER_NONCE = re.compile(r"[rR]-.*")
+SAFE_METHODS = ("GET", "HEAD")
+INIT_MAX, PROOF_MAX, SUBJECT_MAX, SEALED_MAX, NESTING_MAX = 16_384, 8_192, 256, 8_192, 127
+U32, U64 = 2**32 - 1, 2**64 - 1
+AUTH = ("none", "bearer", "dpop", "certificate")
+
+
+# --- JSON ---
+
+class _Pairs(list):
+    """An object's members in order, repeated ones and all."""
+
+
+def _depth(value) -> int:
+    parts = [part for _, part in value] if isinstance(value, _Pairs) else value
+    return 1 + max((_depth(part) for part in parts), default=0) if isinstance(value, list) else 0
+
+
+def _no_constant(name):
+    raise ValueError(name)
+
+
+def parse_object(data: bytes) -> dict[str, list]:
+    """An object's members: name and the values it was given, in order."""
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_Pairs, parse_float=Decimal, parse_constant=_no_constant)
+        deep = _depth(value) > NESTING_MAX
+    except (ValueError, RecursionError) as error:
+        raise Refused("json_invalid") from error
+    if deep:
+        raise Refused("json_invalid")
+    if not isinstance(value, _Pairs):
+        raise Refused("field_invalid")
+    out = {}
+    for name, part in value:
+        out.setdefault(name, []).append(part)
+    return out
+
+
+def whole(value, top: int) -> int | None:
+    """A number of integer value, however written."""
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        return None
+    try:
+        return int(value) if value == int(value) and 0 <= value <= top else None
+    except (InvalidOperation, OverflowError):
+        return None
+
+
+def text(value, form: re.Pattern | None = None) -> str | None:
+    if not isinstance(value, str) or (form is not None and not form.fullmatch(value)):
+        return None
+    return value
+
+
+def short(value, top: int) -> str | None:
+    """A text that is not empty: the transcript could not tell that from none."""
+    return value if isinstance(value, str) and 1 <= len(value.encode()) <= top else None
+
+
+def base64_bytes(value) -> bytes | None:
+    try:
+        return unb64(value) if isinstance(value, str) and value else None
+    except ValueError:
+        return None
+
+
+def names(value, form: re.Pattern, least: int, most: int) -> list[str] | None:
+    """Different names of a form."""
+    if not isinstance(value, list) or isinstance(value, _Pairs) or not least <= len(value) <= most:
+        return None
+    if any(text(part, form) is None for part in value) or len(set(value)) != len(value):
+        return None
+    return value
+
+
+class Members:
+    """Reads the members of an object one after the other; `code` is what a fault is called."""
+
+    def __init__(self, data: bytes, code: str | None = None):
+        self.code = code
+        try:
+            self.members = parse_object(data)
+        except Refused as error:
+            raise Refused(code or error.code) from error
+
+    def take(self, name: str, read, required: bool = True):
+        values = self.members.get(name, [])
+        # Of a repeated member the last counts.
+        value = values[-1] if values else None
+        if value is None:
+            if required:
+                raise self.fault(name)
+            return None
+        found = read(value)
+        if found is None:
+            raise self.fault(name)
+        return found
+
+    def fault(self, name: str) -> Refused:
+        return Refused(self.code) if self.code else Refused("field_invalid", name)
+
+
+# --- Init, the server ---
+
+def read_init(data: bytes) -> InitRequest:
+    if len(data) > INIT_MAX:
+        raise Refused("body_too_large")
+    m = Members(data)
+    return InitRequest(
+        suite=m.take("suite", lambda v: text(v, SUITE_NAME)),
+        suites=m.take("suites", lambda v: names(v, SUITE_NAME, 1, 8)),
+        share=m.take("share", base64_bytes),
+        client_id=m.take("client_id", lambda v: text(v, CLIENT_ID)),
+        ttl_sec=m.take("ttl_sec", lambda v: whole(v, U32), False),
+        proof=m.take("proof", lambda v: short(v, PROOF_MAX), False),
+        pinned_key_ids=m.take("pinned_key_ids", lambda v: names(v, KEY_ID, 0, 16), False) or [],
+    )
+
+
+def signing_key(request: InitRequest, identities: list[Identity], now_ms: int) -> tuple[Identity, list[Identity]]:
+    """The key that signs, and all that are live, the latest first."""
+    live = sorted((key for key in identities if key.live(now_ms)), key=lambda key: -key.not_before_ms)
+    fit = [key for key in live if not request.pinned_key_ids or key.id in request.pinned_key_ids]
+    if not fit:
+        raise Refused("key_retired")
+    return fit[0], live
+
+
+def accept_init(request: InitRequest, credential: bytes, answer: dict, suites: list[str], identities: list[Identity],
+                keys: s3.ServerKeys, renewed: tuple[str, bytes] | None = None):
+    """The server's answer, signature, confirm and keys. `answer` has what the server draws, decides or is told."""
+    if s3.chosen_suite(request.suites, suites) != request.suite:
+        raise Refused("suite_required")
+    signer, live = signing_key(request, identities, answer["server_time_ms"])
+    share, secret = s3.server_agree(request.suite, request.share, keys)
+    said = InitAnswer(suite=request.suite, suites=suites, share=share, key_id=signer.id, key_ids=[key.id for key in live],
+                      **answer)
+    old_id, exporter = renewed or (None, b"")
+    th = s3.sha256(s3.transcript(request, credential, said, old_id))
+    made = s3.schedule(th, secret, exporter)
+    return said, s3.sign(signer.scalar, s3.signed(th)), s3.hmac256(made.confirm_key, th), made
+
+
+# --- Init, the client ---
+
+def read_init_answer(status: int, data: bytes) -> tuple[InitAnswer, bytes, bytes]:
+    if status != 201:
+        raise Refused("answer_mismatch")
+    m = Members(data, "answer_mismatch")
+    fixed = lambda length: lambda v: found if (found := base64_bytes(v)) is not None and len(found) == length else None
+    answer = InitAnswer(
+        session_id=m.take("session_id", lambda v: text(v, SESSION_ID)),
+        suite=m.take("suite", lambda v: text(v, SUITE_NAME)),
+        suites=m.take("suites", lambda v: names(v, SUITE_NAME, 1, 8)),
+        share=m.take("share", base64_bytes),
+        expires_in_sec=m.take("expires_in_sec", lambda v: whole(v, U32)),
+        server_time_ms=m.take("server_time_ms", lambda v: whole(v, U64)),
+        key_id=m.take("key_id", lambda v: text(v, KEY_ID)),
+        key_ids=m.take("key_ids", lambda v: names(v, KEY_ID, 1, 16)),
+        auth=m.take("auth", lambda v: v if v in AUTH else None),
+        subject=m.take("subject", lambda v: short(v, SUBJECT_MAX), False),
+        tenant=m.take("tenant", lambda v: short(v, SUBJECT_MAX), False),
+    )
+    return answer, m.take("signature", fixed(64)), m.take("confirm", fixed(32))
+
+
+def finish_init(request: InitRequest, credential: bytes, keys: s3.ClientKeys, trusted: dict[str, bytes], status: int,
+                data: bytes, renewed: tuple[str, bytes] | None = None) -> tuple[InitAnswer, Keys]:
+    """The client's checks, in their order. `trusted` are public keys by their ids."""
+    answer, signature, confirm = read_init_answer(status, data)
+    if answer.suite != request.suite:
+        raise Refused("answer_mismatch")
+    if s3.chosen_suite(request.suites, answer.suites) != answer.suite:
+        raise Refused("suite_downgraded")
+    if answer.key_id not in trusted:
+        raise Refused("key_untrusted")
+    old_id, exporter = renewed or (None, b"")
+    th = s3.sha256(s3.transcript(request, credential, answer, old_id))
+    if not s3.verify(trusted[answer.key_id], s3.signed(th), signature):
+        raise Refused("signature_invalid")
+    made = s3.schedule(th, s3.client_agree(request.suite, answer.share, keys), exporter)
+    if not hmac.compare_digest(s3.hmac256(made.confirm_key, th), confirm):
+        raise Refused("unconfirmed")
+    return answer, made
+
+
+# --- Sealed calls ---
+
+@dataclass(frozen=True)
+class Session:
+    id: str
+    wire: int
+    keys: Keys
+    expires_ms: int
+
+    @property
+    def kid(self) -> str:
+        return "session:" + self.id
+
+
+def header(headers, name: str) -> str:
+    found = [value for key, value in headers if key.lower() == name.lower()]
+    if not found or (len(found) == 1 and not found[0]):
+        raise Refused("header_missing")
+    if len(found) > 1 or not re.fullmatch(r"[\t\x20-\x7e]+", found[0]):
+        raise Refused("header_invalid")
+    return found[0]
+
+
+def outer(headers, name: str) -> str | None:
+    return next((value for key, value in headers if key.lower() == name.lower()), None)
+
+
+def stamp_and_nonce(key: str) -> tuple[str, str]:
+    parts = key.split(".")
+    if len(parts) != 2 or not all(parts):
+        raise Refused("idempotency_key_shape")
+    if not NONCE.fullmatch(parts[1]):
+        raise Refused("nonce_invalid")
+    return parts[0], parts[1]
+
+
+def sealed_stream(headers, body: bytes) -> bytes:
+    """Check 6: the bytes of the stream, from the one place where they are. Neither is a stream of no bytes."""
+    if (value := outer(headers, "X-Sealed")) is None:
+        return body
+    if body or len(value) > SEALED_MAX or sum(key.lower() == "x-sealed" for key, _ in headers) > 1:
+        raise Refused("header_invalid")
+    try:
+        return unb64(value)
+    except ValueError as error:
+        raise Refused("header_invalid") from error
+
+
+def open_stream(opener: stream3.Opener, data: bytes):
+    """Inner headers, and what each frame holds of the body."""
+    frames = opener.feed(data)
+    if frames:
+        inner, first = stream3.decode_inner(frames[0])
+    opener.finish()
+    return inner, [first, *frames[1:]]
+
+
+def open_request(session: Session, method: str, path: str, headers, body: bytes, now_ms: int, window_ms: int):
+    kid, key = header(headers, "X-Kid"), header(headers, "X-Idempotency-Key")
+    if header(headers, "X-Seal") != "3":
+        raise Refused("header_invalid")
+    stamp, nonce = stamp_and_nonce(key)
+    if ANSWER_NONCE.fullmatch(nonce):
+        raise Refused("nonce_reserved")
+    if not STAMP.fullmatch(stamp):
+        raise Refused("timestamp_invalid")
+    if not kid.startswith("session:"):
+        raise Refused("kid_prefix")
+    if kid != session.kid:
+        raise Refused("session_unknown")
+    if now_ms >= session.expires_ms:
+        raise Refused("session_expired")
+    if session.wire != 3:
+        raise Refused("wire_mismatch")
+    if abs(int(stamp) - now_ms) > window_ms:
+        raise Refused("timestamp_outside_window")
+    data = sealed_stream(headers, body)
+    context = stream3.request_context(method, path, outer(headers, "Content-Type") or "", stamp, nonce, session.id)
+    return open_stream(stream3.Opener(stream3.request_keys(session.keys.c2s, nonce, stamp), context), data)
+
+
+def answer_opener(session: Session, method: str, path: str, request_nonce: str, status: int, headers) -> stream3.Opener:
+    """The client's checks of an answer's headers, and what opens its stream."""
+    if outer(headers, "X-Seal") is None:
+        raise Refused("unsealed")
+    if header(headers, "X-Seal") != "3":
+        raise Refused("header_invalid")
+    kid = header(headers, "X-Kid")
+    if not kid.startswith("session:"):
+        raise Refused("kid_prefix")
+    if kid != session.kid:
+        raise Refused("answer_mismatch")
+    stamp, nonce = stamp_and_nonce(header(headers, "X-Idempotency-Key"))
+    if not nonce.startswith("r-"):
+        raise Refused("answer_mismatch")
+    if not STAMP.fullmatch(stamp):
+        raise Refused("timestamp_invalid")
+    context = stream3.answer_context(status, method, path, outer(headers, "Content-Type") or "", stamp, nonce, session.id)
+    return stream3.Opener(stream3.answer_keys(session.keys.s2c, request_nonce, nonce), context)
+
+
+def open_answer(session: Session, method: str, path: str, request_nonce: str, status: int, headers, body: bytes):
+    opener = answer_opener(session, method, path, request_nonce, status, headers)
+    return open_stream(opener, sealed_stream(headers, body))
+
+
+# --- Key sets and problems ---
+
+def take_key_set(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | None) -> tuple[int, dict[str, bytes]]:
+    """What a client that pins `root` takes: when the set was issued, and its keys."""
+    m = Members(data)
+    issued, expires = (m.take(name, lambda v: whole(v, U64)) for name in ("issued_ms", "expires_ms"))
+    listed = m.take("keys", lambda v: v if isinstance(v, list) and not isinstance(v, _Pairs) and len(v) <= 16 else None)
+    keys = []
+    for each in listed:
+        if not isinstance(each, _Pairs):
+            raise Refused("field_invalid", "keys")
+        part = Members.__new__(Members)
+        part.code, part.members = None, {}
+        for name, value in each:
+            part.members.setdefault(name, []).append(value)
+        try:
+            part.take("alg", lambda v: v if v == "ES256" else None)
+            keys.append((part.take("key_id", lambda v: text(v, KEY_ID)), part.take("public_key", base64_bytes),
+                         *(part.take(name, lambda v: whole(v, U64)) for name in ("not_before_ms", "not_after_ms"))))
+        except Refused as error:
+            raise Refused("field_invalid", "keys") from error
+    root_id = m.take("root_key_id", lambda v: text(v, KEY_ID), False)
+    signature = m.take("root_signature", base64_bytes, False)
+    for name, given, other in (("root_key_id", root_id, signature), ("root_signature", signature, root_id)):
+        if given is None and other is not None:
+            raise Refused("field_invalid", name)
+    for id, public, _, _ in keys:
+        # Else a root's word for one key could be taken for its word for another.
+        if id != s3.key_id(public):
+            raise Refused("field_invalid", "keys")
+    if root_id != s3.key_id(root):
+        raise Refused("key_untrusted")
+    if not s3.verify(root, s3.key_set_message(issued, expires, keys), signature):
+        raise Refused("signature_invalid")
+    if now_ms >= expires or (taken_issued_ms is not None and issued < taken_issued_ms):
+        raise Refused("key_untrusted")
+    return issued, {id: public for id, public, _, _ in keys}
+
+
+def problem_proven(problem: dict, session: Session, nonce: str, stamp: str, trusted: dict[str, bytes]) -> bool:
+    """Whether a client may do what `session_expired` or `clock_skew` makes it do."""
+    time = whole(problem.get("server_time_ms"), U64)
+    if time is None:
+        return False
+    if problem.get("code") == "clock_skew":
+        mac = base64_bytes(problem.get("mac"))
+        return mac is not None and hmac.compare_digest(mac, s3.clock_mac(session.keys.s2c, nonce, stamp, time))
+    public, signature = trusted.get(problem.get("key_id")), base64_bytes(problem.get("signature"))
+    return (problem.get("code") == "session_expired" and public is not None and signature is not None
+            and s3.verify(public, s3.expired_message(session.id, nonce, stamp, time), signature))

@@ -1,0 +1,145 @@
+"""Scenarios of wire 3's key sets, and of the proofs that two problems carry."""
+
+import json
+
+import checks3
+import session3 as s3
+from calls3 import CLIENT_VIEW, POST, SESSION, session_view
+from inits3 import DAY, FUTURE, IDENTITY, NEXT, PAST, STRANGER
+from session import NOW, fixed, text_or_hex
+from session3 import Refused, b64
+
+ROOT, OTHER_ROOT = fixed("wire 3/root"), fixed("wire 3/another root")
+ISSUED, EXPIRES = NOW - DAY, NOW + 7 * DAY
+
+
+def key_set(keys=(IDENTITY, NEXT), issued=ISSUED, expires=EXPIRES, root=ROOT, signed=None, **changes) -> dict:
+    """A set, signed by `root`; `signed` is what the root saw where that is something else."""
+    listed = [(key.id, key.public, key.not_before_ms, key.not_after_ms) for key in keys]
+    message = s3.key_set_message(issued, expires, listed) if signed is None else signed
+    body = {"issued_ms": issued, "expires_ms": expires, "keys": [
+        {"key_id": id, "alg": "ES256", "public_key": b64(public), "not_before_ms": begin, "not_after_ms": end}
+        for id, public, begin, end in listed],
+        "root_key_id": s3.key_id(s3.p256_public(root)), "root_signature": b64(s3.sign(root, message))}
+    return {name: value for name, value in (body | changes).items() if value is not None}
+
+
+def take(body, now, taken):
+    return checks3.take_key_set(json.dumps(body).encode(), s3.p256_public(ROOT), now, taken)
+
+
+def given(body, now, taken) -> dict:
+    return {"root_public_hex": s3.p256_public(ROOT).hex(), "now_ms": now, "taken_issued_ms": taken, "body": json.dumps(body)}
+
+
+def sets(add):
+    def ok(name, comment, body, now=NOW, taken=None):
+        issued, keys = take(body, now, taken)
+        add("key-set3", f"key-set3-{name}", comment, given(body, now, taken) | {
+            "issued_ms": issued, "keys": [{"key_id": id, "public_hex": public.hex()} for id, public in keys.items()]})
+
+    ok("two-keys", "A set, signed by the pinned root.", key_set())
+    ok("one-key", "A set of one key.", key_set((IDENTITY,)))
+    many = tuple(s3.Identity(fixed(f"wire 3/key {n}"), NOW, NOW + DAY) for n in range(16))
+    ok("16-keys", "As many keys as there may be.", key_set(many))
+    ok("not-live", "Keys that are over, or not yet live, may stand in a set.", key_set((PAST, IDENTITY, FUTURE)))
+    ok("taken-same", "The set that was taken before.", key_set(), taken=ISSUED)
+    ok("taken-older", "A later set than the one before.", key_set(), taken=ISSUED - 1)
+    ok("last-millisecond", "A set is good until the millisecond before its end.", key_set(), EXPIRES - 1)
+    ok("unknown-members", "Unknown members are passed over.", key_set(note={"a": 1}))
+
+
+def sets_refused(add):
+    def no(name, comment, code, body, now=NOW, taken=None):
+        try:
+            take(body, now, taken)
+            raise AssertionError(f"{name} is taken")
+        except Refused as error:
+            assert error.code == code, f"{name}: {error} and not {code}"
+        add("key-set3-refused", f"key-set3-{name}", comment, given(body, now, taken) | {"code": code})
+
+    good, listed = key_set(), key_set()["keys"]
+    changed = lambda at, **changes: good | {"keys": [key | changes if n == at else key for n, key in enumerate(listed)]}
+    no("issued-changed", "When it was issued was changed after it was signed.", "signature_invalid", good | {"issued_ms": ISSUED + 1})
+    no("expires-changed", "Its end was changed after it was signed.", "signature_invalid", good | {"expires_ms": EXPIRES + 1})
+    no("key-missing", "A key was taken out.", "signature_invalid", good | {"keys": listed[:1]})
+    no("key-added", "A key was put in.", "signature_invalid", good | {"keys": key_set((IDENTITY, NEXT, STRANGER))["keys"]})
+    no("keys-swapped", "Two keys changed places.", "signature_invalid", good | {"keys": listed[::-1]})
+    no("key-replaced", "A key was replaced by another.", "signature_invalid", good | {"keys": key_set((IDENTITY, STRANGER))["keys"]})
+    no("not-before-changed", "A key's begin was changed.", "signature_invalid", changed(0, not_before_ms=NOW))
+    no("not-after-changed", "A key's end was changed.", "signature_invalid", changed(1, not_after_ms=NOW + 90 * DAY))
+    signature = s3.unb64(good["root_signature"])
+    no("signature-flip", "One bit of the signature is another.", "signature_invalid",
+       good | {"root_signature": b64(signature[:-1] + bytes([signature[-1] ^ 1]))})
+    seen = s3.key_set_message(ISSUED, EXPIRES, [(key.id, key.public, key.not_before_ms, key.not_after_ms) for key in (IDENTITY, NEXT)])
+    no("signature-no-label", "Signed without the label.", "signature_invalid", key_set(signed=seen[len(b"sealway/3 keys"):]))
+    no("signature-by-key", "An identity key signed in the root's place.", "signature_invalid",
+       good | {"root_signature": b64(s3.sign(IDENTITY.scalar, seen))})
+    no("other-root", "Another root signed.", "key_untrusted", key_set(root=OTHER_ROOT))
+    no("no-root", "A set without a root proves nothing by itself.", "key_untrusted",
+       key_set(root_key_id=None, root_signature=None))
+    no("no-signature", "The root's name without its signature.", "field_invalid", key_set(root_signature=None))
+    no("no-root-id", "A root's signature without its name.", "field_invalid", key_set(root_key_id=None))
+    no("key-id-other", "Signed, and a key's id is another's.", "field_invalid", relabelled())
+    no("expired", "The set's time is over.", "key_untrusted", good, EXPIRES)
+    no("rolled-back", "An earlier set than the one that was taken before.", "key_untrusted", good, taken=ISSUED + 1)
+    for name in ("issued_ms", "expires_ms", "keys"):
+        no(f"{name.replace('_', '-')}-missing", f"{name} is not there.", "field_invalid", {k: v for k, v in good.items() if k != name})
+    for name in ("key_id", "alg", "public_key", "not_before_ms", "not_after_ms"):
+        no(f"key-{name.replace('_', '-')}-missing", f"A key without {name}.", "field_invalid", changed(0, **{name: None}))
+    no("alg-other", "A key of another kind.", "field_invalid", changed(0, alg="EdDSA"))
+    many = tuple(s3.Identity(fixed(f"wire 3/key {n}"), NOW, NOW + DAY) for n in range(17))
+    no("17-keys", "A key too many.", "field_invalid", key_set(many))
+
+
+def relabelled() -> dict:
+    keys = [(NEXT.id, IDENTITY.public, IDENTITY.not_before_ms, IDENTITY.not_after_ms)]
+    body = key_set((IDENTITY,), signed=s3.key_set_message(ISSUED, EXPIRES, keys))
+    return body | {"keys": [body["keys"][0] | {"key_id": NEXT.id}]}
+
+
+def problems(add):
+    stamp, nonce, time = POST.stamp, POST.nonce, NOW + 86_400_000
+    head = lambda code, status: {"type": f"urn:sealway:problem:{code}", "title": "A sentence.", "status": status, "code": code}
+
+    def one(name, comment, body, proven, session=SESSION, trusted=(IDENTITY,)):
+        keys = {key.id: key.public for key in trusted}
+        assert checks3.problem_proven(body, session, nonce, stamp, keys) is proven, name
+        add("problem3", f"problem3-{name}", comment, {
+            "session": session_view(session), "client": CLIENT_VIEW, "request": {"stamp": stamp, "nonce": nonce}, "body": json.dumps(body),
+            "trusted_hex": [public.hex() for public in keys.values()],
+            "identity_scalar_hex": IDENTITY.scalar.hex(), "proven": proven})
+
+    mac = lambda s2c=SESSION.keys.s2c, nonce=nonce, stamp=stamp, time=time: b64(s3.clock_mac(s2c, nonce, stamp, time))
+    skew = head("clock_skew", 400) | {"server_time_ms": time, "mac": mac()}
+    one("clock-skew", "The server's time, with proof.", skew, True)
+    one("clock-skew-time", "Another time than the mac is for.", skew | {"server_time_ms": time + 1}, False)
+    one("clock-skew-nonce", "The proof of another request.", skew | {"mac": mac(nonce="0" * 16)}, False)
+    one("clock-skew-stamp", "The proof of another stamp.", skew | {"mac": mac(stamp=str(NOW + 1))}, False)
+    one("clock-skew-c2s", "A mac under the other direction's key.", skew | {"mac": mac(s2c=SESSION.keys.c2s)}, False)
+    one("clock-skew-absent", "No mac.", head("clock_skew", 400) | {"server_time_ms": time}, False)
+    one("clock-skew-no-time", "No time.", head("clock_skew", 400) | {"mac": mac()}, False)
+    one("clock-skew-cut", "Half a mac.", skew | {"mac": b64(s3.unb64(mac())[:16])}, False)
+
+    def expired(key=IDENTITY, session=SESSION.id, nonce=nonce, stamp=stamp, at=time, **changes):
+        signature = b64(s3.sign(key.scalar, s3.expired_message(session, nonce, stamp, at)))
+        return head("session_expired", 401) | {"server_time_ms": time, "key_id": key.id, "signature": signature} | changes
+
+    one("expired", "The session is over, with proof.", expired(), True)
+    one("expired-time", "Another time than was signed.", expired(at=time + 1), False)
+    one("expired-session", "Another session's.", expired(session="S-" + "0" * 32), False)
+    one("expired-nonce", "Another request's.", expired(nonce="0" * 16), False)
+    one("expired-stamp", "Another stamp's.", expired(stamp=str(NOW + 1)), False)
+    one("expired-stranger", "Signed by a key that the client does not trust.", expired(STRANGER), False)
+    one("expired-other-id", "Signed by another key than the one that is named.", expired(STRANGER, key_id=IDENTITY.id), False)
+    one("expired-absent", "No signature: a server without its key at hand.", head("session_expired", 401), False)
+    flipped = s3.unb64(expired()["signature"])
+    one("expired-flip", "One bit of the signature is another.", expired(signature=b64(bytes([flipped[0] ^ 1]) + flipped[1:])), False)
+    one("expired-as-skew", "A proof of the other kind.",
+        head("session_expired", 401) | {"server_time_ms": time, "key_id": IDENTITY.id, "signature": b64(s3.unb64(mac()) * 2)}, False)
+
+
+def add_all(add):
+    sets(add)
+    sets_refused(add)
+    problems(add)
