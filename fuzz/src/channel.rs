@@ -8,7 +8,7 @@ use sealway_proto::channel::{
     ChannelError, ChannelSettings, CloseReason, Content, Handshake, HandshakeRandoms, Opened, Opener, Progress, Sealer,
     Suite, looks_like_record,
 };
-use sealway_proto::crypto::channel::{ChannelProvider, Curve};
+use sealway_proto::crypto::agreement::{AgreementProvider, Curve};
 use sealway_proto::crypto::no_security::NoSecurity;
 
 use crate::input::{Script, script};

@@ -51,7 +51,7 @@ pub fn init_json(data: &[u8]) {
     let nonce = match Wire::of(&sent.headers) {
         Wire::One => sent.header(X_NONCE),
         Wire::Two if family == Family::Anonymous => sent.header(X_NONCE),
-        Wire::Two => sent.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split").1,
+        Wire::Two | Wire::Three => sent.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split").1,
     };
     assert!(!nonce.to_ascii_lowercase().starts_with("r-"), "a nonce of an answer on an init");
     assert!(!call.claim().is_sealed() && call.claim().expires_ms() > sent.now_ms);

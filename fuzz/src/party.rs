@@ -36,7 +36,7 @@ pub(crate) fn party(wire: Wire) -> &'static Party {
     static TWO: OnceLock<Party> = OnceLock::new();
     let cell = match wire {
         Wire::One => &ONE,
-        Wire::Two => &TWO,
+        Wire::Two | Wire::Three => &TWO,
     };
     cell.get_or_init(|| {
         let (init, request) = client_init(wire, false);

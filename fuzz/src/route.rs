@@ -54,7 +54,11 @@ fn route(matcher: &str, sealed: Sealed) -> Route {
         None if matcher.is_empty() => (Vec::new(), Vec::new()),
         None => (Vec::new(), vec![matcher.to_owned()]),
     };
-    let forward = Forward { upstream: upstream.clone(), policy: ForwardPolicy { sealed, ..ForwardPolicy::default() } };
+    let forward = Forward {
+        upstream: upstream.clone(),
+        policy: ForwardPolicy { sealed, ..ForwardPolicy::default() },
+        kept: None,
+    };
     Route {
         name: String::new(),
         matcher: Matcher { paths, path_prefixes, ..Matcher::default() },

@@ -76,7 +76,7 @@ fn parts(wire: Wire, message: &Message) -> (&str, &str, [u8; 12]) {
             let iv = base64::decode_array(message.header(X_IV)).expect("the IV was read");
             (message.header(X_TIMESTAMP), message.header(X_NONCE), iv)
         }
-        Wire::Two => {
+        Wire::Two | Wire::Three => {
             let (stamp, nonce) = message.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split");
             (stamp, nonce, *message.body.first_chunk().expect("the IV was read"))
         }
@@ -103,12 +103,12 @@ fn check_opened(wire: Wire, party: &Party, honest: &Message, sent: &Message, ope
     // An untouched body and tag open only in the context that they were sealed in.
     let detached = |message: &Message| match wire {
         Wire::One => Some((message.header(X_TAG).to_owned(), message.header(X_IV).to_owned())),
-        Wire::Two => None,
+        Wire::Two | Wire::Three => None,
     };
     if sent.body == honest.body && detached(sent) == detached(honest) {
         let context = |message: &Message| match wire {
             Wire::One => Some((message.path.clone(), message.header(X_TIMESTAMP).to_owned())),
-            Wire::Two => Some((String::new(), message.header(X_IDEMPOTENCY_KEY).to_owned())),
+            Wire::Two | Wire::Three => Some((String::new(), message.header(X_IDEMPOTENCY_KEY).to_owned())),
         };
         assert_eq!(context(sent), context(honest), "opened in another context");
     }

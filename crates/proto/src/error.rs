@@ -91,6 +91,42 @@ pub enum Error {
     /// A reservation was presented for another nonce than the one it was made for.
     #[error("reservation belongs to another nonce")]
     ReservationMismatch,
+    /// The suite of the share is not the first of the client's list that the server takes.
+    #[error("the server wants another suite")]
+    SuiteRequired,
+    /// The suite of an answer is not the first of the client's list that is in the server's.
+    #[error("the answer's suite is not the one that both lists give")]
+    SuiteDowngraded,
+    /// None of the identity keys that the client pinned is live.
+    #[error("no pinned identity key is live")]
+    KeyRetired,
+    /// An answer is signed by a key that the client does not trust.
+    #[error("the identity key is not trusted")]
+    KeyUntrusted,
+    /// A signature is not of the key that it should be of.
+    #[error("signature does not verify")]
+    SignatureInvalid,
+    /// The server's confirmation is not what the agreed keys give.
+    #[error("the agreed keys are not confirmed")]
+    Unconfirmed,
+    /// A sealed stream ends without its last frame.
+    #[error("sealed stream ends without its last frame")]
+    StreamTruncated,
+    /// A frame has a wrong length, is empty and not the last, or stands behind the last one.
+    #[error("frame is malformed")]
+    FrameInvalid,
+    /// The headers within a seal are malformed, too many, or of a name that may not be there.
+    #[error("inner headers are malformed")]
+    InnerHeadersInvalid,
+    /// An answer to a sealed request is not sealed.
+    #[error("answer is not sealed")]
+    Unsealed,
+    /// The client's policy does not allow it.
+    #[error("not allowed by policy")]
+    Policy,
+    /// The client did not prove who it is.
+    #[error("client is not authenticated")]
+    Unauthenticated,
     /// The crypto module refused to work.
     #[error("crypto module failure")]
     Provider,
@@ -122,6 +158,18 @@ impl Error {
         "public_key_invalid",
         "answer_mismatch",
         "reservation_mismatch",
+        "suite_required",
+        "suite_downgraded",
+        "key_retired",
+        "key_untrusted",
+        "signature_invalid",
+        "unconfirmed",
+        "stream_truncated",
+        "frame_invalid",
+        "inner_headers_invalid",
+        "unsealed",
+        "policy",
+        "unauthenticated",
         "provider",
     ];
 
@@ -151,6 +199,18 @@ impl Error {
             Error::PublicKeyInvalid => "public_key_invalid",
             Error::AnswerMismatch => "answer_mismatch",
             Error::ReservationMismatch => "reservation_mismatch",
+            Error::SuiteRequired => "suite_required",
+            Error::SuiteDowngraded => "suite_downgraded",
+            Error::KeyRetired => "key_retired",
+            Error::KeyUntrusted => "key_untrusted",
+            Error::SignatureInvalid => "signature_invalid",
+            Error::Unconfirmed => "unconfirmed",
+            Error::StreamTruncated => "stream_truncated",
+            Error::FrameInvalid => "frame_invalid",
+            Error::InnerHeadersInvalid => "inner_headers_invalid",
+            Error::Unsealed => "unsealed",
+            Error::Policy => "policy",
+            Error::Unauthenticated => "unauthenticated",
             Error::Provider => "provider",
         }
     }
@@ -159,8 +219,14 @@ impl Error {
     pub fn blame(&self) -> Blame {
         match self {
             Error::BodyTooLarge => Blame::Limit,
-            Error::SessionExpired | Error::TimestampOutsideWindow => Blame::Expiry,
-            Error::Unsealable | Error::PublicKeyInvalid | Error::Provider => Blame::Crypto,
+            Error::SessionExpired | Error::TimestampOutsideWindow | Error::KeyRetired => Blame::Expiry,
+            Error::Unsealable
+            | Error::PublicKeyInvalid
+            | Error::SuiteDowngraded
+            | Error::KeyUntrusted
+            | Error::SignatureInvalid
+            | Error::Unconfirmed
+            | Error::Provider => Blame::Crypto,
             Error::ReservationMismatch => Blame::Caller,
             _ => Blame::Peer,
         }

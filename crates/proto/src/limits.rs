@@ -32,6 +32,29 @@ pub const ANON_BODY_MAX: usize = 4 * 1024;
 /// Largest body of a sealed call unless a route says otherwise.
 pub const SEALED_BODY_MAX_DEFAULT: usize = 1024 * 1024;
 
+/// Largest body of an init on wire 3.
+pub const INIT_V3_BODY_MAX: usize = 16 * 1024;
+/// Most suites that an init names.
+pub const SUITES_MAX: usize = 8;
+/// Longest name of a suite.
+pub const SUITE_NAME_LEN_MAX: usize = 32;
+/// Longest proof of an init.
+pub const PROOF_LEN_MAX: usize = 8 * 1024;
+/// Most key ids that an init pins.
+pub const PINNED_KEYS_MAX: usize = 16;
+/// Longest subject, and longest tenant, of a session.
+pub const SUBJECT_LEN_MAX: usize = 256;
+/// Shortest nonce on wire 3.
+pub const NONCE_LEN_MIN_V3: usize = 16;
+/// Longest value of `X-Sealed`, in base64.
+pub const X_SEALED_LEN_MAX: usize = 8 * 1024;
+/// Most plaintext of a frame.
+pub const FRAME_LEN_MAX: usize = 64 * 1024;
+/// Most headers within a seal.
+pub const INNER_HEADERS_MAX: usize = 64;
+/// Longest encoding of the headers within a seal, behind its length.
+pub const INNER_HEADERS_LEN_MAX: usize = 16 * 1024;
+
 /// How far a timestamp may be from the server's clock, either way, unless configured.
 pub const WINDOW_MS_DEFAULT: u64 = 300_000;
 /// Widest window that may be configured: one day.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sealway_proto::session::three::problem::PROBLEMS;
 use sealway_proto::wire::header::{SEALING, X_KID};
 use sealway_proto::{Blame, Error};
 use sealway_testkit::vectors;
@@ -36,8 +37,23 @@ const ALL: &[Error] = &[
     Error::PublicKeyInvalid,
     Error::AnswerMismatch,
     Error::ReservationMismatch,
+    Error::SuiteRequired,
+    Error::SuiteDowngraded,
+    Error::KeyRetired,
+    Error::KeyUntrusted,
+    Error::SignatureInvalid,
+    Error::Unconfirmed,
+    Error::StreamTruncated,
+    Error::FrameInvalid,
+    Error::InnerHeadersInvalid,
+    Error::Unsealed,
+    Error::Policy,
+    Error::Unauthenticated,
     Error::Provider,
 ];
+
+/// Where a peer is told of an error.
+const PLACES: [&str; 5] = ["init", "v1", "sealed", "init3", "sealed3"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -77,16 +93,18 @@ fn the_registry_blames_whom_the_crate_blames() {
 
 #[test]
 fn every_code_says_what_it_means_and_what_the_peer_is_told() {
-    let public = registry("public");
+    let (public, problems) = (registry("public"), registry("problems"));
     for (code, entry) in registry("errors") {
         let entry = entry.as_table().unwrap();
         assert!(entry["meaning"].as_str().unwrap().ends_with('.'), "{code}: meaning");
-        let told: Vec<&String> = entry.keys().filter(|key| ["init", "v1", "sealed"].contains(&key.as_str())).collect();
+        let told: Vec<&String> = entry.keys().filter(|key| PLACES.contains(&key.as_str())).collect();
         let client = entry.get("client").and_then(Value::as_bool).unwrap_or(false);
         assert_ne!(told.is_empty(), !client, "{code}: told to nobody, or a client's error that is told");
         for place in told {
             let (status, error) = (&entry[place]["status"], entry[place]["error"].as_str().unwrap());
-            if place == "v1" {
+            if place.ends_with('3') {
+                assert_eq!(problems[error]["status"], *status, "{code}: {error}");
+            } else if place == "v1" {
                 assert!(!public.contains_key(error), "{code}: /v1 names the status");
             } else {
                 assert!(
@@ -96,8 +114,11 @@ fn every_code_says_what_it_means_and_what_the_peer_is_told() {
                 assert!(!entry[place].as_table().unwrap().contains_key("message"), "{code}: {place} has no message");
             }
         }
-        let known = ["blame", "meaning", "client", "init", "v1", "sealed"];
-        assert!(entry.keys().all(|key| known.contains(&key.as_str())), "{code}: an unknown member");
+        let known = ["blame", "meaning", "client"];
+        assert!(
+            entry.keys().all(|key| known.iter().chain(&PLACES).any(|known| key == known)),
+            "{code}: an unknown member"
+        );
     }
 }
 
@@ -120,6 +141,16 @@ fn all_that_fails_to_open_looks_alike_from_outside() {
 }
 
 #[test]
+fn the_registry_lists_every_problem_and_no_other() {
+    let problems = registry("problems");
+    assert_eq!(set(problems.keys().map(String::as_str)), set(PROBLEMS.iter().map(|(code, ..)| *code)));
+    for (code, status, title) in PROBLEMS {
+        assert_eq!(problems[*code]["status"].as_integer(), Some((*status).into()), "{code}");
+        assert_eq!(problems[*code]["title"].as_str(), Some(*title), "{code}");
+    }
+}
+
+#[test]
 fn the_registry_lists_every_header_of_the_wires_and_no_other() {
     let headers = registry("headers");
     let listed: BTreeSet<String> = headers.keys().map(|name| name.to_ascii_lowercase()).collect();
@@ -128,11 +159,11 @@ fn the_registry_lists_every_header_of_the_wires_and_no_other() {
 
 #[test]
 fn every_section_that_code_or_vectors_point_to_is_in_the_spec() {
-    for page in ["session", "channel"] {
+    for page in ["session", "session-3", "channel"] {
         let spec = fs::read_to_string(root().join(format!("spec/{page}.md"))).unwrap();
         let anchors: BTreeSet<String> = spec.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
         let mut files = Vec::new();
-        for folder in [root().join("crates/proto/src"), vectors::folder().join(page)] {
+        for folder in [root().join("crates/proto/src"), vectors::folder().join(page.replace("-3", "3"))] {
             collect(&folder, &mut files);
         }
         let mut found = 0;

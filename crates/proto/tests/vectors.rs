@@ -13,6 +13,7 @@ use sealway_proto::session::{
     SealRandoms, SealedCall, SealedMessage, Session, SessionKey, SessionRecord, TtlPolicy, Unreplayed,
 };
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
+use sealway_testkit::session3_vectors::load_session3;
 use sealway_testkit::vectors::{self, Bytes, HeaderList, Hex, Message, Scenario, Sealed};
 use serde_json::Value;
 
@@ -48,6 +49,8 @@ fn server_session(of: &vectors::Session) -> Arc<Session> {
         wire: wire(of.wire),
         client_id: of.client_id.as_deref().map(Box::from),
         subject: None,
+        tenant: None,
+        auth: sealway_proto::session::Auth::None,
         created_ms: of.created_ms,
         expires_ms: of.expires_ms,
         key: SessionKey::from_bytes(of.key_hex.array()),
@@ -292,10 +295,11 @@ fn a_client_refuses_every_faulty_answer_with_its_code() {
 
 #[test]
 fn every_code_that_bytes_alone_can_cause_has_a_vector() {
-    // These three need a store, a caller's mistake or a broken module.
-    let elsewhere = ["replayed", "reservation_mismatch", "provider"];
-    let all = vectors::load_session().unwrap();
-    let seen: BTreeSet<&str> = all.iter().filter_map(|vector| code(&vector.scenario)).collect();
+    // These need a store, a caller's mistake, a broken module, or to know who the client is.
+    let elsewhere = ["replayed", "reservation_mismatch", "provider", "policy", "unauthenticated"];
+    let (all, all3) = (vectors::load_session().unwrap(), load_session3().unwrap());
+    let of_wire3 = all3.iter().filter_map(|vector| vector.scenario.code());
+    let seen: BTreeSet<&str> = all.iter().filter_map(|vector| code(&vector.scenario)).chain(of_wire3).collect();
     let want: BTreeSet<&str> = Error::CODES.iter().copied().filter(|code| !elsewhere.contains(code)).collect();
     assert_eq!(seen, want);
 }

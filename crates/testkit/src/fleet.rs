@@ -233,8 +233,11 @@ impl Fleet {
     }
 }
 
-/// Debian keeps it in a folder named after the machine's kind.
-fn clock_library() -> anyhow::Result<PathBuf> {
+/// Where libfaketime for programs with threads is: Debian keeps it in a folder named after the machine's kind.
+///
+/// # Errors
+/// When it is not installed.
+pub fn clock_library() -> anyhow::Result<PathBuf> {
     let mut folders = vec![PathBuf::from("/usr/lib/faketime")];
     folders.extend(std::fs::read_dir("/usr/lib")?.flatten().map(|entry| entry.path().join("faketime")));
     let found = folders.into_iter().map(|folder| folder.join("libfaketimeMT.so.1")).find(|file| file.is_file());

@@ -106,6 +106,16 @@ impl Request {
         self
     }
 
+    /// The method.
+    pub fn method_name(&self) -> &str {
+        &self.method
+    }
+
+    /// The request target.
+    pub fn target_name(&self) -> &str {
+        &self.target
+    }
+
     /// Replaces the method.
     pub fn method(mut self, method: &str) -> Self {
         self.method = method.into();

@@ -6,8 +6,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use sealway_proto::session::Claim;
-use sealway_proto::wire::{ReplayPolicy, SessionId};
+use sealway_proto::session::{Auth, Claim, Session, SessionKey, SessionRecord};
+use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
 use sealway_sessions::store::{MemoryLimits, ReserveError, Store, StoreError};
 use tokio::sync::Barrier;
 
@@ -42,6 +42,7 @@ macro_rules! store_contract {
     ($module:ident, $fixture:expr) => {
         $crate::store_contract!($module, $fixture;
             a_session_that_was_put_is_got_with_the_same_record_and_key
+            a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised
             an_unknown_session_is_none
             a_deleted_session_is_gone_at_once_and_deletion_says_whether_it_was_there
             of_64_equal_claims_of_a_call_exactly_one_wins
@@ -119,6 +120,39 @@ pub async fn a_session_that_was_put_is_got_with_the_same_record_and_key(fixture:
         claims::open(&agreed.seal("after-get", START_MS), got, START_MS);
     }
     assert!(!fixture.counts() || store.status().sessions == 2);
+}
+
+/// Every wire, with and without what the older ones have not.
+pub async fn a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised(fixture: &impl Fixture) {
+    let store = empty(fixture).await;
+    for (wire, auth, subject, tenant) in [
+        (Wire::One, Auth::None, None, None),
+        (Wire::Two, Auth::Bearer, None, Some("acme")),
+        (Wire::Three, Auth::None, None, None),
+        (Wire::Three, Auth::Bearer, Some("alice"), Some("\u{e9}'\"\\")),
+        (Wire::Three, Auth::Dpop, Some("alice"), None),
+        (Wire::Three, Auth::Certificate, None, Some("acme")),
+    ] {
+        let record = SessionRecord {
+            id: SessionId::from_random(&claims::random(), false),
+            wire,
+            client_id: (wire != Wire::One).then(|| "web".into()),
+            subject: subject.map(Into::into),
+            tenant: tenant.map(Into::into),
+            auth,
+            created_ms: START_MS - 7_000_000,
+            expires_ms: START_MS + 600_000,
+            key: SessionKey::from_bytes([7; 32]),
+        };
+        let put = Session::new(claims::provider(), record.clone()).expect("a session");
+        store.put(Arc::new(put)).await.expect("put");
+        let got = store.get(&record.id).await.expect("get").expect("a session");
+        let got = got.record();
+        assert_eq!((got.wire, got.auth), (record.wire, record.auth));
+        assert_eq!((&got.client_id, &got.subject, &got.tenant), (&record.client_id, &record.subject, &record.tenant));
+        assert_eq!((got.created_ms, got.expires_ms), (record.created_ms, record.expires_ms));
+        assert_eq!(got.key.expose(), record.key.expose());
+    }
 }
 
 /// Nothing comes of nothing.

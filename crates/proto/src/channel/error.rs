@@ -152,7 +152,7 @@ pub enum ChannelError {
     ContentTooLarge,
     /// The crypto module refused to work.
     #[error("crypto module failure")]
-    ChannelProvider,
+    AgreementProvider,
 }
 
 impl ChannelError {
@@ -191,7 +191,7 @@ impl ChannelError {
         ChannelError::ChannelClosed,
         ChannelError::ContentUnsupported,
         ChannelError::ContentTooLarge,
-        ChannelError::ChannelProvider,
+        ChannelError::AgreementProvider,
     ];
 
     /// The stable code, for logs and metrics.
@@ -230,7 +230,7 @@ impl ChannelError {
             ChannelError::ChannelClosed => "channel_closed",
             ChannelError::ContentUnsupported => "content_unsupported",
             ChannelError::ContentTooLarge => "content_too_large",
-            ChannelError::ChannelProvider => "channel_provider",
+            ChannelError::AgreementProvider => "channel_provider",
         }
     }
 
@@ -270,7 +270,7 @@ impl ChannelError {
             ChannelError::HandshakeUnauthentic
             | ChannelError::PeerKeyInvalid
             | ChannelError::RecordUnsealable
-            | ChannelError::ChannelProvider => Blame::Crypto,
+            | ChannelError::AgreementProvider => Blame::Crypto,
             _ => Blame::Peer,
         }
     }
@@ -280,6 +280,6 @@ impl ChannelError {
 pub(crate) fn of_provider(error: Error) -> ChannelError {
     match error {
         Error::PublicKeyInvalid => ChannelError::PeerKeyInvalid,
-        _ => ChannelError::ChannelProvider,
+        _ => ChannelError::AgreementProvider,
     }
 }

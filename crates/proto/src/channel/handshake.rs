@@ -9,7 +9,7 @@ use crate::channel::settings::{ChannelSettings, HandshakeRandoms};
 use crate::channel::v1::client::V1Client;
 use crate::channel::v1::server::V1Server;
 use crate::channel::{ChannelError, Suite};
-use crate::crypto::channel::ChannelProvider;
+use crate::crypto::agreement::AgreementProvider;
 
 /// A handshake on its way. Any refusal ends it: make a new one on a new connection.
 pub struct Handshake(State);
@@ -38,10 +38,10 @@ impl Handshake {
     /// Begins as the client; the message is to be sent first.
     ///
     /// # Errors
-    /// [`ChannelError::SettingInvalid`], [`ChannelError::InitExpired`], [`ChannelError::ChannelProvider`].
+    /// [`ChannelError::SettingInvalid`], [`ChannelError::InitExpired`], [`ChannelError::AgreementProvider`].
     pub fn client(
         settings: ChannelSettings,
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         randoms: HandshakeRandoms,
         now_s: u64,
     ) -> Result<(Handshake, Vec<u8>), ChannelError> {
@@ -64,10 +64,10 @@ impl Handshake {
     /// Begins as the server, which waits for the client's first message.
     ///
     /// # Errors
-    /// [`ChannelError::SettingInvalid`], [`ChannelError::ChannelProvider`].
+    /// [`ChannelError::SettingInvalid`], [`ChannelError::AgreementProvider`].
     pub fn server(
         settings: ChannelSettings,
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         randoms: HandshakeRandoms,
     ) -> Result<Handshake, ChannelError> {
         settings.check()?;

@@ -14,7 +14,7 @@ use crate::channel::limits::{
     SKEW_S_DEFAULT,
 };
 use crate::channel::{ChannelError, Suite};
-use crate::crypto::channel::{ChannelProvider, KEM_PRIVATE_LEN};
+use crate::crypto::agreement::{AgreementProvider, KEM_PRIVATE_LEN};
 use crate::limits::TAG_LEN;
 
 /// What an end of a channel knows before it begins: mostly from its grant.
@@ -81,7 +81,7 @@ impl ChannelSettings {
     /// Binds the handshake to what the tokens of both ends say alike: audience and issuer, beside the channel id and the end
     /// of its set-up, which are bound anyway. Without a relay both are empty. The tokens themselves differ, and so do their
     /// ids, roles and times.
-    pub fn bind(&mut self, provider: &dyn ChannelProvider, audience: &str, issuer: &str) {
+    pub fn bind(&mut self, provider: &dyn AgreementProvider, audience: &str, issuer: &str) {
         // Lengths as u64, so that nothing is cut off however long a caller's text is.
         let audience_len = (audience.len() as u64).to_be_bytes();
         let issuer_len = (issuer.len() as u64).to_be_bytes();
@@ -155,12 +155,12 @@ impl HandshakeRandoms {
     /// Draws them.
     ///
     /// # Errors
-    /// [`ChannelError::ChannelProvider`].
-    pub fn draw(provider: &dyn ChannelProvider) -> Result<Self, ChannelError> {
+    /// [`ChannelError::AgreementProvider`].
+    pub fn draw(provider: &dyn AgreementProvider) -> Result<Self, ChannelError> {
         let mut bytes = [0_u8; HANDSHAKE_NONCE_LEN + HANDSHAKE_ID_RANDOM_LEN];
-        provider.fill_random(&mut bytes).map_err(|_| ChannelError::ChannelProvider)?;
-        let (nonce, rest) = bytes.split_first_chunk().ok_or(ChannelError::ChannelProvider)?;
-        let handshake_id = rest.first_chunk().ok_or(ChannelError::ChannelProvider)?;
+        provider.fill_random(&mut bytes).map_err(|_| ChannelError::AgreementProvider)?;
+        let (nonce, rest) = bytes.split_first_chunk().ok_or(ChannelError::AgreementProvider)?;
+        let handshake_id = rest.first_chunk().ok_or(ChannelError::AgreementProvider)?;
         Ok(HandshakeRandoms { nonce: *nonce, handshake_id: *handshake_id, ephemeral: None, kem: KemRandoms::Draw })
     }
 }

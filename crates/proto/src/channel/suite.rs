@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::channel::ChannelError;
 use crate::channel::noise::wire_form;
-use crate::crypto::channel::{ChannelProvider, Cipher, Curve};
+use crate::crypto::agreement::{AgreementProvider, Cipher, Curve};
 use crate::limits::KEY_LEN;
 
 /// What a channel is made of, chosen by its grant.
@@ -142,13 +142,13 @@ impl NativeSuite {
     /// [`ChannelError::SettingInvalid`] when it is no private key of the curve.
     pub fn static_public(
         &self,
-        provider: &dyn ChannelProvider,
+        provider: &dyn AgreementProvider,
         private: &[u8; KEY_LEN],
     ) -> Result<Vec<u8>, ChannelError> {
         let invalid = ChannelError::SettingInvalid("local_static");
         let key = provider.agreement_from_private(self.curve, private).map_err(|_| invalid)?;
-        let public = wire_form(self.curve, key.public()).ok_or(ChannelError::ChannelProvider)?;
-        public.get(..self.public_len()).map(<[u8]>::to_vec).ok_or(ChannelError::ChannelProvider)
+        let public = wire_form(self.curve, key.public()).ok_or(ChannelError::AgreementProvider)?;
+        public.get(..self.public_len()).map(<[u8]>::to_vec).ok_or(ChannelError::AgreementProvider)
     }
 
     /// Length of a public key on the wire.

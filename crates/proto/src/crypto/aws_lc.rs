@@ -7,10 +7,10 @@ use core::any::Any;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{self, ECDH_P256, ParsedPublicKey, PrivateKey, UnparsedPublicKey};
-use aws_lc_rs::{digest, hkdf, rand};
+use aws_lc_rs::{digest, hkdf, hmac, rand};
 use zeroize::Zeroizing;
 
-use super::{AeadKey, EphemeralKey, PeerKey, Provider};
+use super::{AeadKey, EphemeralKey, MacKey, PeerKey, Provider};
 use crate::error::Error;
 use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
 
@@ -38,6 +38,20 @@ struct Peer(Option<ParsedPublicKey>);
 
 /// An expanded key of an AEAD with a nonce of 12 bytes and a tag of 16.
 pub(super) struct Aead(pub(super) LessSafeKey);
+
+struct Mac(hmac::Key);
+
+impl MacKey for Mac {
+    fn mac(&self, parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+        let mut context = hmac::Context::with_key(&self.0);
+        parts.iter().for_each(|part| context.update(part));
+        let mut out = Zeroizing::new([0; 32]);
+        for (to, from) in out.iter_mut().zip(context.sign().as_ref()) {
+            *to = *from;
+        }
+        out
+    }
+}
 
 impl Provider for AwsLc {
     fn name(&self) -> String {
@@ -102,6 +116,14 @@ impl Provider for AwsLc {
             *to = *from;
         }
         out
+    }
+
+    fn hmac_sha256(&self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+        Mac(hmac::Key::new(hmac::HMAC_SHA256, key)).mac(parts)
+    }
+
+    fn mac_key(&self, key: &[u8]) -> Box<dyn MacKey> {
+        Box::new(Mac(hmac::Key::new(hmac::HMAC_SHA256, key)))
     }
 
     fn aes256_gcm(&self, key: &[u8; KEY_LEN]) -> Result<Box<dyn AeadKey>, Error> {

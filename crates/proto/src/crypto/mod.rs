@@ -1,4 +1,4 @@
-//! The seam behind which a crypto library stands: AES-256-GCM, ECDH on P-256, HKDF-SHA256, SHA-256 and randomness.
+//! The seam behind which a crypto library stands: AES-256-GCM, ECDH on P-256, HKDF-SHA256, HMAC-SHA256, SHA-256 and randomness.
 //!
 //! A [`Provider`] is chosen when a service starts and handed in; nothing else in this crate names a library.
 //! Keys are expanded once (an [`AeadKey`] per session) and never printable.
@@ -12,14 +12,14 @@ use zeroize::Zeroizing;
 use crate::error::Error;
 use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
 
+pub mod agreement;
+#[cfg(feature = "aws-lc")]
+mod agreement_aws_lc;
+#[cfg(any(feature = "no-security", test))]
+mod agreement_no_security;
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
-#[cfg(feature = "channel")]
-pub mod channel;
-#[cfg(all(feature = "aws-lc", feature = "channel"))]
-mod channel_aws_lc;
-#[cfg(all(any(feature = "no-security", test), feature = "channel"))]
-mod channel_no_security;
+pub mod es256;
 #[cfg(any(feature = "no-security", test))]
 pub mod no_security;
 pub mod signature;
@@ -62,6 +62,14 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// SHA-256 of the concatenation of `parts` (FIPS 180-4).
     fn sha256(&self, parts: &[&[u8]]) -> [u8; 32];
 
+    /// HMAC-SHA256 (FIPS 198-1) of the concatenation of `parts`. HKDF-Extract is this with the salt as its key.
+    fn hmac_sha256(&self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+        self.mac_key(key).mac(parts)
+    }
+
+    /// Expands a key of HMAC-SHA256 that is used more than once.
+    fn mac_key(&self, key: &[u8]) -> Box<dyn MacKey>;
+
     /// Expands an AES-256-GCM key (SP 800-38D).
     ///
     /// # Errors
@@ -85,6 +93,12 @@ pub trait EphemeralKey: Send {
     /// # Errors
     /// [`Error::PublicKeyInvalid`] when the agreement fails or the peer's key is of another provider.
     fn agree(self: Box<Self>, peer: Box<dyn PeerKey>) -> Result<Zeroizing<[u8; KEY_LEN]>, Error>;
+}
+
+/// An expanded key of HMAC-SHA256 (FIPS 198-1).
+pub trait MacKey: Send + Sync {
+    /// The code of the concatenation of `parts`.
+    fn mac(&self, parts: &[&[u8]]) -> Zeroizing<[u8; 32]>;
 }
 
 /// An expanded AES-256-GCM key.
@@ -149,7 +163,7 @@ impl fmt::Debug for RandomPool {
 
 /// The provider that production uses.
 #[cfg(feature = "aws-lc")]
-pub fn default_provider() -> &'static dyn Provider {
+pub fn default_provider() -> &'static dyn agreement::AgreementProvider {
     &aws_lc::AwsLc
 }
 

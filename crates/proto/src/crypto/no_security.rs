@@ -3,11 +3,12 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::any::Any;
 
 use zeroize::Zeroizing;
 
-use super::{AeadKey, EphemeralKey, PeerKey, Provider};
+use super::{AeadKey, EphemeralKey, MacKey, PeerKey, Provider};
 use crate::error::Error;
 use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
 
@@ -17,6 +18,7 @@ pub struct NoSecurity;
 
 struct Ephemeral([u8; P256_PUBLIC_LEN]);
 struct Peer([u8; P256_PUBLIC_LEN]);
+struct Mac(Vec<u8>);
 pub(super) struct Aead(pub(super) [u8; KEY_LEN]);
 
 /// FNV-1a over the parts, repeated into `N` bytes with a counter.
@@ -77,8 +79,19 @@ impl Provider for NoSecurity {
         checksum(parts)
     }
 
+    fn mac_key(&self, key: &[u8]) -> Box<dyn MacKey> {
+        Box::new(Mac(key.into()))
+    }
+
     fn aes256_gcm(&self, key: &[u8; KEY_LEN]) -> Result<Box<dyn AeadKey>, Error> {
         Ok(Box::new(Aead(*key)))
+    }
+}
+
+impl MacKey for Mac {
+    fn mac(&self, parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+        let parts: [u8; 32] = checksum(parts);
+        Zeroizing::new(checksum(&[&self.0, &parts]))
     }
 }
 

@@ -49,7 +49,7 @@ impl<'a> SealedCall<'a> {
                 let (stamp, nonce, rest) = wire1::RequestHeaders::parse(headers, path)?;
                 (stamp, nonce, WireHeaders::One(rest))
             }
-            Wire::Two => {
+            Wire::Two | Wire::Three => {
                 let (stamp, nonce, client_id) = wire2::parse_headers(headers)?;
                 (stamp, nonce, WireHeaders::Two { client_id })
             }
@@ -112,12 +112,12 @@ impl<'a> SealedCall<'a> {
         let (plaintext, path) = match self.wire {
             WireHeaders::One(headers) => {
                 let path = headers.path.to_string();
-                (headers.open(session.aead(), self.stamp, self.nonce, self.kid, &body, laps)?, Some(path))
+                (headers.open(session.aead()?, self.stamp, self.nonce, self.kid, &body, laps)?, Some(path))
             }
             WireHeaders::Two { client_id } => {
                 let context =
                     wire2::Context { stamp: self.stamp.as_str(), nonce: self.nonce.as_str(), kid: self.kid, client_id };
-                (wire2::open(session.aead(), &context, body, laps)?, None)
+                (wire2::open(session.aead()?, &context, body, laps)?, None)
             }
         };
         let scope = Scope::Session(session.id());
@@ -208,7 +208,7 @@ impl Reply {
         push_hex(&mut nonce, &randoms.nonce);
         let stamp = now_ms.to_string();
         let kid = self.session.id().kid();
-        let aead = self.session.aead();
+        let aead = self.session.aead()?;
         let message = match &self.path {
             Some(path) => {
                 let subject = wire1::Subject::Answer(status);

@@ -8,7 +8,7 @@ use core::fmt;
 
 use crate::crypto::{AeadKey, EphemeralKey, Provider};
 use crate::error::Error;
-use crate::limits::IV_LEN;
+use crate::limits::{IV_LEN, NONCE_LEN_MIN};
 use crate::session::buffer::{Plaintext, SealBuffer};
 use crate::session::call::{SealRandoms, SealedMessage};
 use crate::session::keys::{SessionKey, info};
@@ -40,7 +40,7 @@ impl ClientInit {
     /// sent as 32 hexadecimal digits.
     ///
     /// # Errors
-    /// [`Error::HeaderInvalid`] for a malformed client id.
+    /// [`Error::HeaderInvalid`] for a malformed client id, [`Error::WireMismatch`] for wire 3.
     pub fn new(
         wire: Wire,
         anonymous: bool,
@@ -59,6 +59,7 @@ impl ClientInit {
         let body = format!(r#"{{"clientPublicKey":"{share}"{agreement}{ttl}}}"#);
         let headers = match wire {
             Wire::One => alloc::vec![(X_NONCE, nonce_hex), (X_TIMESTAMP, stamp)],
+            Wire::Three => return Err(Error::WireMismatch),
             Wire::Two => {
                 let client_id = ClientId::parse(client_id)?.as_str();
                 alloc::vec![(X_IDEMPOTENCY_KEY, format!("{stamp}.{nonce_hex}")), (X_CLIENT_ID, client_id.into())]
@@ -159,7 +160,7 @@ impl ClientSession {
                 let subject = wire1::Subject::Request;
                 wire1::seal(self.aead.as_ref(), subject, path, stamp.into(), nonce.into(), kid, iv, plaintext)?
             }
-            Wire::Two => {
+            Wire::Two | Wire::Three => {
                 let mut message = wire2::seal(self.aead.as_ref(), stamp, nonce, kid, &self.client_id, iv, plaintext)?;
                 message.headers.push((X_CLIENT_ID, self.client_id.clone()));
                 message
@@ -194,14 +195,14 @@ impl PendingAnswer<'_> {
         let aead = session.aead.as_ref();
         let (stamp, nonce, plaintext) = match session.wire {
             Wire::One => wire1::open_answer(aead, headers, status, &self.path, kid, &body)?,
-            Wire::Two => {
+            Wire::Two | Wire::Three => {
                 let key = headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY)?;
                 let (stamp, nonce) = idempotency::split(key)?;
                 let context = wire2::Context { stamp, nonce, kid, client_id: &session.client_id };
                 (stamp, nonce, wire2::open(aead, &context, body, &mut |_| ())?)
             }
         };
-        check_answer(nonce)?;
+        check_answer(nonce, NONCE_LEN_MIN)?;
         policy.check(&Timestamp::parse(stamp)?, now_ms)?;
         laps(Step::Decrypt);
         Ok(plaintext)

@@ -11,7 +11,7 @@ use crate::limits::{
     TTL_MIN_SEC_DEFAULT, TTL_WIRE1_ANON_SEC_DEFAULT,
 };
 use crate::session::keys::{SessionKey, info};
-use crate::session::record::{Session, SessionRecord};
+use crate::session::record::{Auth, Session, SessionRecord};
 use crate::session::replay::{Claim, Scope, Unreplayed};
 use crate::session::{Laps, Step};
 use crate::wire::header::{X_CLIENT_ID, X_IDEMPOTENCY_KEY, X_NONCE, X_TIMESTAMP};
@@ -118,7 +118,7 @@ impl InitCall {
                 body.client_public_key()?;
                 (stamp, nonce, None)
             }
-            Wire::Two => {
+            Wire::Two | Wire::Three => {
                 let key = headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY);
                 // A repeated header is there, and of a wrong shape.
                 let key = match key {
@@ -137,7 +137,7 @@ impl InitCall {
         policy.check(&stamp, now_ms)?;
         let ttl_sec = match (family, wire) {
             (Family::Session, Wire::One) => body.ttl_lax(),
-            (Family::Session, Wire::Two) => body.ttl_strict()?,
+            (Family::Session, Wire::Two | Wire::Three) => body.ttl_strict()?,
             (Family::Anonymous | Family::V1, _) => None,
         };
         let scope = client_id.map_or(Scope::Wire1Init, Scope::Client);
@@ -150,6 +150,11 @@ impl InitCall {
     /// The wire the session will be bound to.
     pub fn wire(&self) -> Wire {
         self.wire
+    }
+
+    /// The client id it came with; wire 1 has none.
+    pub fn client_id(&self) -> Option<&str> {
+        self.client_id.as_deref()
     }
 
     /// Agrees the key. `authenticated` is whether a token was presented and accepted, `subject` whom it names.
@@ -192,6 +197,8 @@ impl InitCall {
             wire: self.wire,
             client_id: self.client_id,
             subject,
+            tenant: None,
+            auth: if authenticated { Auth::Bearer } else { Auth::None },
             created_ms: now_ms,
             expires_ms: now_ms.saturating_add(u64::from(ttl_sec) * 1000),
             key,

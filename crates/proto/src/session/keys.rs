@@ -41,12 +41,13 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// The `info` of a session's key. Wire 1 tells anonymous sessions apart, wire 2 binds the client id.
+/// The `info` of a session's key. Wire 1 tells anonymous sessions apart, wire 2 binds the client id. Wire 3 has
+/// a schedule of its own.
 pub(crate) fn info(wire: Wire, anonymous: bool, client_id: &str) -> Vec<&[u8]> {
     let tail = match wire {
         Wire::One if anonymous => "ANON",
         Wire::One => "AUTH",
-        Wire::Two => client_id,
+        Wire::Two | Wire::Three => client_id,
     };
     [b"SESSION|A256GCM|".as_slice(), tail.as_bytes()].into()
 }

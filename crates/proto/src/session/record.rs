@@ -6,6 +6,7 @@ use core::fmt;
 use crate::crypto::{AeadKey, Provider};
 use crate::error::Error;
 use crate::session::keys::SessionKey;
+use crate::session::three;
 use crate::wire::{SessionId, Wire};
 
 /// What a store keeps of a session.
@@ -17,20 +18,65 @@ pub struct SessionRecord {
     pub wire: Wire,
     /// The client id it was agreed with; `None` on wire 1.
     pub client_id: Option<Box<str>>,
-    /// The subject of the token presented at init, if one was verified.
+    /// The subject of the token or certificate presented at init, if one was verified.
     pub subject: Option<Box<str>>,
-    /// When it was agreed, in milliseconds since the epoch.
+    /// The tenant that the subject is of, where somebody said so.
+    pub tenant: Option<Box<str>>,
+    /// How the client was recognised at init.
+    pub auth: Auth,
+    /// When it was agreed, in milliseconds since the epoch; of a renewed session, when the first of its chain was.
     pub created_ms: u64,
     /// The first millisecond at which it is over.
     pub expires_ms: u64,
-    /// Its key.
+    /// Its key; on wire 3 the secret that all its keys come from.
     pub key: SessionKey,
 }
 
-/// A session ready for use: its record and its expanded key.
+/// How a client was recognised. `spec/session-3.md#who-the-client-is`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Auth {
+    /// Not at all.
+    #[default]
+    None,
+    /// By a bearer token.
+    Bearer,
+    /// By a token that is bound to a key, and a proof made with it (RFC 9449).
+    Dpop,
+    /// By a certificate.
+    Certificate,
+}
+
+impl Auth {
+    /// All of them.
+    pub const ALL: [Auth; 4] = [Auth::None, Auth::Bearer, Auth::Dpop, Auth::Certificate];
+
+    /// Its name on the wire and in stored rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Auth::None => "none",
+            Auth::Bearer => "bearer",
+            Auth::Dpop => "dpop",
+            Auth::Certificate => "certificate",
+        }
+    }
+
+    /// The one with this name.
+    pub fn from_name(name: &str) -> Option<Auth> {
+        Auth::ALL.into_iter().find(|auth| auth.name() == name)
+    }
+}
+
+/// A session ready for use: its record and its expanded keys.
 pub struct Session {
     record: SessionRecord,
-    aead: Box<dyn AeadKey>,
+    keys: Expanded,
+}
+
+enum Expanded {
+    /// Of wires 1 and 2: one key for all messages.
+    Shared(Box<dyn AeadKey>),
+    /// Of wire 3.
+    Three(three::schedule::Keys),
 }
 
 impl Session {
@@ -39,8 +85,11 @@ impl Session {
     /// # Errors
     /// [`Error::Provider`].
     pub fn new(provider: &dyn Provider, record: SessionRecord) -> Result<Self, Error> {
-        let aead = provider.aes256_gcm(record.key.expose())?;
-        Ok(Session { record, aead })
+        let keys = match record.wire {
+            Wire::One | Wire::Two => Expanded::Shared(provider.aes256_gcm(record.key.expose())?),
+            Wire::Three => Expanded::Three(three::schedule::Keys::new(provider, &record.key)),
+        };
+        Ok(Session { record, keys })
     }
 
     /// What a store keeps.
@@ -53,13 +102,32 @@ impl Session {
         &self.record.id
     }
 
+    /// The same session of a client that was recognised so, and of this tenant.
+    #[must_use]
+    pub fn recognised(mut self, auth: Auth, tenant: Option<Box<str>>) -> Self {
+        (self.record.auth, self.record.tenant) = (auth, tenant);
+        self
+    }
+
     /// Whether its time is over at `now_ms`.
     pub fn is_expired(&self, now_ms: u64) -> bool {
         now_ms >= self.record.expires_ms
     }
 
-    pub(crate) fn aead(&self) -> &dyn AeadKey {
-        self.aead.as_ref()
+    /// The key of a session of wires 1 and 2.
+    pub(crate) fn aead(&self) -> Result<&dyn AeadKey, Error> {
+        match &self.keys {
+            Expanded::Shared(aead) => Ok(aead.as_ref()),
+            Expanded::Three(_) => Err(Error::WireMismatch),
+        }
+    }
+
+    /// The keys of a session of wire 3.
+    pub(crate) fn keys3(&self) -> Result<&three::schedule::Keys, Error> {
+        match &self.keys {
+            Expanded::Shared(_) => Err(Error::WireMismatch),
+            Expanded::Three(keys) => Ok(keys),
+        }
     }
 }
 

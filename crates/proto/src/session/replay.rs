@@ -30,6 +30,8 @@ pub enum Scope<'a> {
     Wire1Init,
     /// Sealed calls: the session.
     Session(&'a SessionId),
+    /// Proofs of a key (RFC 9449): the key's thumbprint (RFC 7638), 43 characters.
+    Proof(&'a str),
 }
 
 /// A nonce that wants to be reserved.
@@ -51,17 +53,26 @@ impl Claim {
         now_ms: u64,
         policy: &ReplayPolicy,
     ) -> Self {
-        let (tag, name) = match scope {
-            Scope::Client(id) => (1_u8, id),
-            Scope::Wire1Init => (2, ""),
-            Scope::Session(id) => (3, id.as_str()),
-        };
-        // The length makes (scope, nonce) unambiguous; client ids are at most 256 bytes long.
-        let [hi, lo] = (name.len() as u16).to_be_bytes();
-        let hash = provider.sha256(&[&[tag, hi, lo], name.as_bytes(), nonce.as_str().as_bytes()]);
-        let key = ClaimKey(hash.first_chunk().copied().unwrap_or_default());
+        let key = claim_key(provider, scope, nonce.as_str());
         let sealed = matches!(scope, Scope::Session(_));
         Claim { key, sealed, stamp_ms: stamp.ms(), now_ms, expires_ms: expires_ms(now_ms, policy) }
+    }
+
+    /// The claim of a proof's `jti`, within the key that made it; `thumbprint` is the key's, `stamp_ms` the proof's `iat`.
+    /// Whoever made the key made the signature too, so it is bounded as inits are.
+    ///
+    /// # Errors
+    /// [`Error::TimestampOutsideWindow`].
+    // SPEC session.md#nonces
+    pub fn of_proof(
+        provider: &dyn Provider,
+        thumbprint: &str,
+        jti: &str,
+        stamp_ms: u64,
+        now_ms: u64,
+        policy: &ReplayPolicy,
+    ) -> Result<Self, Error> {
+        Claim::passed_on(claim_key(provider, Scope::Proof(thumbprint), jti), false, stamp_ms, now_ms, policy)
     }
 
     /// The claim that another process made and passes on, as if it were made here and now: for a store that is asked
@@ -112,6 +123,19 @@ impl Claim {
     pub fn is_stamped_ahead(&self) -> bool {
         self.stamp_ms > self.now_ms
     }
+}
+
+fn claim_key(provider: &dyn Provider, scope: Scope<'_>, nonce: &str) -> ClaimKey {
+    let (tag, name) = match scope {
+        Scope::Client(id) => (1_u8, id),
+        Scope::Wire1Init => (2, ""),
+        Scope::Session(id) => (3, id.as_str()),
+        Scope::Proof(thumbprint) => (4, thumbprint),
+    };
+    // The length makes (scope, nonce) unambiguous; client ids are at most 256 bytes long.
+    let [hi, lo] = (name.len() as u16).to_be_bytes();
+    let hash = provider.sha256(&[&[tag, hi, lo], name.as_bytes(), nonce.as_bytes()]);
+    ClaimKey(hash.first_chunk().copied().unwrap_or_default())
 }
 
 /// Inclusive: at now + ttl the record still stands, as the request's own stamp then just may.

@@ -22,13 +22,32 @@ pub enum Wire {
     One,
     /// `X-Idempotency-Key`, `X-ClientId`, IV and tag in the body.
     Two,
+    /// `X-Seal: 3`: `spec/session-3.md`.
+    Three,
 }
 
 impl Wire {
-    /// The wire that a request speaks: wire 1 when `X-Nonce` is there and `X-Idempotency-Key` is not.
+    /// All of them.
+    pub const ALL: [Wire; 3] = [Wire::One, Wire::Two, Wire::Three];
+
+    /// Which of the old wires a request speaks: wire 1 when `X-Nonce` is there and `X-Idempotency-Key` is not, else wire 2.
     pub fn of(headers: &impl Headers) -> Wire {
         let has = |name| !matches!(headers.field(name), Field::Absent);
         if has(header::X_NONCE) && !has(header::X_IDEMPOTENCY_KEY) { Wire::One } else { Wire::Two }
+    }
+
+    /// Its number: 1 to 3, as it stands in stored rows.
+    pub fn number(self) -> u8 {
+        match self {
+            Wire::One => 1,
+            Wire::Two => 2,
+            Wire::Three => 3,
+        }
+    }
+
+    /// The wire of a number.
+    pub fn from_number(number: u8) -> Option<Wire> {
+        Wire::ALL.into_iter().find(|wire| wire.number() == number)
     }
 
     /// A short name for logs, metrics and stored rows.
@@ -36,6 +55,7 @@ impl Wire {
         match self {
             Wire::One => "1",
             Wire::Two => "2",
+            Wire::Three => "3",
         }
     }
 }

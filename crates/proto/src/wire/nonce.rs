@@ -4,7 +4,7 @@
 use alloc::string::String;
 
 use crate::error::Error;
-use crate::limits::{NONCE_LEN_MAX, NONCE_LEN_MIN};
+use crate::limits::NONCE_LEN_MAX;
 
 /// What every nonce of an answer begins with.
 pub const ANSWER_PREFIX: &str = "r-";
@@ -14,7 +14,7 @@ pub const ANSWER_PREFIX: &str = "r-";
 pub struct Nonce<'a>(&'a str);
 
 impl<'a> Nonce<'a> {
-    /// Checks the nonce of a request. `len_min` is [`NONCE_LEN_MIN`] or [`crate::limits::NONCE_LEN_MIN_V1`].
+    /// Checks the nonce of a request. `len_min` is one of [`crate::limits`].
     ///
     /// # Errors
     /// [`Error::NonceInvalid`], [`Error::NonceReserved`].
@@ -34,12 +34,12 @@ impl<'a> Nonce<'a> {
     }
 }
 
-/// Checks that `text` is the nonce of an answer.
+/// Checks that `text` is the nonce of an answer. `len_min` is one of [`crate::limits`].
 ///
 /// # Errors
 /// [`Error::NonceInvalid`], and [`Error::AnswerMismatch`] for the nonce of a request.
-pub fn check_answer(text: &str) -> Result<(), Error> {
-    well_formed(text, NONCE_LEN_MIN)?;
+pub fn check_answer(text: &str, len_min: usize) -> Result<(), Error> {
+    well_formed(text, len_min)?;
     if text.starts_with(ANSWER_PREFIX) { Ok(()) } else { Err(Error::AnswerMismatch) }
 }
 

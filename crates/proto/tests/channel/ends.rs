@@ -3,12 +3,12 @@
 use sealway_proto::channel::{
     ChannelError, ChannelSettings, Content, Handshake, HandshakeRandoms, Opener, Progress, Sealer, Suite,
 };
-use sealway_proto::crypto::channel::{ChannelProvider, Curve, default_channel_provider};
+use sealway_proto::crypto::agreement::{AgreementProvider, Curve, default_agreement_provider};
 
 pub(crate) const NOW_S: u64 = 1_700_000_000;
 
-pub(crate) fn provider() -> &'static dyn ChannelProvider {
-    default_channel_provider()
+pub(crate) fn provider() -> &'static dyn AgreementProvider {
+    default_agreement_provider()
 }
 
 pub(crate) fn draw() -> HandshakeRandoms {

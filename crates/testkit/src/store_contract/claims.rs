@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use sealway_proto::crypto::{Provider, default_provider};
+use sealway_proto::crypto::agreement::AgreementProvider;
+use sealway_proto::crypto::default_provider;
 use sealway_proto::session::{
     ClientInit, ClientSession, Family, InitCall, InitRandoms, Opened, SealBuffer, SealedCall, SealedMessage, Session,
     TtlPolicy, Unreplayed,
@@ -15,7 +16,7 @@ pub const START_MS: u64 = 1_800_000_000_000;
 pub const PATH: &str = "/orders";
 
 /// The provider of every test.
-pub fn provider() -> &'static dyn Provider {
+pub fn provider() -> &'static dyn AgreementProvider {
     default_provider()
 }
 

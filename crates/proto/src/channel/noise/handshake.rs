@@ -21,7 +21,7 @@ use crate::channel::handshake::Progress;
 use crate::channel::record::{Content, Opened, Opener, OpenerProfile, Sealer, SealerProfile};
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms, KemRandoms};
 use crate::channel::{ChannelError, NativeSuite, Pattern};
-use crate::crypto::channel::{ChannelProvider, Cipher, KemKey};
+use crate::crypto::agreement::{AgreementProvider, Cipher, KemKey};
 
 const LABEL: &[u8] = b"sealway-channel-v1";
 /// Room for a public key, a sealed static key and a tag, beside the payload.
@@ -44,7 +44,7 @@ pub(crate) enum Noise {
 pub(crate) struct Talking {
     settings: ChannelSettings,
     suite: NativeSuite,
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     role: Role,
     noise: Box<HandshakeState>,
     failed: Failed,
@@ -59,7 +59,7 @@ impl Noise {
     pub(crate) fn client(
         settings: ChannelSettings,
         suite: NativeSuite,
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         randoms: HandshakeRandoms,
     ) -> Result<(Self, Vec<u8>), ChannelError> {
         let mut talking = Talking::new(settings, suite, provider, randoms, Role::Client)?;
@@ -74,7 +74,7 @@ impl Noise {
     pub(crate) fn server(
         settings: ChannelSettings,
         suite: NativeSuite,
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         randoms: HandshakeRandoms,
     ) -> Result<Self, ChannelError> {
         Ok(Noise::Message(Box::new(Talking::new(settings, suite, provider, randoms, Role::Server)?)))
@@ -142,7 +142,7 @@ fn of_noise(error: snow::Error) -> ChannelError {
         snow::Error::Dh => ChannelError::PeerKeyInvalid,
         snow::Error::Input => ChannelError::HandshakeFrameInvalid,
         snow::Error::State(_) => ChannelError::HandshakeState,
-        _ => ChannelError::ChannelProvider,
+        _ => ChannelError::AgreementProvider,
     }
 }
 
@@ -165,7 +165,7 @@ impl Talking {
     fn new(
         settings: ChannelSettings,
         suite: NativeSuite,
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         randoms: HandshakeRandoms,
         role: Role,
     ) -> Result<Self, ChannelError> {
@@ -252,11 +252,11 @@ impl Talking {
     fn write(&mut self, kind: u8, before: &[u8], payload: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut out = before.to_vec();
         out.resize(before.len() + payload.len() + NOISE_OVERHEAD, 0);
-        let room = out.get_mut(before.len()..).ok_or(ChannelError::ChannelProvider)?;
+        let room = out.get_mut(before.len()..).ok_or(ChannelError::AgreementProvider)?;
         let len = self.noise.write_message(payload, room).map_err(|error| match error {
             // Only the peer's key can be wrong here, and it came in its last message.
             snow::Error::Dh => ChannelError::PeerKeyInvalid,
-            _ => ChannelError::ChannelProvider,
+            _ => ChannelError::AgreementProvider,
         })?;
         self.check_failed()?;
         out.truncate(before.len() + len);
@@ -264,7 +264,7 @@ impl Talking {
     }
 
     fn check_failed(&self) -> Result<(), ChannelError> {
-        if self.failed.is_set() { Err(ChannelError::ChannelProvider) } else { Ok(()) }
+        if self.failed.is_set() { Err(ChannelError::AgreementProvider) } else { Ok(()) }
     }
 
     /// A static key that the peer has shown must be the pinned one.
@@ -297,14 +297,14 @@ mod tests {
 
     use super::*;
     use crate::channel::Suite;
-    use crate::crypto::channel::default_channel_provider;
+    use crate::crypto::agreement::default_agreement_provider;
 
     fn side(v: &Published, suite: NativeSuite, role: Role) -> HandshakeState {
         let (own, peer, ephemeral) = match role {
             Role::Client => (&v.client_static_hex, &v.server_static_hex, &v.client_ephemeral_hex),
             Role::Server => (&v.server_static_hex, &v.client_static_hex, &v.server_ephemeral_hex),
         };
-        let provider = default_channel_provider();
+        let provider = default_agreement_provider();
         let ephemeral = Some(Zeroizing::new(ephemeral.array()));
         let seam = Seam { provider, suite, ephemeral, failed: Failed::default() };
         let psk = v.psk_hex.array();

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::channel::error::of_provider;
 use crate::channel::settings::KemRandoms;
 use crate::channel::{ChannelError, NativeSuite};
-use crate::crypto::channel::{ChannelProvider, KEM_CIPHERTEXT_LEN, KEM_PUBLIC_LEN, KemKey};
+use crate::crypto::agreement::{AgreementProvider, KEM_CIPHERTEXT_LEN, KEM_PUBLIC_LEN, KemKey};
 
 const LABEL: &[u8] = b"sealway-channel-v1 ML-KEM-768";
 
@@ -19,13 +19,13 @@ const LABEL: &[u8] = b"sealway-channel-v1 ML-KEM-768";
 pub(super) const PSK_PLACE: usize = 2;
 
 /// The second key: bound to the encapsulation key and the ciphertext, so that neither can be another's.
-fn psk(provider: &dyn ChannelProvider, secret: &[u8; 32], public: &[u8], ciphertext: &[u8]) -> Zeroizing<[u8; 32]> {
+fn psk(provider: &dyn AgreementProvider, secret: &[u8; 32], public: &[u8], ciphertext: &[u8]) -> Zeroizing<[u8; 32]> {
     provider.hmac_sha256(secret, &[LABEL, &provider.sha256(&[public, ciphertext])])
 }
 
 /// The client's key, where the suite has one.
 pub(super) fn generate(
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     suite: NativeSuite,
     randoms: &KemRandoms,
 ) -> Result<Option<Box<dyn KemKey>>, ChannelError> {
@@ -39,7 +39,7 @@ pub(super) fn generate(
 
 /// The server's part: a ciphertext for the client's key, and the second key.
 pub(super) fn encapsulate(
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     public: &[u8],
     randoms: KemRandoms,
 ) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), ChannelError> {
@@ -56,7 +56,7 @@ pub(super) fn encapsulate(
 
 /// The client's part: splits message 2 into the ciphertext and what Noise reads, and gives the second key.
 pub(super) fn decapsulate<'m>(
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     key: &dyn KemKey,
     payload: &'m [u8],
 ) -> Result<(&'m [u8], Zeroizing<[u8; 32]>), ChannelError> {

@@ -17,7 +17,7 @@ use crate::channel::record::{CloseReason, Content, Opened};
 use crate::channel::sequence::Sequence;
 use crate::channel::settings::ChannelSettings;
 use crate::crypto::AeadKey;
-use crate::crypto::channel::{ChannelProvider, Cipher, expand};
+use crate::crypto::agreement::{AgreementProvider, Cipher, expand};
 use crate::limits::{IV_LEN, KEY_LEN, TAG_LEN};
 
 const DATA: u8 = 1;
@@ -41,7 +41,7 @@ fn direction(sender: Role) -> u8 {
 
 /// One direction's key, which only goes forward.
 struct Ratchet {
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     cipher: Cipher,
     key: Zeroizing<[u8; KEY_LEN]>,
     aead: Box<dyn AeadKey>,
@@ -52,18 +52,18 @@ struct Ratchet {
 
 impl Ratchet {
     fn new(
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         cipher: Cipher,
         key: Zeroizing<[u8; KEY_LEN]>,
     ) -> Result<Self, ChannelError> {
-        let aead = provider.aead(cipher, &key).map_err(|_| ChannelError::ChannelProvider)?;
+        let aead = provider.aead(cipher, &key).map_err(|_| ChannelError::AgreementProvider)?;
         Ok(Ratchet { provider, cipher, key, aead, sequence: Sequence::new(), used: 0 })
     }
 
     /// The next key; the one before is wiped, and does not follow from it.
     fn turn(&mut self) -> Result<(), ChannelError> {
         self.key = expand(self.provider, &self.key, b"sealway-channel-v1 next key");
-        self.aead = self.provider.aead(self.cipher, &self.key).map_err(|_| ChannelError::ChannelProvider)?;
+        self.aead = self.provider.aead(self.cipher, &self.key).map_err(|_| ChannelError::AgreementProvider)?;
         self.used = 0;
         Ok(())
     }
@@ -88,7 +88,7 @@ pub(crate) struct NativeSealer {
 
 impl NativeSealer {
     pub(crate) fn new(
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         cipher: Cipher,
         key: Zeroizing<[u8; KEY_LEN]>,
         role: Role,
@@ -152,9 +152,9 @@ impl NativeSealer {
         parts.iter().for_each(|part| out.extend_from_slice(part));
         out.push(if key_changes { kind | KEY_CHANGES } else { kind });
         out.resize(start + inner_len, 0);
-        let inner = out.get_mut(start..).ok_or(ChannelError::ChannelProvider)?;
+        let inner = out.get_mut(start..).ok_or(ChannelError::AgreementProvider)?;
         let tag = self.ratchet.aead.seal_in_place(&Ratchet::iv(seq), &header, inner);
-        out.extend_from_slice(&tag.map_err(|_| ChannelError::ChannelProvider)?);
+        out.extend_from_slice(&tag.map_err(|_| ChannelError::AgreementProvider)?);
         if key_changes {
             self.ratchet.turn()?;
             self.since_ms = Some(now_ms);
@@ -188,7 +188,7 @@ pub(crate) struct NativeOpener {
 impl NativeOpener {
     /// `role` is this side's.
     pub(crate) fn new(
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         cipher: Cipher,
         key: Zeroizing<[u8; KEY_LEN]>,
         role: Role,
@@ -252,10 +252,10 @@ mod tests {
 
     use super::*;
     use crate::channel::Suite;
-    use crate::crypto::channel::default_channel_provider;
+    use crate::crypto::agreement::default_agreement_provider;
 
     fn pair() -> (NativeSealer, NativeOpener) {
-        let provider = default_channel_provider();
+        let provider = default_agreement_provider();
         let settings = ChannelSettings::new("c", [0; 32], Suite::from_id(0x100).unwrap(), 0);
         let key = || Zeroizing::new([3; 32]);
         let sealer = NativeSealer::new(provider, Cipher::Aes256Gcm, key(), Role::Client, &settings).unwrap();

@@ -18,7 +18,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::channel::NativeSuite;
 use crate::crypto::AeadKey;
-use crate::crypto::channel::{AgreementKey, ChannelProvider, Cipher, Curve};
+use crate::crypto::agreement::{AgreementKey, AgreementProvider, Cipher, Curve};
 use crate::limits::{IV_LEN, KEY_LEN, TAG_LEN};
 
 const HASH_LEN: usize = 32;
@@ -43,7 +43,7 @@ impl Failed {
 
 /// What `snow` is given.
 pub(super) struct Seam {
-    pub(super) provider: &'static dyn ChannelProvider,
+    pub(super) provider: &'static dyn AgreementProvider,
     pub(super) suite: NativeSuite,
     pub(super) ephemeral: Option<Zeroizing<[u8; KEY_LEN]>>,
     pub(super) failed: Failed,
@@ -83,7 +83,7 @@ impl CryptoResolver for Seam {
     }
 }
 
-struct NoiseRandom(&'static dyn ChannelProvider);
+struct NoiseRandom(&'static dyn AgreementProvider);
 
 impl Random for NoiseRandom {
     fn try_fill_bytes(&mut self, dest: &mut [u8]) -> Result<(), snow::Error> {
@@ -92,7 +92,7 @@ impl Random for NoiseRandom {
 }
 
 struct NoiseDh {
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     suite: NativeSuite,
     /// The ephemeral key of a test vector.
     given: Option<Zeroizing<[u8; KEY_LEN]>>,
@@ -180,7 +180,7 @@ impl Dh for NoiseDh {
 }
 
 struct NoiseAead {
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     cipher: Cipher,
     key: Option<Box<dyn AeadKey>>,
     failed: Failed,
@@ -240,7 +240,7 @@ impl NoiseCipher for NoiseAead {
 }
 
 struct NoiseHash {
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     input: Zeroizing<Vec<u8>>,
     failed: Failed,
 }

@@ -13,7 +13,7 @@ use crate::channel::frame::{Profile, handshake, parse_handshake};
 use crate::channel::handshake::Progress;
 use crate::channel::record::{Opened, Opener, OpenerProfile, Sealer, SealerProfile};
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms};
-use crate::crypto::channel::{AgreementKey, ChannelProvider, Curve};
+use crate::crypto::agreement::{AgreementKey, AgreementProvider, Curve};
 
 /// A client, by what it waits for.
 pub(crate) enum V1Client {
@@ -24,7 +24,7 @@ pub(crate) enum V1Client {
 
 pub(crate) struct AwaitsResp {
     settings: ChannelSettings,
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     ephemeral: Box<dyn AgreementKey>,
     nonce_c: [u8; 32],
 }
@@ -34,7 +34,7 @@ impl V1Client {
     pub(crate) fn begin(
         settings: ChannelSettings,
         curve: Curve,
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         randoms: &HandshakeRandoms,
     ) -> Result<(Self, Vec<u8>), ChannelError> {
         let ephemeral = super::ephemeral(provider, curve, randoms)?;

@@ -18,10 +18,10 @@ use alloc::boxed::Box;
 
 use crate::channel::ChannelError;
 use crate::channel::settings::HandshakeRandoms;
-use crate::crypto::channel::{AgreementKey, ChannelProvider, Curve};
+use crate::crypto::agreement::{AgreementKey, AgreementProvider, Curve};
 
 fn ephemeral(
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     curve: Curve,
     randoms: &HandshakeRandoms,
 ) -> Result<Box<dyn AgreementKey>, ChannelError> {
@@ -29,7 +29,7 @@ fn ephemeral(
         Some(private) => provider.agreement_from_private(curve, private),
         None => provider.agreement_generate(curve),
     };
-    key.map_err(|_| ChannelError::ChannelProvider)
+    key.map_err(|_| ChannelError::AgreementProvider)
 }
 
 /// The wire knows one form of a key, which is the form of our own; the seam reads compressed points too.
@@ -46,10 +46,10 @@ mod tests {
     use super::record::V1Sealer;
     use super::schedule::{Direction, Transcript, auth_tag, keys};
     use crate::channel::record::Content;
-    use crate::crypto::channel::{Curve, default_channel_provider};
+    use crate::crypto::agreement::{Curve, default_agreement_provider};
 
     fn assert_keys(v: &V1) {
-        let provider = default_channel_provider();
+        let provider = default_agreement_provider();
         let curve = if v.suite == 1 { Curve::X25519 } else { Curve::P256 };
         let client = provider.agreement_from_private(curve, &v.client_private_hex.array()).unwrap();
         let server = provider.agreement_from_private(curve, &v.server_private_hex.array()).unwrap();
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn transcripts_keys_and_records_are_those_of_the_vectors() {
-        let provider = default_channel_provider();
+        let provider = default_agreement_provider();
         let mut found = [0; 3];
         for vector in load_channel().unwrap() {
             match &vector.scenario {

@@ -9,7 +9,7 @@ use crate::channel::record::{Content, Opened};
 use crate::channel::v1::schedule::{Direction, RekeyBase};
 use crate::channel::{ChannelError, sequence::Sequence};
 use crate::crypto::AeadKey;
-use crate::crypto::channel::{ChannelProvider, Cipher};
+use crate::crypto::agreement::{AgreementProvider, Cipher};
 use crate::limits::{IV_LEN, TAG_LEN};
 
 const APP: u8 = 0;
@@ -18,7 +18,7 @@ const REKEY: u8 = 2;
 
 /// What sealing and opening have in common: a direction's key, and where it stands.
 struct Half {
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     aead: Box<dyn AeadKey>,
     nonce_prefix: [u8; 4],
     rekey: RekeyBase,
@@ -28,13 +28,13 @@ struct Half {
 
 impl Half {
     fn new(
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         direction: Direction,
         record_max: usize,
     ) -> Result<Self, ChannelError> {
         Ok(Half {
             provider,
-            aead: provider.aead(Cipher::Aes256Gcm, &direction.key).map_err(|_| ChannelError::ChannelProvider)?,
+            aead: provider.aead(Cipher::Aes256Gcm, &direction.key).map_err(|_| ChannelError::AgreementProvider)?,
             nonce_prefix: direction.nonce_prefix,
             rekey: direction.rekey,
             sequence: Sequence::new(),
@@ -50,7 +50,7 @@ impl Half {
 
     fn change_key(&mut self, seq: u64) -> Result<(), ChannelError> {
         let key = self.rekey.key_after(self.provider, seq);
-        self.aead = self.provider.aead(Cipher::Aes256Gcm, &key).map_err(|_| ChannelError::ChannelProvider)?;
+        self.aead = self.provider.aead(Cipher::Aes256Gcm, &key).map_err(|_| ChannelError::AgreementProvider)?;
         Ok(())
     }
 }
@@ -60,7 +60,7 @@ pub(crate) struct V1Opener(Half);
 
 impl V1Sealer {
     pub(crate) fn new(
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         direction: Direction,
         record_max: usize,
     ) -> Result<Self, ChannelError> {
@@ -88,9 +88,9 @@ impl V1Sealer {
         out.extend_from_slice(&header);
         let start = out.len();
         out.extend_from_slice(plaintext);
-        let data = out.get_mut(start..).ok_or(ChannelError::ChannelProvider)?;
+        let data = out.get_mut(start..).ok_or(ChannelError::AgreementProvider)?;
         let tag = self.0.aead.seal_in_place(&self.0.iv(seq), &header, data);
-        let tag = tag.map_err(|_| ChannelError::ChannelProvider)?;
+        let tag = tag.map_err(|_| ChannelError::AgreementProvider)?;
         out.extend_from_slice(&tag);
         if flags == REKEY {
             self.0.change_key(seq)?;
@@ -101,7 +101,7 @@ impl V1Sealer {
 
 impl V1Opener {
     pub(crate) fn new(
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         direction: Direction,
         record_max: usize,
     ) -> Result<Self, ChannelError> {

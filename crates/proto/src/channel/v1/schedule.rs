@@ -4,7 +4,7 @@ use zeroize::Zeroizing;
 
 use crate::channel::ChannelError;
 use crate::channel::limits::HANDSHAKE_NONCE_LEN;
-use crate::crypto::channel::{ChannelProvider, expand};
+use crate::crypto::agreement::{AgreementProvider, expand};
 
 const LABEL: &[u8] = b"flowersec-e2ee-v1";
 const VERSION: u8 = 1;
@@ -27,7 +27,7 @@ impl Transcript<'_> {
     ///
     /// # Errors
     /// [`ChannelError::HandshakeTooLarge`] for a part that no u16 can count.
-    pub(crate) fn hash(&self, provider: &dyn ChannelProvider) -> Result<[u8; 32], ChannelError> {
+    pub(crate) fn hash(&self, provider: &dyn AgreementProvider) -> Result<[u8; 32], ChannelError> {
         let len =
             |part: &[u8]| u16::try_from(part.len()).map(u16::to_be_bytes).map_err(|_| ChannelError::HandshakeTooLarge);
         Ok(provider.sha256(&[
@@ -51,7 +51,7 @@ impl Transcript<'_> {
 
 /// The tag in Ack, with which the client proves the pre-shared key.
 pub(crate) fn auth_tag(
-    provider: &dyn ChannelProvider,
+    provider: &dyn AgreementProvider,
     psk: &[u8; 32],
     transcript: &[u8; 32],
     timestamp_s: u64,
@@ -87,7 +87,7 @@ impl RekeyBase {
     }
 
     /// The key after a rekey record with this number.
-    pub(crate) fn key_after(&self, provider: &dyn ChannelProvider, seq: u64) -> Zeroizing<[u8; 32]> {
+    pub(crate) fn key_after(&self, provider: &dyn AgreementProvider, seq: u64) -> Zeroizing<[u8; 32]> {
         let salt =
             provider.hmac_sha256(self.base.as_slice(), &[&self.transcript, &seq.to_be_bytes(), &[self.direction]]);
         let prk = provider.hmac_sha256(salt.as_slice(), &[b"flowersec-e2ee-v1:rekey"]);
@@ -96,7 +96,7 @@ impl RekeyBase {
 }
 
 /// Derives the keys of both directions.
-pub(crate) fn keys(provider: &dyn ChannelProvider, psk: &[u8; 32], shared: &[u8; 32], transcript: &[u8; 32]) -> Keys {
+pub(crate) fn keys(provider: &dyn AgreementProvider, psk: &[u8; 32], shared: &[u8; 32], transcript: &[u8; 32]) -> Keys {
     let prk = provider.hmac_sha256(psk, &[shared, transcript]);
     let base: Zeroizing<[u8; 32]> = expand(provider, &prk, b"flowersec-e2ee-v1:rekey_base");
     let direction = |number, key: &[u8], nonce_prefix: &[u8]| Direction {

@@ -16,7 +16,7 @@ use crate::channel::frame::{Profile, handshake, parse_handshake};
 use crate::channel::handshake::Progress;
 use crate::channel::record::{Content, Opener, OpenerProfile, Sealer, SealerProfile};
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms};
-use crate::crypto::channel::{AgreementKey, ChannelProvider, Curve};
+use crate::crypto::agreement::{AgreementKey, AgreementProvider, Curve};
 
 /// A server, by what it waits for.
 #[allow(clippy::large_enum_variant, reason = "one for a connection, and in its last state when it lives longest")]
@@ -29,13 +29,13 @@ pub(crate) enum V1Server {
 pub(crate) struct AwaitsInit {
     settings: ChannelSettings,
     curve: Curve,
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     randoms: HandshakeRandoms,
 }
 
 pub(crate) struct AwaitsAck {
     settings: ChannelSettings,
-    provider: &'static dyn ChannelProvider,
+    provider: &'static dyn AgreementProvider,
     ephemeral: Box<dyn AgreementKey>,
     client_public: Vec<u8>,
     transcript: [u8; 32],
@@ -49,7 +49,7 @@ impl V1Server {
     pub(crate) fn begin(
         settings: ChannelSettings,
         curve: Curve,
-        provider: &'static dyn ChannelProvider,
+        provider: &'static dyn AgreementProvider,
         randoms: HandshakeRandoms,
     ) -> Self {
         V1Server::Init(Box::new(AwaitsInit { settings, curve, provider, randoms }))

@@ -1,4 +1,4 @@
-//! The part of the seam that channels need: key agreement on two curves, HMAC and HKDF, two AEADs, ML-KEM-768.
+//! The part of the seam that channels and wire 3 need: key agreement on two curves, two AEADs, ML-KEM-768.
 //!
 //! Private keys stay behind the seam wherever they can. Where a handshake gives one (a static key, a vector's ephemeral
 //! key), it is the caller who wipes it.
@@ -37,8 +37,8 @@ pub const KEM_PRIVATE_LEN: usize = 2400;
 /// An ML-KEM-768 ciphertext, in bytes.
 pub const KEM_CIPHERTEXT_LEN: usize = 1088;
 
-/// What a channel asks of a crypto library, beside [`Provider`].
-pub trait ChannelProvider: Provider {
+/// What channels and wire 3 ask of a crypto library, beside [`Provider`].
+pub trait AgreementProvider: Provider {
     /// A new key pair.
     ///
     /// # Errors
@@ -50,9 +50,6 @@ pub trait ChannelProvider: Provider {
     /// # Errors
     /// [`Error::Provider`] when it is no private key of the curve.
     fn agreement_from_private(&self, curve: Curve, private: &[u8; KEY_LEN]) -> Result<Box<dyn AgreementKey>, Error>;
-
-    /// HMAC-SHA256 (FIPS 198-1) of the concatenation of `parts`. HKDF-Extract is this with the salt as its key.
-    fn hmac_sha256(&self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 32]>;
 
     /// HKDF-SHA256 (RFC 5869) without info: fills `out`, at most 96 bytes.
     ///
@@ -125,7 +122,7 @@ pub trait KemKey: Send + Sync {
 
 /// HKDF-Expand (RFC 5869) of a single block: up to 32 bytes.
 pub(crate) fn expand<const N: usize>(
-    provider: &dyn ChannelProvider,
+    provider: &dyn AgreementProvider,
     prk: &[u8; 32],
     info: &[u8],
 ) -> Zeroizing<[u8; N]> {
@@ -140,6 +137,6 @@ pub(crate) fn expand<const N: usize>(
 
 /// The provider that production uses.
 #[cfg(feature = "aws-lc")]
-pub fn default_channel_provider() -> &'static dyn ChannelProvider {
+pub fn default_agreement_provider() -> &'static dyn AgreementProvider {
     &super::aws_lc::AwsLc
 }

@@ -1,18 +1,18 @@
-//! What channels need of AWS-LC, through `aws-lc-rs`.
+//! What channels and wire 3 need of AWS-LC, through `aws-lc-rs`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use aws_lc_rs::aead::{AES_256_GCM, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use aws_lc_rs::agreement::{self, ECDH_P256, PrivateKey, UnparsedPublicKey, X25519};
+use aws_lc_rs::hkdf;
 use aws_lc_rs::kem::{Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
-use aws_lc_rs::{hkdf, hmac};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::AeadKey;
+use super::agreement::{AgreementKey, AgreementProvider, Cipher, Curve, KEM_CIPHERTEXT_LEN, KEM_PRIVATE_LEN, KemKey};
 use super::aws_lc::{Aead, AwsLc};
-use super::channel::{AgreementKey, ChannelProvider, Cipher, Curve, KEM_CIPHERTEXT_LEN, KEM_PRIVATE_LEN, KemKey};
 use crate::error::Error;
 use crate::limits::{KEY_LEN, P256_PUBLIC_LEN};
 
@@ -111,7 +111,7 @@ impl Kem {
     }
 }
 
-impl ChannelProvider for AwsLc {
+impl AgreementProvider for AwsLc {
     fn agreement_generate(&self, curve: Curve) -> Result<Box<dyn AgreementKey>, Error> {
         Agreement::boxed(curve, PrivateKey::generate(algorithm(curve)).map_err(|_| Error::Provider)?)
     }
@@ -119,16 +119,6 @@ impl ChannelProvider for AwsLc {
     fn agreement_from_private(&self, curve: Curve, private: &[u8; KEY_LEN]) -> Result<Box<dyn AgreementKey>, Error> {
         let private = PrivateKey::from_private_key(algorithm(curve), private).map_err(|_| Error::Provider)?;
         Agreement::boxed(curve, private)
-    }
-
-    fn hmac_sha256(&self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
-        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
-        parts.iter().for_each(|part| context.update(part));
-        let mut out = Zeroizing::new([0; 32]);
-        for (to, from) in out.iter_mut().zip(context.sign().as_ref()) {
-            *to = *from;
-        }
-        out
     }
 
     fn hkdf_bare(&self, salt: &[u8], ikm: &[u8], out: &mut [u8]) -> Result<(), Error> {
@@ -154,7 +144,7 @@ impl ChannelProvider for AwsLc {
     fn kem_from_private(&self, private: &[u8; KEM_PRIVATE_LEN]) -> Result<Box<dyn KemKey>, Error> {
         let key = DecapsulationKey::new(&ML_KEM_768, private).map_err(|_| Error::Provider)?;
         // AWS-LC gives no public half for a key that was read; FIPS 203 7.3 puts it at a fixed place in the private one.
-        let public = private.get(1152..1152 + super::channel::KEM_PUBLIC_LEN).ok_or(Error::Provider)?.to_vec();
+        let public = private.get(1152..1152 + super::agreement::KEM_PUBLIC_LEN).ok_or(Error::Provider)?.to_vec();
         Ok(Box::new(Kem { private: key, public }))
     }
 

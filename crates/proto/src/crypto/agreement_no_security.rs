@@ -1,4 +1,4 @@
-//! What channels need, without any security: for fuzzing alone.
+//! What channels and wire 3 need, without any security: for fuzzing alone.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use zeroize::Zeroizing;
 
 use super::AeadKey;
-use super::channel::{
-    AgreementKey, ChannelProvider, Cipher, Curve, KEM_CIPHERTEXT_LEN, KEM_PRIVATE_LEN, KEM_PUBLIC_LEN, KemKey,
+use super::agreement::{
+    AgreementKey, AgreementProvider, Cipher, Curve, KEM_CIPHERTEXT_LEN, KEM_PRIVATE_LEN, KEM_PUBLIC_LEN, KemKey,
 };
 use super::no_security::{Aead, NoSecurity, checksum};
 use crate::error::Error;
@@ -59,7 +59,7 @@ impl KemKey for Kem {
     }
 }
 
-impl ChannelProvider for NoSecurity {
+impl AgreementProvider for NoSecurity {
     fn agreement_generate(&self, curve: Curve) -> Result<Box<dyn AgreementKey>, Error> {
         self.agreement_from_private(curve, &[0x5a; KEY_LEN])
     }
@@ -76,11 +76,6 @@ impl ChannelProvider for NoSecurity {
             }
         };
         Ok(Box::new(Agreement(public)))
-    }
-
-    fn hmac_sha256(&self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
-        let parts: [u8; 32] = checksum(parts);
-        Zeroizing::new(checksum(&[key, &parts]))
     }
 
     fn aead(&self, _cipher: Cipher, key: &[u8; KEY_LEN]) -> Result<Box<dyn AeadKey>, Error> {

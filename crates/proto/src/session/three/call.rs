@@ -1,0 +1,332 @@
+//! Sealed requests at a server, and sealed answers on both sides. `spec/session-3.md#sealed-requests`.
+//!
+//! ```text
+//! headers ─ SealedRequest::parse ─► session ─ check ─► opener ─► frames …
+//!       the first frame ─ Opening::first ─► Unreplayed<OpenedRequest> ─ a claim ─► headers, body, Reply
+//!                                                           Reply::seal ─► (headers, FrameSealer)
+//! ```
+
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::Fields;
+use super::client::{ClientSession, SEAL};
+use super::frame::{FrameOpener, FrameSealer};
+use super::inner::InnerHeaders;
+use super::schedule::Keys;
+use crate::crypto::Provider;
+use crate::error::Error;
+use crate::limits::{NONCE_LEN_MIN_V3, PATH_LEN_MAX, X_SEALED_LEN_MAX};
+use crate::session::record::Session;
+use crate::session::replay::{Claim, Scope, Unreplayed};
+use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED};
+use crate::wire::nonce::{ANSWER_PREFIX, check_answer, push_hex};
+use crate::wire::{Field, Headers, Nonce, ReplayPolicy, SessionId, Timestamp, Wire, base64, idempotency};
+
+/// The headers that sealing adds to a message: lower-case names and their values.
+pub type SealHeaders = Vec<(&'static str, String)>;
+
+/// Method and target of a request, as sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLine<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// Path and query.
+    pub target: &'a str,
+}
+
+pub(super) fn request_context(
+    provider: &dyn Provider,
+    line: RequestLine<'_>,
+    content_type: &str,
+    stamp: &str,
+    nonce: &str,
+    session: &SessionId,
+) -> [u8; 32] {
+    let fields = Fields::new().field("sealway/3 request context").field(line.method).field(line.target);
+    let fields = fields.field(content_type).field(stamp).field(nonce).field(session.as_str());
+    provider.sha256(&[fields.as_bytes()])
+}
+
+fn answer_context(
+    provider: &dyn Provider,
+    status: u16,
+    line: RequestLine<'_>,
+    content_type: &str,
+    stamp: &str,
+    nonce: &str,
+    session: &SessionId,
+) -> [u8; 32] {
+    let fields = Fields::new().field("sealway/3 answer context").number(status.into()).field(line.method);
+    let fields = fields.field(line.target).field(content_type).field(stamp).field(nonce).field(session.as_str());
+    provider.sha256(&[fields.as_bytes()])
+}
+
+/// A header's value where it may be absent.
+fn optional<'a>(headers: &'a impl Headers, name: &'static str) -> Result<Option<&'a str>, Error> {
+    match headers.field(name) {
+        Field::Absent => Ok(None),
+        Field::Value(value) => Ok(Some(value)),
+        Field::Malformed => Err(Error::HeaderInvalid(name)),
+    }
+}
+
+fn check_seal(headers: &impl Headers) -> Result<(), Error> {
+    if headers.field(X_SEAL).required(X_SEAL)? == SEAL { Ok(()) } else { Err(Error::HeaderInvalid(X_SEAL)) }
+}
+
+/// A whole stream in a header.
+fn sealed_header(headers: &impl Headers) -> Result<Option<Vec<u8>>, Error> {
+    match optional(headers, X_SEALED)? {
+        None => Ok(None),
+        Some(text) if text.len() > X_SEALED_LEN_MAX => Err(Error::HeaderInvalid(X_SEALED)),
+        Some(text) => base64::decode(text).map(Some).map_err(|_| Error::HeaderInvalid(X_SEALED)),
+    }
+}
+
+/// A sealed request whose headers are in order; its session is to be looked up next.
+#[derive(Debug)]
+pub struct SealedRequest<'a> {
+    line: RequestLine<'a>,
+    content_type: &'a str,
+    session_id: Result<SessionId, Error>,
+    stamp: Timestamp<'a>,
+    nonce: Nonce<'a>,
+    sealed: Option<Vec<u8>>,
+}
+
+impl<'a> SealedRequest<'a> {
+    /// Reads the headers of a sealed request.
+    ///
+    /// # Errors
+    /// One of the peer's errors of [`Error`].
+    // SPEC session-3.md#sealed-requests
+    pub fn parse(headers: &'a impl Headers, line: RequestLine<'a>) -> Result<Self, Error> {
+        check_seal(headers)?;
+        let kid = headers.field(X_KID).required(X_KID)?;
+        let (stamp, nonce) = idempotency::split(headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY)?)?;
+        let nonce = Nonce::parse(nonce, NONCE_LEN_MIN_V3)?;
+        let stamp = Timestamp::parse(stamp)?;
+        let session_id = SessionId::from_kid(kid)?;
+        let content_type = optional(headers, "content-type")?.unwrap_or_default();
+        let sealed = sealed_header(headers)?;
+        if line.target.len() > PATH_LEN_MAX {
+            return Err(Error::HeaderInvalid(":path"));
+        }
+        Ok(SealedRequest { line, content_type, session_id, stamp, nonce, sealed })
+    }
+
+    /// The session to look up.
+    ///
+    /// # Errors
+    /// [`Error::SessionUnknown`] for a malformed id: no store need be asked.
+    pub fn session_id(&self) -> Result<&SessionId, Error> {
+        self.session_id.as_ref().map_err(|err| *err)
+    }
+
+    /// Its stamp and nonce, which proofs in problems name.
+    pub fn stamp_and_nonce(&self) -> (&'a str, &'a str) {
+        (self.stamp.as_str(), self.nonce.as_str())
+    }
+
+    /// The stream, where it came in `X-Sealed`: then there may be no body.
+    pub fn take_sealed(&mut self) -> Option<Vec<u8>> {
+        self.sealed.take()
+    }
+
+    /// Checks that the request may use a session. Order: id, expiry, wire, stamp.
+    ///
+    /// # Errors
+    /// [`Error::SessionUnknown`], [`Error::SessionExpired`], [`Error::WireMismatch`], [`Error::TimestampOutsideWindow`].
+    pub fn check(&self, session: &Session, now_ms: u64, policy: &ReplayPolicy) -> Result<(), Error> {
+        if self.session_id()? != session.id() {
+            return Err(Error::SessionUnknown);
+        }
+        if session.is_expired(now_ms) {
+            return Err(Error::SessionExpired);
+        }
+        if session.record().wire != Wire::Three {
+            return Err(Error::WireMismatch);
+        }
+        policy.check(&self.stamp, now_ms)
+    }
+
+    /// Begins to open the stream; checks once more what [`SealedRequest::check`] does, so that no caller can leave it out.
+    ///
+    /// # Errors
+    /// Those of [`SealedRequest::check`], [`Error::Provider`].
+    pub fn open(
+        &self,
+        provider: &dyn Provider,
+        session: Arc<Session>,
+        now_ms: u64,
+        policy: &ReplayPolicy,
+    ) -> Result<(FrameOpener, Opening), Error> {
+        self.check(&session, now_ms, policy)?;
+        let nonce = self.nonce.as_str();
+        let opener = self.opener(provider, session.keys3()?, session.id())?;
+        let claim = Claim::new(provider, Scope::Session(session.id()), self.nonce, &self.stamp, now_ms, policy);
+        let reply = Reply {
+            session,
+            method: self.line.method.to_owned(),
+            target: self.line.target.to_owned(),
+            nonce: nonce.to_owned(),
+        };
+        Ok((opener, Opening { claim, reply }))
+    }
+
+    /// What opens the stream under a session's keys, whoever has looked at the rest.
+    pub(super) fn opener(&self, provider: &dyn Provider, keys: &Keys, id: &SessionId) -> Result<FrameOpener, Error> {
+        let (stamp, nonce) = self.stamp_and_nonce();
+        let context = request_context(provider, self.line, self.content_type, stamp, nonce, id);
+        Ok(FrameOpener::new(keys.request(provider, nonce, stamp)?, context))
+    }
+}
+
+/// A request whose first frame is not there yet.
+#[derive(Debug)]
+pub struct Opening {
+    claim: Claim,
+    reply: Reply,
+}
+
+/// A request whose first frame has opened.
+#[derive(Debug)]
+pub struct OpenedRequest {
+    /// Headers within the seal.
+    pub headers: InnerHeaders,
+    /// The first frame; the body begins behind so many of its bytes.
+    pub first: (Vec<u8>, usize),
+    /// How to answer.
+    pub reply: Reply,
+}
+
+impl Opening {
+    /// Takes the first frame, which the opener that came with this has opened. It stays shut until its nonce is reserved.
+    ///
+    /// # Errors
+    /// [`Error::InnerHeadersInvalid`].
+    pub fn first(self, frame: Vec<u8>) -> Result<Unreplayed<OpenedRequest>, Error> {
+        let (headers, len) = InnerHeaders::parse(&frame)?;
+        let Opening { claim, reply } = self;
+        Ok(Unreplayed::new(OpenedRequest { headers, first: (frame, len), reply }, claim))
+    }
+}
+
+/// What sealing an answer needs of its request.
+pub struct Reply {
+    session: Arc<Session>,
+    method: String,
+    target: String,
+    nonce: String,
+}
+
+impl Reply {
+    /// The session.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Begins an answer: its headers, and what writes its stream, which begins with inner headers. `content_type` is that of
+    /// the outer message, empty without a body; `nonce` is random.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    // SPEC session-3.md#sealed-answers
+    pub fn seal(
+        &self,
+        provider: &dyn Provider,
+        status: u16,
+        content_type: &str,
+        now_ms: u64,
+        nonce: &[u8; 16],
+    ) -> Result<(SealHeaders, FrameSealer), Error> {
+        let mut text = String::with_capacity(ANSWER_PREFIX.len() + 32);
+        text.push_str(ANSWER_PREFIX);
+        push_hex(&mut text, nonce);
+        let stamp = now_ms.to_string();
+        let id = self.session.id();
+        let line = RequestLine { method: &self.method, target: &self.target };
+        let context = answer_context(provider, status, line, content_type, &stamp, &text, id);
+        let sealer = FrameSealer::new(self.session.keys3()?.answer(provider, &self.nonce, &text)?, context);
+        let key = [stamp.as_str(), &text].join(".");
+        Ok((alloc::vec![(X_SEAL, SEAL.into()), (X_KID, id.kid()), (X_IDEMPOTENCY_KEY, key)], sealer))
+    }
+}
+
+/// What a client must remember of a request to open its answer.
+pub struct PendingAnswer<'a> {
+    session: &'a ClientSession,
+    method: String,
+    target: String,
+    stamp: String,
+    nonce: String,
+}
+
+impl<'a> PendingAnswer<'a> {
+    pub(super) fn new(session: &'a ClientSession, line: RequestLine<'_>, stamp: &str, nonce: &str) -> Self {
+        let (method, target) = (line.method.to_owned(), line.target.to_owned());
+        PendingAnswer { session, method, target, stamp: stamp.to_owned(), nonce: nonce.to_owned() }
+    }
+
+    /// The stamp and nonce of the request, which proofs in problems name.
+    pub fn stamp_and_nonce(&self) -> (&str, &str) {
+        (&self.stamp, &self.nonce)
+    }
+
+    /// Begins to open an answer: its stream, where it came in `X-Sealed`, and what opens it.
+    ///
+    /// # Errors
+    /// [`Error::Unsealed`] without `X-Seal`, [`Error::AnswerMismatch`], those of headers.
+    // SPEC session-3.md#sealed-answers
+    pub fn open(
+        &self,
+        provider: &dyn Provider,
+        headers: &impl Headers,
+        status: u16,
+    ) -> Result<(Option<Vec<u8>>, FrameOpener), Error> {
+        let (session, line) = (self.session, RequestLine { method: &self.method, target: &self.target });
+        answer_opener(provider, session.keys(), session.id(), (line, &self.nonce), headers, status)
+    }
+}
+
+/// Begins to open the answer to the request with this line and nonce.
+pub(super) fn answer_opener(
+    provider: &dyn Provider,
+    keys: &Keys,
+    id: &SessionId,
+    (line, request_nonce): (RequestLine<'_>, &str),
+    headers: &impl Headers,
+    status: u16,
+) -> Result<(Option<Vec<u8>>, FrameOpener), Error> {
+    if headers.field(X_SEAL) == Field::Absent {
+        return Err(Error::Unsealed);
+    }
+    check_seal(headers)?;
+    let kid = headers.field(X_KID).required(X_KID)?;
+    if SessionId::from_kid(kid)? != Ok(*id) {
+        return Err(Error::AnswerMismatch);
+    }
+    let (stamp, nonce) = idempotency::split(headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY)?)?;
+    check_answer(nonce, NONCE_LEN_MIN_V3)?;
+    Timestamp::parse(stamp)?;
+    let content_type = optional(headers, "content-type")?.unwrap_or_default();
+    let context = answer_context(provider, status, line, content_type, stamp, nonce, id);
+    let keys = keys.answer(provider, request_nonce, nonce)?;
+    Ok((sealed_header(headers)?, FrameOpener::new(keys, context)))
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("session", self.session.id()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PendingAnswer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingAnswer").field("session", self.session.id()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,282 @@
+//! The client's side: init, renewal, and the session that they give. `spec/session-3.md#init`.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use subtle::ConstantTimeEq;
+
+use super::call::{PendingAnswer, RequestLine, request_context};
+use super::frame::FrameSealer;
+use super::message::{InitAnswer, InitRequest, InitSurroundings, transcript};
+use super::schedule::{self, Keys};
+use super::server::{derive, signed_message};
+use super::share::ShareKey;
+use super::{KeyId, Suite, problem};
+use crate::crypto::Provider;
+use crate::crypto::agreement::AgreementProvider;
+use crate::crypto::es256::{ES256_SIGNATURE_LEN, Es256Public};
+use crate::error::Error;
+use crate::limits::SUITES_MAX;
+use crate::session::keys::SessionKey;
+use crate::session::record::Auth;
+use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
+use crate::wire::nonce::push_hex;
+use crate::wire::{ClientId, SessionId};
+
+/// The value of `X-Seal`.
+pub(super) const SEAL: &str = "3";
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+pub struct ClientOffer {
+    /// The suites that it takes, the one that it likes most first; at least one, each once.
+    pub suites: Vec<Suite>,
+    /// Who it says it is.
+    pub client_id: String,
+    /// How long the session should live, in seconds.
+    pub ttl_sec: Option<u32>,
+    /// Identity keys that it trusts; none when it trusts a root, or has trusted nobody yet.
+    pub pinned_key_ids: Vec<KeyId>,
+    /// SHA-256 of the value of `Authorization`, if it sends one.
+    pub credential: Option<[u8; 32]>,
+}
+
+/// A client that has sent its share and waits for the server's.
+pub struct ClientInit {
+    request: InitRequest,
+    offered: Vec<Suite>,
+    share: ShareKey,
+    credential: Option<[u8; 32]>,
+    renewed: Option<(SessionId, SessionKey)>,
+}
+
+/// What a server's answer says, once its form and its suite are found in order. Nothing of it is proven yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The identity key that is to have signed.
+    pub key_id: KeyId,
+}
+
+impl ClientInit {
+    /// Begins an init, or the renewal of a session, with a share of one of the suites that are offered.
+    ///
+    /// # Errors
+    /// [`Error::FieldInvalid`] for a client id, suites or key ids that cannot be sent.
+    pub fn new(offer: ClientOffer, share: ShareKey, renewed: Option<&ClientSession>) -> Result<Self, Error> {
+        let ClientOffer { suites, client_id, ttl_sec, pinned_key_ids, credential } = offer;
+        ClientId::parse(&client_id).map_err(|_| Error::FieldInvalid("client_id"))?;
+        if !suites.contains(&share.suite()) || suites.len() > SUITES_MAX {
+            return Err(Error::FieldInvalid("suites"));
+        }
+        let request = InitRequest {
+            suite: share.suite().name().into(),
+            suites: suites.iter().map(|suite| suite.name().into()).collect(),
+            share: share.public(),
+            client_id: client_id.into(),
+            ttl_sec,
+            proof: None,
+            pinned_key_ids,
+        };
+        let renewed = renewed.map(|old| (old.id, old.key.clone()));
+        Ok(ClientInit { request, offered: suites, share, credential, renewed })
+    }
+
+    /// What a DPoP proof of this init is to be bound to.
+    pub fn init_hash(&self, provider: &dyn Provider) -> [u8; 32] {
+        self.request.init_hash(provider)
+    }
+
+    /// Puts a DPoP proof in, which is made when the share is known.
+    pub fn set_proof(&mut self, proof: &str) {
+        self.request.proof = Some(proof.into());
+    }
+
+    /// The body to send.
+    pub fn body(&self) -> String {
+        self.request.encode()
+    }
+
+    /// Reads an answer as far as it can be without a key: its form, and that the suite is the one that both lists give.
+    ///
+    /// # Errors
+    /// [`Error::AnswerMismatch`], [`Error::SuiteDowngraded`].
+    pub fn claimed(&self, answer: &[u8]) -> Result<Claimed, Error> {
+        let (answer, _) = InitAnswer::parse(answer)?;
+        self.check_suite(&answer)?;
+        Ok(Claimed { key_id: answer.key_id })
+    }
+
+    fn check_suite(&self, answer: &InitAnswer) -> Result<(), Error> {
+        if answer.suite != self.share.suite() {
+            return Err(Error::AnswerMismatch);
+        }
+        let taken: Vec<Suite> = answer.suites.iter().filter_map(|name| Suite::from_name(name)).collect();
+        let chosen = self.offered.iter().find(|suite| taken.contains(suite));
+        if chosen == Some(&answer.suite) { Ok(()) } else { Err(Error::SuiteDowngraded) }
+    }
+
+    /// Finishes with the server's answer. `key` is the identity key of [`Claimed::key_id`], which the caller trusts; none if
+    /// it does not.
+    ///
+    /// # Errors
+    /// [`Error::AnswerMismatch`], [`Error::SuiteDowngraded`], [`Error::KeyUntrusted`], [`Error::SignatureInvalid`],
+    /// [`Error::PublicKeyInvalid`], [`Error::Unconfirmed`], in this order.
+    // SPEC session-3.md#init
+    pub fn finish(
+        self,
+        provider: &dyn AgreementProvider,
+        key: Option<&dyn Es256Public>,
+        answer: &[u8],
+    ) -> Result<ClientSession, Error> {
+        let (answer, proofs) = InitAnswer::parse(answer)?;
+        self.check_suite(&answer)?;
+        let key = key.ok_or(Error::KeyUntrusted)?;
+        let renewed = self.renewed.as_ref();
+        let surroundings =
+            InitSurroundings { credential: self.credential.as_ref(), renewed: renewed.map(|(id, _)| id) };
+        let th = provider.sha256(&[transcript(&self.request, &answer, surroundings).as_bytes()]);
+        if !key.verify(&signed_message(&th), &proofs.signature) {
+            return Err(Error::SignatureInvalid);
+        }
+        let secret = self.share.agree(&answer.share)?;
+        let prk = derive(provider, &th, &secret, renewed.map(|(_, key)| key));
+        if !bool::from(schedule::confirm(provider, &prk, &th).ct_eq(&proofs.confirm)) {
+            return Err(Error::Unconfirmed);
+        }
+        let keys = Keys::new(provider, &prk);
+        Ok(ClientSession { id: answer.session_id, client_id: self.request.client_id, agreed: answer, key: prk, keys })
+    }
+}
+
+/// An agreed session, for as many calls as its time allows, concurrent ones too.
+pub struct ClientSession {
+    id: SessionId,
+    client_id: Box<str>,
+    agreed: InitAnswer,
+    key: SessionKey,
+    keys: Keys,
+}
+
+/// The headers of a sealed request, what writes its stream, and what opens its answer.
+pub struct SealedCall<'a> {
+    /// Lower-case names and their values.
+    pub headers: Vec<(&'static str, String)>,
+    /// Inner headers first, then the body.
+    pub sealer: FrameSealer,
+    /// For the answer.
+    pub pending: PendingAnswer<'a>,
+}
+
+impl ClientSession {
+    /// Its id.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// The client id that it was agreed with.
+    pub fn client_id(&self) -> &str {
+        &self.client_id
+    }
+
+    /// What was agreed, all of it under the server's signature.
+    pub fn agreed(&self) -> &InitAnswer {
+        &self.agreed
+    }
+
+    /// How the server recognised the client, and as whom.
+    pub fn recognised(&self) -> (Auth, Option<&str>, Option<&str>) {
+        (self.agreed.auth, self.agreed.subject.as_deref(), self.agreed.tenant.as_deref())
+    }
+
+    /// The secret that all keys of the session come from. For the key log of an inspector alone.
+    pub fn expose_secret(&self) -> &SessionKey {
+        &self.key
+    }
+
+    pub(super) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Seals a request that is sent at `stamp_ms` of the server's clock. `nonce` is random.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    // SPEC session-3.md#sealed-requests
+    pub fn seal(
+        &self,
+        provider: &dyn Provider,
+        line: RequestLine<'_>,
+        content_type: &str,
+        stamp_ms: u64,
+        nonce: &[u8; 16],
+    ) -> Result<SealedCall<'_>, Error> {
+        let mut hex = String::with_capacity(32);
+        push_hex(&mut hex, nonce);
+        self.seal_as(provider, line, content_type, &stamp_ms.to_string(), &hex)
+    }
+
+    /// As [`ClientSession::seal`], with stamp and nonce as text: for vectors.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    pub fn seal_as(
+        &self,
+        provider: &dyn Provider,
+        line: RequestLine<'_>,
+        content_type: &str,
+        stamp: &str,
+        nonce: &str,
+    ) -> Result<SealedCall<'_>, Error> {
+        let context = request_context(provider, line, content_type, stamp, nonce, &self.id);
+        let sealer = FrameSealer::new(self.keys.request(provider, nonce, stamp)?, context);
+        let headers =
+            alloc::vec![(X_SEAL, SEAL.into()), (X_KID, self.id.kid()), (X_IDEMPOTENCY_KEY, [stamp, nonce].join(".")),];
+        Ok(SealedCall { headers, sealer, pending: PendingAnswer::new(self, line, stamp, nonce) })
+    }
+
+    /// Whether the server's word on its clock, in a problem that answers the request with this stamp and nonce, is its own.
+    pub fn verifies_clock(
+        &self,
+        provider: &dyn Provider,
+        stamp: &str,
+        nonce: &str,
+        server_time_ms: u64,
+        mac: &[u8; 32],
+    ) -> bool {
+        problem::clock_mac(provider, &self.keys, stamp, nonce, server_time_ms).ct_eq(mac).into()
+    }
+
+    /// Whether the server's word that it knows the session no more, in answer to the request with this stamp and nonce, is
+    /// its own. `key` is the identity key that is to have signed.
+    pub fn verifies_expiry(
+        &self,
+        provider: &dyn Provider,
+        key: &dyn Es256Public,
+        stamp: &str,
+        nonce: &str,
+        server_time_ms: u64,
+        signature: &[u8; ES256_SIGNATURE_LEN],
+    ) -> bool {
+        key.verify(&problem::expired_message(provider, &self.id, stamp, nonce, server_time_ms), signature)
+    }
+}
+
+impl fmt::Debug for ClientInit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientInit").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ClientSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientSession").field("agreed", &self.agreed).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SealedCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedCall").field("headers", &self.headers).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,293 @@
+//! Identity keys: their ids, the set that a service publishes, and the signature of a root over it.
+// SPEC session-3.md#identity-keys
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde_json::Value;
+
+use super::Fields;
+use crate::crypto::Provider;
+use crate::crypto::es256::{ES256_SIGNATURE_LEN, Es256, Es256Key};
+use crate::error::Error;
+use crate::limits::P256_PUBLIC_LEN;
+use crate::wire::base64;
+
+/// Most keys of a set.
+pub const KEYS_MAX: usize = 16;
+/// Longest JSON text of a set, in bytes.
+pub const KEY_SET_LEN_MAX: usize = 64 * 1024;
+/// A key id in text: lower-case hexadecimal digits.
+pub const KEY_ID_LEN: usize = 32;
+/// Latest time that a set may name, in Unix milliseconds: 15 digits, exact in every JSON library's numbers.
+pub const TIME_MS_MAX: u64 = 999_999_999_999_999;
+/// What stands before the hash that a root signs, so that its signature is good for nothing else.
+const ROOT_LABEL: &[u8] = b"sealway/3 keys";
+
+/// The id of an identity key or of a root.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyId([u8; KEY_ID_LEN]);
+
+impl KeyId {
+    /// The id of a public key.
+    pub fn of(provider: &dyn Provider, public_key: &[u8; P256_PUBLIC_LEN]) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let hash = provider.sha256(&[public_key]);
+        let mut text = [b'0'; KEY_ID_LEN];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(hash) {
+            let digits = [byte >> 4, byte & 15].map(|digit| DIGITS.get(usize::from(digit)).copied().unwrap_or(b'0'));
+            pair.copy_from_slice(&digits);
+        }
+        KeyId(text)
+    }
+
+    /// Reads 32 lower-case hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`Error::FieldInvalid`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let bytes = text.as_bytes().try_into().map_err(|_| Error::FieldInvalid("key_id"))?;
+        let is_digit = |b: &u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+        if text.bytes().all(|b| is_digit(&b)) { Ok(KeyId(bytes)) } else { Err(Error::FieldInvalid("key_id")) }
+    }
+
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        // ASCII by construction.
+        core::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl AsRef<[u8]> for KeyId {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An identity key's public half, and when it is live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityKey {
+    /// Its id, which is the public key's own.
+    pub key_id: KeyId,
+    /// `0x04 || X || Y`; whether it is a point is for who verifies with it.
+    pub public_key: [u8; P256_PUBLIC_LEN],
+    /// Live from this time on, in Unix milliseconds.
+    pub not_before_ms: u64,
+    /// No longer live at this time, in Unix milliseconds.
+    pub not_after_ms: u64,
+}
+
+impl IdentityKey {
+    /// A key under its own id.
+    pub fn new(
+        provider: &dyn Provider,
+        public_key: [u8; P256_PUBLIC_LEN],
+        not_before_ms: u64,
+        not_after_ms: u64,
+    ) -> Self {
+        IdentityKey { key_id: KeyId::of(provider, &public_key), public_key, not_before_ms, not_after_ms }
+    }
+
+    /// Whether it is live: from the first time on, up to and without the second.
+    pub fn is_live(&self, now_ms: u64) -> bool {
+        self.not_before_ms <= now_ms && now_ms < self.not_after_ms
+    }
+
+    fn signed_part(&self) -> Fields {
+        Fields::new().field(self.key_id).field(self.public_key).number(self.not_before_ms).number(self.not_after_ms)
+    }
+}
+
+/// A root's signature over a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootSignature {
+    /// Which root.
+    pub key_id: KeyId,
+    /// Over [`KeySet::signed_message`].
+    pub signature: [u8; ES256_SIGNATURE_LEN],
+}
+
+/// Why a set is not taken from whom it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeySetFault {
+    /// No root signed it.
+    #[error("no root signed the key set")]
+    Unsigned,
+    /// It names another root than the pinned one.
+    #[error("another root signed the key set")]
+    OtherRoot,
+    /// The signature does not verify.
+    #[error("the root's signature over the key set does not verify")]
+    SignatureInvalid,
+    /// Its time is over.
+    #[error("the key set has expired")]
+    Expired,
+    /// It is older than one that was taken before: a retired key must not be brought back.
+    #[error("the key set is older than one that was taken before")]
+    RolledBack,
+    /// The pinned root is no point of P-256.
+    #[error("the root is not an uncompressed P-256 point")]
+    RootInvalid,
+}
+
+/// A service's identity keys, as published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySet {
+    /// When it was put together, in Unix milliseconds.
+    pub issued_ms: u64,
+    /// From when on it is not to be taken, in Unix milliseconds.
+    pub expires_ms: u64,
+    /// At most [`KEYS_MAX`].
+    pub keys: Vec<IdentityKey>,
+    /// A root's word for all of the above.
+    pub root: Option<RootSignature>,
+}
+
+impl KeySet {
+    /// The JSON text.
+    pub fn encode(&self) -> String {
+        // No member needs escaping: numbers, hexadecimal and base64.
+        let mut text = format!(r#"{{"issued_ms":{},"expires_ms":{},"keys":["#, self.issued_ms, self.expires_ms);
+        for (index, key) in self.keys.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let public_key = base64::encode(&key.public_key);
+            text.push_str(&format!(
+                r#"{comma}{{"key_id":"{}","alg":"ES256","public_key":"{public_key}","not_before_ms":{},"not_after_ms":{}}}"#,
+                key.key_id, key.not_before_ms, key.not_after_ms
+            ));
+        }
+        text.push(']');
+        if let Some(root) = &self.root {
+            let signature = base64::encode(&root.signature);
+            text.push_str(&format!(r#","root_key_id":"{}","root_signature":"{signature}""#, root.key_id));
+        }
+        text.push('}');
+        text
+    }
+
+    /// Reads the JSON text. Unknown members are passed over, `null` is as absent; a key whose id is not its own, or that
+    /// stands twice, refuses the whole. Nothing is verified yet.
+    ///
+    /// # Errors
+    /// [`Error::BodyTooLarge`], [`Error::JsonInvalid`], [`Error::FieldInvalid`].
+    pub fn parse(provider: &dyn Provider, bytes: &[u8]) -> Result<Self, Error> {
+        if bytes.len() > KEY_SET_LEN_MAX {
+            return Err(Error::BodyTooLarge);
+        }
+        let set: Value = serde_json::from_slice(bytes).map_err(|_| Error::JsonInvalid)?;
+        let listed = set.get("keys").and_then(Value::as_array).filter(|keys| keys.len() <= KEYS_MAX);
+        let mut keys: Vec<IdentityKey> = Vec::new();
+        for listed in listed.ok_or(Error::FieldInvalid("keys"))? {
+            let key = parse_key(provider, listed)?;
+            if keys.iter().any(|known| known.key_id == key.key_id) {
+                return Err(Error::FieldInvalid("key_id"));
+            }
+            keys.push(key);
+        }
+        let text = |name| match set.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(Error::FieldInvalid(name)),
+        };
+        let root = match (text("root_key_id")?, text("root_signature")?) {
+            (Some(key_id), Some(signature)) => {
+                let key_id = KeyId::parse(key_id).map_err(|_| Error::FieldInvalid("root_key_id"))?;
+                let signature = base64::decode_array(signature).map_err(|_| Error::FieldInvalid("root_signature"))?;
+                Some(RootSignature { key_id, signature })
+            }
+            (None, None) => None,
+            (None, Some(_)) => return Err(Error::FieldInvalid("root_key_id")),
+            (Some(_), None) => return Err(Error::FieldInvalid("root_signature")),
+        };
+        Ok(KeySet { issued_ms: time(&set, "issued_ms")?, expires_ms: time(&set, "expires_ms")?, keys, root })
+    }
+
+    /// What a root signs.
+    pub fn signed_message(&self, provider: &dyn Provider) -> Vec<u8> {
+        let keys = self.keys.iter().map(IdentityKey::signed_part);
+        let fields = Fields::new().number(self.issued_ms).number(self.expires_ms).list(keys);
+        let mut message = ROOT_LABEL.to_vec();
+        message.extend_from_slice(&provider.sha256(&[fields.as_bytes()]));
+        message
+    }
+
+    /// Has a root sign the set, in the place of any that did before.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    pub fn sign(&mut self, provider: &dyn Provider, root: &dyn Es256Key) -> Result<(), Error> {
+        let signature = root.sign(&self.signed_message(provider))?;
+        self.root = Some(RootSignature { key_id: KeyId::of(provider, root.public()), signature });
+        Ok(())
+    }
+
+    /// Whether the set may be taken by whom `root` is pinned. `last_issued_ms` is that of the set taken last, 0 for none.
+    ///
+    /// # Errors
+    /// [`KeySetFault`].
+    pub fn verify(
+        &self,
+        provider: &dyn Provider,
+        es256: &dyn Es256,
+        root: &[u8; P256_PUBLIC_LEN],
+        now_ms: u64,
+        last_issued_ms: u64,
+    ) -> Result<(), KeySetFault> {
+        let by = self.root.as_ref().ok_or(KeySetFault::Unsigned)?;
+        if by.key_id != KeyId::of(provider, root) {
+            return Err(KeySetFault::OtherRoot);
+        }
+        let root = es256.public(root).map_err(|_| KeySetFault::RootInvalid)?;
+        if !root.verify(&self.signed_message(provider), &by.signature) {
+            return Err(KeySetFault::SignatureInvalid);
+        }
+        if now_ms >= self.expires_ms {
+            return Err(KeySetFault::Expired);
+        }
+        if self.issued_ms < last_issued_ms {
+            return Err(KeySetFault::RolledBack);
+        }
+        Ok(())
+    }
+
+    /// The key of this id.
+    pub fn get(&self, key_id: &KeyId) -> Option<&IdentityKey> {
+        self.keys.iter().find(|key| key.key_id == *key_id)
+    }
+}
+
+fn parse_key(provider: &dyn Provider, key: &Value) -> Result<IdentityKey, Error> {
+    let text = |name| key.get(name).and_then(Value::as_str).ok_or(Error::FieldInvalid(name));
+    if text("alg")? != "ES256" {
+        return Err(Error::FieldInvalid("alg"));
+    }
+    let public_key: [u8; P256_PUBLIC_LEN] = base64::decode_array(text("public_key")?)
+        .ok()
+        .filter(|point: &[u8; P256_PUBLIC_LEN]| point.first() == Some(&4))
+        .ok_or(Error::FieldInvalid("public_key"))?;
+    let (not_before_ms, not_after_ms) = (time(key, "not_before_ms")?, time(key, "not_after_ms")?);
+    let own = IdentityKey::new(provider, public_key, not_before_ms, not_after_ms);
+    // Else a root's word for one key could be taken for its word for another.
+    if KeyId::parse(text("key_id")?)? == own.key_id { Ok(own) } else { Err(Error::FieldInvalid("key_id")) }
+}
+
+fn time(object: &Value, name: &'static str) -> Result<u64, Error> {
+    object.get(name).and_then(Value::as_u64).filter(|ms| *ms <= TIME_MS_MAX).ok_or(Error::FieldInvalid(name))
+}
+
+#[cfg(all(test, feature = "aws-lc"))]
+mod tests;

@@ -1,0 +1,328 @@
+//! The bodies of an init, and the transcript that both make of them. `spec/session-3.md#init`.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde_json::{Value, json};
+
+use super::{Fields, KeyId, Suite};
+use crate::crypto::Provider;
+use crate::crypto::es256::ES256_SIGNATURE_LEN;
+use crate::error::Error;
+use crate::limits::{
+    INIT_V3_BODY_MAX, PINNED_KEYS_MAX, PROOF_LEN_MAX, SUBJECT_LEN_MAX, SUITE_NAME_LEN_MAX, SUITES_MAX,
+};
+use crate::session::Auth;
+use crate::wire::{ClientId, SessionId, base64};
+
+/// What a client says in an init.
+#[derive(Clone, PartialEq, Eq)]
+pub struct InitRequest {
+    /// The name of the share's suite.
+    pub suite: Box<str>,
+    /// All that the client takes, by name, the one that it likes most first.
+    pub suites: Vec<Box<str>>,
+    /// Its share.
+    pub share: Vec<u8>,
+    /// Who it says it is.
+    pub client_id: Box<str>,
+    /// How long the session should live, in seconds.
+    pub ttl_sec: Option<u32>,
+    /// A DPoP proof (RFC 9449).
+    pub proof: Option<Box<str>>,
+    /// Identity keys that it trusts.
+    pub pinned_key_ids: Vec<KeyId>,
+}
+
+/// What a server says in answer, but for what proves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InitAnswer {
+    /// The session.
+    pub session_id: SessionId,
+    /// Its suite.
+    pub suite: Suite,
+    /// The server's list, for this client.
+    pub suites: Vec<Box<str>>,
+    /// The server's share.
+    pub share: Vec<u8>,
+    /// The session's life, in seconds.
+    pub expires_in_sec: u32,
+    /// The server's clock, in milliseconds since the epoch.
+    pub server_time_ms: u64,
+    /// The identity key that signs.
+    pub key_id: KeyId,
+    /// All live identity keys.
+    pub key_ids: Vec<KeyId>,
+    /// How the client was recognised.
+    pub auth: Auth,
+    /// Whom its token or certificate names.
+    pub subject: Option<Box<str>>,
+    /// The tenant of that.
+    pub tenant: Option<Box<str>>,
+}
+
+/// What proves an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InitProofs {
+    /// The identity key's signature over the transcript.
+    pub signature: [u8; ES256_SIGNATURE_LEN],
+    /// What shows that the server holds the keys.
+    pub confirm: [u8; 32],
+}
+
+/// What else both ends know of an init.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InitSurroundings<'a> {
+    /// SHA-256 of the value of `Authorization`, if it was sent.
+    pub credential: Option<&'a [u8; 32]>,
+    /// The session that is renewed.
+    pub renewed: Option<&'a SessionId>,
+}
+
+impl InitRequest {
+    /// Reads the body of an init. Of a repeated member the last one counts: what is signed is what was understood.
+    ///
+    /// # Errors
+    /// [`Error::BodyTooLarge`], [`Error::JsonInvalid`], [`Error::FieldInvalid`] with the member's name.
+    pub fn parse(body: &[u8]) -> Result<Self, Error> {
+        if body.len() > INIT_V3_BODY_MAX {
+            return Err(Error::BodyTooLarge);
+        }
+        // What is no object has no members, and so not the first one either.
+        let object: Value = serde_json::from_slice(body).map_err(|_| Error::JsonInvalid)?;
+        let suite = text(&object, "suite")?;
+        if !is_suite_name(suite) {
+            return Err(Error::FieldInvalid("suite"));
+        }
+        let suites = suites(&object)?;
+        let share = base64::decode(text(&object, "share")?).map_err(|_| Error::FieldInvalid("share"))?;
+        let client_id = text(&object, "client_id")?;
+        ClientId::parse(client_id).map_err(|_| Error::FieldInvalid("client_id"))?;
+        let ttl_sec = match member(&object, "ttl_sec") {
+            None => None,
+            Some(value) => Some(whole(value).ok_or(Error::FieldInvalid("ttl_sec"))?),
+        };
+        let proof = optional_text(&object, "proof", PROOF_LEN_MAX)?;
+        let pinned_key_ids = key_ids(&object, "pinned_key_ids")?;
+        Ok(InitRequest {
+            suite: suite.into(),
+            suites,
+            share,
+            client_id: client_id.into(),
+            ttl_sec,
+            proof,
+            pinned_key_ids,
+        })
+    }
+
+    /// The body.
+    pub fn encode(&self) -> String {
+        let mut object = json!({
+            "suite": self.suite,
+            "suites": self.suites,
+            "share": base64::encode(&self.share),
+            "client_id": self.client_id,
+        });
+        if let Some(sec) = self.ttl_sec {
+            set(&mut object, "ttl_sec", sec.into());
+        }
+        if let Some(proof) = &self.proof {
+            set(&mut object, "proof", Value::from(&**proof));
+        }
+        if !self.pinned_key_ids.is_empty() {
+            set(&mut object, "pinned_key_ids", self.pinned_key_ids.iter().map(KeyId::as_str).collect());
+        }
+        object.to_string()
+    }
+
+    fn ttl(&self, fields: Fields) -> Fields {
+        match self.ttl_sec {
+            Some(sec) => fields.number(sec.into()),
+            None => fields.field(""),
+        }
+    }
+
+    /// What a proof is bound to: all that the client says, but for the proof.
+    pub fn init_hash(&self, provider: &dyn Provider) -> [u8; 32] {
+        let fields = Fields::new().list(self.suites.iter().map(|name| name.as_bytes())).field(self.suite.as_bytes());
+        let fields = self.ttl(fields.field(&self.share).field(self.client_id.as_bytes()));
+        provider.sha256(&[fields.list(&self.pinned_key_ids).as_bytes()])
+    }
+}
+
+impl InitAnswer {
+    /// Reads the body of an answer.
+    ///
+    /// # Errors
+    /// [`Error::AnswerMismatch`], whatever is wrong with it.
+    pub fn parse(body: &[u8]) -> Result<(Self, InitProofs), Error> {
+        Self::read(body).map_err(|_| Error::AnswerMismatch)
+    }
+
+    fn read(body: &[u8]) -> Result<(Self, InitProofs), Error> {
+        if body.len() > INIT_V3_BODY_MAX {
+            return Err(Error::BodyTooLarge);
+        }
+        let object: Value = serde_json::from_slice(body).map_err(|_| Error::JsonInvalid)?;
+        let key_id = |name| KeyId::parse(text(&object, name)?);
+        let session_id = SessionId::parse(text(&object, "session_id")?)?;
+        if session_id.is_anonymous() {
+            return Err(Error::FieldInvalid("session_id"));
+        }
+        let server_time_ms = member(&object, "server_time_ms").and_then(Value::as_u64);
+        let answer = InitAnswer {
+            session_id,
+            suite: Suite::from_name(text(&object, "suite")?).ok_or(Error::FieldInvalid("suite"))?,
+            suites: suites(&object)?,
+            share: base64::decode(text(&object, "share")?)?,
+            expires_in_sec: member(&object, "expires_in_sec")
+                .and_then(whole)
+                .ok_or(Error::FieldInvalid("expires_in_sec"))?,
+            server_time_ms: server_time_ms.ok_or(Error::FieldInvalid("server_time_ms"))?,
+            key_id: key_id("key_id")?,
+            key_ids: Some(key_ids(&object, "key_ids")?)
+                .filter(|ids| !ids.is_empty())
+                .ok_or(Error::FieldInvalid("key_ids"))?,
+            auth: Auth::from_name(text(&object, "auth")?).ok_or(Error::FieldInvalid("auth"))?,
+            subject: optional_text(&object, "subject", SUBJECT_LEN_MAX)?,
+            tenant: optional_text(&object, "tenant", SUBJECT_LEN_MAX)?,
+        };
+        let signature = base64::decode_array(text(&object, "signature")?)?;
+        let confirm = base64::decode_array(text(&object, "confirm")?)?;
+        Ok((answer, InitProofs { signature, confirm }))
+    }
+
+    /// The body.
+    pub fn encode(&self, proofs: &InitProofs) -> String {
+        let mut object = json!({
+            "session_id": self.session_id.as_str(),
+            "suite": self.suite.name(),
+            "suites": self.suites,
+            "share": base64::encode(&self.share),
+            "expires_in_sec": self.expires_in_sec,
+            "server_time_ms": self.server_time_ms,
+            "key_id": self.key_id.as_str(),
+            "key_ids": self.key_ids.iter().map(KeyId::as_str).collect::<Vec<_>>(),
+            "auth": self.auth.name(),
+            "signature": base64::encode(&proofs.signature),
+            "confirm": base64::encode(&proofs.confirm),
+        });
+        for (name, text) in [("subject", &self.subject), ("tenant", &self.tenant)] {
+            if let Some(text) = text {
+                set(&mut object, name, Value::from(&**text));
+            }
+        }
+        object.to_string()
+    }
+}
+
+/// What both ends hash: every member of both messages but the proofs, and what stands around them.
+pub fn transcript(request: &InitRequest, answer: &InitAnswer, surroundings: InitSurroundings<'_>) -> Fields {
+    let fields = match surroundings.renewed {
+        None => Fields::new().field("sealway/3 init"),
+        Some(old) => Fields::new().field("sealway/3 renew").field(old.as_str()),
+    };
+    let fields = fields.field(request.suite.as_bytes()).list(request.suites.iter().map(|name| name.as_bytes()));
+    let fields = request.ttl(fields.field(&request.share).field(request.client_id.as_bytes()));
+    let fields = fields.field(request.proof.as_deref().unwrap_or_default()).list(&request.pinned_key_ids);
+    fields
+        .field(surroundings.credential.map_or(&[][..], |hash| hash))
+        .field(answer.session_id.as_str())
+        .field(answer.suite.name())
+        .list(answer.suites.iter().map(|name| name.as_bytes()))
+        .field(&answer.share)
+        .number(answer.expires_in_sec.into())
+        .number(answer.server_time_ms)
+        .field(answer.key_id)
+        .list(&answer.key_ids)
+        .field(answer.auth.name())
+        .field(answer.subject.as_deref().unwrap_or_default())
+        .field(answer.tenant.as_deref().unwrap_or_default())
+}
+
+fn set(object: &mut Value, name: &str, value: Value) {
+    if let Value::Object(members) = object {
+        members.insert(name.to_string(), value);
+    }
+}
+
+/// A member that is there and not null.
+fn member<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    object.get(name).filter(|value| !value.is_null())
+}
+
+fn text<'a>(object: &'a Value, name: &'static str) -> Result<&'a str, Error> {
+    match member(object, name) {
+        Some(Value::String(text)) if !text.is_empty() => Ok(text),
+        _ => Err(Error::FieldInvalid(name)),
+    }
+}
+
+fn optional_text(object: &Value, name: &'static str, len_max: usize) -> Result<Option<Box<str>>, Error> {
+    match member(object, name) {
+        None => Ok(None),
+        Some(Value::String(text)) if (1..=len_max).contains(&text.len()) => Ok(Some(text.as_str().into())),
+        Some(_) => Err(Error::FieldInvalid(name)),
+    }
+}
+
+/// A number of integer value, however written, that fits.
+fn whole(value: &Value) -> Option<u32> {
+    match value.as_u64() {
+        Some(number) => u32::try_from(number).ok(),
+        // `as` saturates; what it makes of a fraction is not the number any more.
+        None => value.as_f64().filter(|number| f64::from(*number as u32) == *number).map(|number| number as u32),
+    }
+}
+
+fn is_suite_name(name: &str) -> bool {
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..=SUITE_NAME_LEN_MAX).contains(&name.len()) && name.bytes().all(of_name)
+}
+
+/// A list of up to `len_max` different members, each as `read` reads it.
+fn list<T: PartialEq>(
+    value: &Value,
+    name: &'static str,
+    len_max: usize,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>, Error> {
+    let invalid = Error::FieldInvalid(name);
+    let members = value.as_array().filter(|members| members.len() <= len_max).ok_or(invalid)?;
+    let mut all = Vec::with_capacity(members.len());
+    for member in members {
+        let read = member.as_str().and_then(&read).filter(|read| !all.contains(read));
+        all.push(read.ok_or(invalid)?);
+    }
+    Ok(all)
+}
+
+fn suites(object: &Value) -> Result<Vec<Box<str>>, Error> {
+    let invalid = Error::FieldInvalid("suites");
+    let names = list(member(object, "suites").ok_or(invalid)?, "suites", SUITES_MAX, |name| {
+        is_suite_name(name).then(|| Box::from(name))
+    })?;
+    if names.is_empty() { Err(invalid) } else { Ok(names) }
+}
+
+fn key_ids(object: &Value, name: &'static str) -> Result<Vec<KeyId>, Error> {
+    match member(object, name) {
+        None => Ok(Vec::new()),
+        Some(value) => list(value, name, PINNED_KEYS_MAX, |text| KeyId::parse(text).ok()),
+    }
+}
+
+impl fmt::Debug for InitRequest {
+    /// Without its proof.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InitRequest")
+            .field("suite", &self.suite)
+            .field("suites", &self.suites)
+            .field("client_id", &self.client_id)
+            .field("ttl_sec", &self.ttl_sec)
+            .field("pinned_key_ids", &self.pinned_key_ids)
+            .finish_non_exhaustive()
+    }
+}

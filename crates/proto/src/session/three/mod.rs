@@ -1,0 +1,35 @@
+//! Sessions on wire 3: `spec/session-3.md`.
+//!
+//! * [`message`], [`server`], [`client`] — init and renewal; [`suite`] and [`share`] what is agreed with, [`key_set`] who signs.
+//! * [`call`] — sealed requests and answers: [`frame`] their streams, [`inner`] the headers within.
+//! * [`problem`] — what a refusal says; [`inspect`] — looking on, in development.
+
+pub mod call;
+pub mod client;
+pub mod fields;
+pub mod frame;
+pub mod inner;
+pub mod inspect;
+pub mod key_set;
+pub mod message;
+pub mod problem;
+pub(crate) mod schedule;
+pub mod server;
+pub mod share;
+pub mod suite;
+
+pub use call::{OpenedRequest, Opening, PendingAnswer, Reply, RequestLine, SealHeaders, SealedRequest};
+pub use client::{ClientInit, ClientOffer, ClientSession, SealedCall};
+pub use fields::Fields;
+pub use frame::{FrameOpener, FrameSealer, Read};
+pub use inner::{InnerHeaders, may_be_inner};
+pub use inspect::Inspector;
+pub use key_set::{IdentityKey, KeyId, KeySet, KeySetFault, RootSignature};
+pub use message::{InitAnswer, InitProofs, InitRequest, InitSurroundings};
+pub use problem::Problem;
+pub use server::{Agreed, Terms, agree};
+pub use share::{ServerRandoms, ShareKey};
+pub use suite::{Suite, choose};
+
+#[cfg(all(test, feature = "aws-lc"))]
+mod tests;

@@ -1,0 +1,135 @@
+//! What a refusal on wire 3 says (RFC 9457), and the proofs that two of them carry. `spec/session-3.md#problems`.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value, json};
+use zeroize::Zeroizing;
+
+use super::Fields;
+use super::schedule::Keys;
+use crate::crypto::Provider;
+use crate::error::Error;
+use crate::session::record::Session;
+use crate::wire::SessionId;
+
+/// The media type of problems.
+pub const PROBLEM_TYPE: &str = "application/problem+json";
+/// What `type` begins with; the code follows.
+pub const PROBLEM_URN: &str = "urn:sealway:problem:";
+/// Largest problem that is read, in bytes: one may hold a key set.
+pub const PROBLEM_LEN_MAX: usize = 96 * 1024;
+
+const EXPIRED: &[u8] = b"sealway/3 expired";
+
+/// A refusal, as it goes over the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    /// One of the codes of the spec.
+    pub code: String,
+    /// Its HTTP status.
+    pub status: u16,
+    /// What else it says.
+    pub more: Map<String, Value>,
+}
+
+/// Codes, with the status and the sentence of each.
+pub const PROBLEMS: &[(&str, u16, &str)] = &[
+    ("session_expired", 401, "The session is over or unknown: agree a new one."),
+    ("unsealable", 400, "The request does not open."),
+    ("replayed", 409, "The request was received before."),
+    ("clock_skew", 400, "The request's time is too far from the server's."),
+    ("suite_required", 409, "Begin anew with another suite."),
+    ("key_retired", 409, "No identity key that the client pinned is live any more."),
+    ("unauthenticated", 401, "The client did not prove who it is."),
+    ("policy", 403, "The client may not do this."),
+    ("wire_disabled", 403, "This wire is not served here."),
+    ("too_large", 413, "The message is over its bound."),
+    ("malformed", 400, "The message is not what it should be."),
+    ("not_found", 404, "There is no such thing here."),
+    ("method_not_allowed", 405, "Another method is needed."),
+    ("rate_limited", 429, "Too many requests: wait."),
+    ("store_unavailable", 503, "Try again later."),
+    ("upstream_unreachable", 502, "The service behind did not answer."),
+    ("upstream_timeout", 504, "The service behind did not answer in time."),
+];
+
+impl Problem {
+    /// One of [`PROBLEMS`], by its code; 500 for a code that is not among them.
+    pub fn new(code: &str) -> Self {
+        let status = PROBLEMS.iter().find(|(known, ..)| *known == code).map_or(500, |(_, status, _)| *status);
+        Problem { code: code.to_string(), status, more: Map::new() }
+    }
+
+    /// Adds a member.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.more.insert(name.to_string(), value.into());
+        self
+    }
+
+    /// The body.
+    pub fn encode(&self) -> String {
+        let title = PROBLEMS.iter().find(|(known, ..)| *known == self.code).map_or("", |(_, _, title)| *title);
+        let mut object = self.more.clone();
+        let urn = [PROBLEM_URN, &self.code].concat();
+        let own = json!({
+            "type": urn,
+            "title": title,
+            "status": self.status,
+            "code": self.code,
+        });
+        if let Value::Object(own) = own {
+            object.extend(own);
+        }
+        Value::Object(object).to_string()
+    }
+
+    /// Reads a problem of ours; none if it is another's or no problem at all. The HTTP status counts, not the one inside.
+    pub fn parse(status: u16, body: &[u8]) -> Option<Self> {
+        if body.len() > PROBLEM_LEN_MAX {
+            return None;
+        }
+        let Ok(Value::Object(mut more)) = serde_json::from_slice(body) else { return None };
+        let code = more.get("type")?.as_str()?.strip_prefix(PROBLEM_URN)?.to_string();
+        ["type", "title", "status", "code"].iter().for_each(|name| drop(more.remove(*name)));
+        Some(Problem { code, status, more })
+    }
+}
+
+pub(super) fn clock_mac(
+    provider: &dyn Provider,
+    keys: &Keys,
+    stamp: &str,
+    nonce: &str,
+    server_time_ms: u64,
+) -> Zeroizing<[u8; 32]> {
+    let said = Fields::new().field(nonce).field(stamp).number(server_time_ms);
+    provider.hmac_sha256(keys.clock().as_slice(), &[said.as_bytes()])
+}
+
+/// What proves the time in a `clock_skew`: nobody else can have a client stamp its requests for tomorrow.
+///
+/// # Errors
+/// [`Error::WireMismatch`] for a session of another wire.
+pub fn prove_clock(
+    provider: &dyn Provider,
+    session: &Session,
+    stamp: &str,
+    nonce: &str,
+    server_time_ms: u64,
+) -> Result<[u8; 32], Error> {
+    Ok(*clock_mac(provider, session.keys3()?, stamp, nonce, server_time_ms))
+}
+
+/// What an identity key signs of a `session_expired`: nobody else can have a client send a request again.
+pub fn expired_message(
+    provider: &dyn Provider,
+    session: &SessionId,
+    stamp: &str,
+    nonce: &str,
+    server_time_ms: u64,
+) -> Vec<u8> {
+    let said = Fields::new().field(session.as_str()).field(nonce).field(stamp).number(server_time_ms);
+    [EXPIRED, &provider.sha256(&[said.as_bytes()])].concat()
+}

@@ -1,0 +1,102 @@
+//! From a secret to the keys of a session, and from those to the keys of one message. `spec/session-3.md#init`.
+
+use alloc::boxed::Box;
+
+use zeroize::Zeroizing;
+
+use crate::crypto::{AeadKey, MacKey, Provider};
+use crate::error::Error;
+use crate::limits::IV_LEN;
+use crate::session::keys::SessionKey;
+
+/// A key commitment, in bytes.
+pub(super) const COMMIT_LEN: usize = 16;
+
+const C2S: &[u8] = b"sealway/3 c2s";
+const S2C: &[u8] = b"sealway/3 s2c";
+const EXPORTER: &[u8] = b"sealway/3 exporter";
+const CONFIRM: &[u8] = b"sealway/3 confirm";
+const CLOCK: &[u8] = b"sealway/3 clock";
+const REQUEST: &[u8] = b"sealway/3 request";
+const ANSWER: &[u8] = b"sealway/3 answer";
+
+/// Extract of RFC 5869. What comes of it is all that a server keeps of a session's keys.
+pub(super) fn extract(provider: &dyn Provider, th: &[u8; 32], ikm: &[&[u8]]) -> SessionKey {
+    SessionKey::from_bytes(*provider.hmac_sha256(th, ikm))
+}
+
+/// Expand of RFC 5869, 32 bytes.
+fn expand(provider: &dyn Provider, prk: &[u8; 32], label: &[u8]) -> Zeroizing<[u8; 32]> {
+    provider.hmac_sha256(prk, &[label, &[1]])
+}
+
+/// The secret that a renewal mixes in.
+pub(super) fn exporter(provider: &dyn Provider, prk: &SessionKey) -> Zeroizing<[u8; 32]> {
+    expand(provider, prk.expose(), EXPORTER)
+}
+
+/// The server's proof that it holds the keys.
+pub(super) fn confirm(provider: &dyn Provider, prk: &SessionKey, th: &[u8; 32]) -> Zeroizing<[u8; 32]> {
+    provider.hmac_sha256(expand(provider, prk.expose(), CONFIRM).as_slice(), &[th])
+}
+
+/// The keys of a session, one for each direction, expanded.
+pub(crate) struct Keys {
+    c2s: Box<dyn MacKey>,
+    s2c: Box<dyn MacKey>,
+}
+
+/// The keys of one message.
+pub(super) struct MessageKeys {
+    pub(super) aead: Box<dyn AeadKey>,
+    pub(super) iv: [u8; IV_LEN],
+    pub(super) commit: [u8; COMMIT_LEN],
+}
+
+impl Keys {
+    pub(crate) fn new(provider: &dyn Provider, prk: &SessionKey) -> Self {
+        let key = |label| provider.mac_key(expand(provider, prk.expose(), label).as_slice());
+        Keys { c2s: key(C2S), s2c: key(S2C) }
+    }
+
+    pub(super) fn request(&self, provider: &dyn Provider, nonce: &str, stamp: &str) -> Result<MessageKeys, Error> {
+        message(provider, self.c2s.as_ref(), REQUEST, nonce, stamp)
+    }
+
+    /// Of the answer with `nonce` to the request with `request_nonce`.
+    pub(super) fn answer(
+        &self,
+        provider: &dyn Provider,
+        request_nonce: &str,
+        nonce: &str,
+    ) -> Result<MessageKeys, Error> {
+        message(provider, self.s2c.as_ref(), ANSWER, request_nonce, nonce)
+    }
+
+    /// The key that proves the server's word on the time.
+    pub(super) fn clock(&self) -> Zeroizing<[u8; 32]> {
+        self.s2c.mac(&[CLOCK, &[1]])
+    }
+}
+
+/// Expand, 60 bytes: two blocks, of which the first is the key.
+fn message(
+    provider: &dyn Provider,
+    key: &dyn MacKey,
+    label: &[u8],
+    one: &str,
+    other: &str,
+) -> Result<MessageKeys, Error> {
+    // Lengths are bounded where the texts come in.
+    let len = |bytes: &[u8]| (bytes.len() as u32).to_be_bytes();
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let (lens, empty) = ([len(label), len(one), len(other)], [].as_slice());
+    let [label_len, one_len, other_len] = &lens;
+    let block =
+        |before: &[u8], number: u8| key.mac(&[before, label_len, label, one_len, one, other_len, other, &[number]]);
+    let first = block(empty, 1);
+    let second = block(first.as_slice(), 2);
+    let (iv, rest) = second.split_first_chunk().ok_or(Error::Provider)?;
+    let commit = rest.first_chunk().ok_or(Error::Provider)?;
+    Ok(MessageKeys { aead: provider.aes256_gcm(&first)?, iv: *iv, commit: *commit })
+}

@@ -1,0 +1,121 @@
+//! Every scenario of `vectors/session3`, in both directions: what this crate makes is the scenario's bytes, what the
+//! scenario holds is taken, and what it says is refused is refused with its code. What wrote them shares nothing with this
+//! crate but `spec/session-3.md`.
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod calls;
+mod inits;
+mod keys;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use sealway_proto::Error;
+use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
+use sealway_testkit::session3_vectors::{Session3Scenario, load_session3};
+
+fn provider() -> &'static dyn AgreementProvider {
+    default_agreement_provider()
+}
+
+/// A refusal must have this code, and name this member where one is given.
+fn assert_refused(refused: Result<(), Error>, code: &str, field: Option<&str>) {
+    let error = refused.expect_err("it is accepted");
+    assert_eq!(error.code(), code);
+    if let (Error::FieldInvalid(named), Some(field)) = (error, field) {
+        assert_eq!(named, field);
+    }
+}
+
+fn play(scenario: &Session3Scenario) {
+    match scenario {
+        Session3Scenario::Init(v) => inits::init(v, None),
+        Session3Scenario::Renew(v) => inits::init(&v.init, Some(&v.old)),
+        Session3Scenario::InitRefused(v) => assert_refused(inits::answered(v), &v.code, None),
+        Session3Scenario::InitRequestRefused(v) => assert_refused(inits::asked(v), &v.code, v.field.as_deref()),
+        Session3Scenario::Request(v) => calls::request(v),
+        Session3Scenario::RequestRefused(v) => assert_refused(calls::request_refused(v), &v.code, None),
+        Session3Scenario::Answer(v) => calls::answer(v),
+        Session3Scenario::AnswerRefused(v) => assert_refused(calls::answer_refused(v), &v.code, None),
+        Session3Scenario::KeySet(v) => keys::key_set(v),
+        Session3Scenario::KeySetRefused(v) => assert_eq!(keys::key_set_refused(v), v.code),
+        Session3Scenario::Problem(v) => keys::problem(v),
+    }
+}
+
+fn kind(scenario: &Session3Scenario) -> &'static str {
+    match scenario {
+        Session3Scenario::Init(_) => "init3",
+        Session3Scenario::Renew(_) => "renew3",
+        Session3Scenario::InitRefused(_) => "init3-refused",
+        Session3Scenario::InitRequestRefused(_) => "init3-request-refused",
+        Session3Scenario::Request(_) => "request3",
+        Session3Scenario::RequestRefused(_) => "request3-refused",
+        Session3Scenario::Answer(_) => "answer3",
+        Session3Scenario::AnswerRefused(_) => "answer3-refused",
+        Session3Scenario::KeySet(_) => "key-set3",
+        Session3Scenario::KeySetRefused(_) => "key-set3-refused",
+        Session3Scenario::Problem(_) => "problem3",
+    }
+}
+
+/// Plays every scenario of these types, of each at least so many, and tells of all that fail.
+fn play_all(least: &[(&str, usize)]) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut failed = Vec::new();
+    for vector in load_session3().unwrap() {
+        let kind = kind(&vector.scenario);
+        if !least.iter().any(|(wanted, _)| *wanted == kind) {
+            continue;
+        }
+        *counts.entry(kind).or_default() += 1;
+        if catch_unwind(AssertUnwindSafe(|| play(&vector.scenario))).is_err() {
+            failed.push(format!("{}: {}", vector.name, vector.comment));
+        }
+    }
+    for (kind, least) in least {
+        let count = counts.get(kind).copied().unwrap_or_default();
+        assert!(count >= *least, "{count} scenarios of {kind}, and there were {least}");
+    }
+    assert!(failed.is_empty(), "{} fail:\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn both_sides_of_every_init_and_renewal_make_its_bytes_and_its_keys() {
+    play_all(&[("init3", 29), ("renew3", 4)]);
+}
+
+#[test]
+fn a_client_refuses_every_faulty_answer_to_its_init_with_its_code() {
+    play_all(&[("init3-refused", 130)]);
+}
+
+#[test]
+fn a_server_refuses_every_faulty_init_with_its_code() {
+    play_all(&[("init3-request-refused", 110)]);
+}
+
+#[test]
+fn both_sides_of_every_sealed_request_make_its_bytes() {
+    play_all(&[("request3", 41)]);
+}
+
+#[test]
+fn a_server_refuses_every_faulty_request_with_its_code() {
+    play_all(&[("request3-refused", 159)]);
+}
+
+#[test]
+fn both_sides_of_every_sealed_answer_make_its_bytes() {
+    play_all(&[("answer3", 22)]);
+}
+
+#[test]
+fn a_client_refuses_every_faulty_answer_with_its_code() {
+    play_all(&[("answer3-refused", 100)]);
+}
+
+#[test]
+fn a_key_set_is_taken_from_its_root_alone_and_a_problem_proves_what_it_says() {
+    play_all(&[("key-set3", 8), ("key-set3-refused", 27), ("problem3", 18)]);
+}

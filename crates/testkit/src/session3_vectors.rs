@@ -1,0 +1,245 @@
+//! Loads `vectors/session3`, as strictly as [`crate::vectors`] loads the rest.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use serde::Deserialize;
+
+use crate::vectors::{Bytes, Claim, Head, HeaderList, Hex, body, folder, head, load_with, scenario_part};
+
+/// One scenario.
+#[derive(Debug)]
+pub struct Session3Vector {
+    /// The file's name without `.json`.
+    pub name: String,
+    /// What it shows.
+    pub comment: String,
+    /// Its inputs and outputs.
+    pub scenario: Session3Scenario,
+}
+
+/// What is in a scenario, by its type.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub enum Session3Scenario {
+    Init(Box<Init3>),
+    Renew(Box<Renew3>),
+    InitRefused(Box<Init3Refused>),
+    InitRequestRefused(Box<Init3RequestRefused>),
+    Request(Box<Request3>),
+    RequestRefused(Box<Request3Refused>),
+    Answer(Box<Answer3>),
+    AnswerRefused(Box<Answer3Refused>),
+    KeySet(KeySet3),
+    KeySetRefused(KeySet3Refused),
+    Problem(Box<Problem3>),
+}
+
+impl Session3Scenario {
+    /// The code of a refusal.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Session3Scenario::InitRefused(v) => Some(&v.code),
+            Session3Scenario::InitRequestRefused(v) => Some(&v.code),
+            Session3Scenario::RequestRefused(v) => Some(&v.code),
+            Session3Scenario::AnswerRefused(v) => Some(&v.code),
+            Session3Scenario::KeySetRefused(v) => Some(&v.code),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes, which may be one byte many times.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum LongBytes {
+    /// One byte, so many times.
+    Repeat {
+        /// The byte.
+        repeat: Hex,
+        /// How often.
+        count: usize,
+    },
+    /// As elsewhere.
+    Bytes(Bytes),
+}
+
+impl LongBytes {
+    /// The bytes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        match self {
+            LongBytes::Repeat { repeat, count } => repeat.0.repeat(*count),
+            LongBytes::Bytes(bytes) => bytes.to_vec(),
+        }
+    }
+}
+
+/// Bytes, which may be told by their hash.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum HashedBytes {
+    /// The hash of so many.
+    Hashed {
+        /// SHA-256.
+        sha256_hex: Hex,
+        /// How many.
+        count: usize,
+    },
+    /// As elsewhere.
+    Bytes(Bytes),
+}
+
+scenario_part!(
+    /// A session as a server holds it.
+    Session3 {
+        id: String, wire: u8, client_id: String, prk_hex: Hex, c2s_hex: Hex, s2c_hex: Hex, created_ms: u64,
+        expires_ms: u64,
+    }
+);
+scenario_part!(
+    /// What makes the same session on the client's side: an init of suite `P256`.
+    Client3 { p256_scalar_hex: Hex, body: String, answer: String, trusted_hex: Hex }
+);
+scenario_part!(
+    /// A client's private keys; those that the suite has not are empty.
+    ClientKeys { p256_scalar_hex: Hex, x25519_hex: Hex, kem_private_hex: Hex }
+);
+scenario_part!(
+    /// An identity key.
+    Identity { scalar_hex: Hex, not_before_ms: u64, not_after_ms: u64 }
+);
+scenario_part!(
+    /// What a server has, decides and draws; keys that the suite has not are empty.
+    ServerKeys {
+        suites: Vec<String>, identities: Vec<Identity>, session_id_random_hex: Hex, expires_in_sec: u32, auth: String,
+        subject: Option<String>, tenant: Option<String>, p256_scalar_hex: Hex, x25519_hex: Hex,
+        kem_ciphertext_hex: Hex, kem_secret_hex: Hex,
+    }
+);
+scenario_part!(
+    /// What a server has when it refuses.
+    ServerLists { suites: Vec<String>, identities: Vec<Identity> }
+);
+scenario_part!(
+    /// A session that is renewed.
+    OldSession { session_id: String, prk_hex: Hex, exporter_hex: Hex, client: Client3 }
+);
+scenario_part!(
+    /// A sealed message on the wire.
+    Sealed3 { headers: HeaderList, body: HashedBytes }
+);
+scenario_part!(
+    /// The request that an answer is for.
+    Asked { method: String, path: String, nonce: String }
+);
+scenario_part!(
+    /// The request that a problem is for.
+    Stamped { stamp: String, nonce: String }
+);
+scenario_part!(
+    /// A key of a set.
+    TakenKey { key_id: String, public_hex: Hex }
+);
+scenario_part!(
+    /// `init3`: both sides. No client of ours writes the body where `client` is absent.
+    Init3 {
+        authorization: Option<String>, body: Bytes, now_ms: u64, client: Option<ClientKeys>, trusted_hex: Vec<Hex>,
+        server: ServerKeys, answer: String, init_hash_hex: Hex, credential_hex: Hex, transcript_hex: Hex, th_hex: Hex, secret_hex: Hex,
+        prk_hex: Hex, c2s_hex: Hex, s2c_hex: Hex, exporter_hex: Hex, confirm_key_hex: Hex,
+    }
+);
+/// `renew3`: the same in a session.
+#[derive(Clone, Debug)]
+pub struct Renew3 {
+    /// The session.
+    pub old: OldSession,
+    /// What is agreed in it.
+    pub init: Init3,
+}
+scenario_part!(
+    /// `init3-refused`: a client refuses an answer.
+    Init3Refused {
+        old: Option<OldSession>, authorization: Option<String>, body: Bytes, client: ClientKeys, trusted_hex: Vec<Hex>,
+        status: u16, answer: Bytes, code: String,
+    }
+);
+scenario_part!(
+    /// `init3-request-refused`: a server refuses an init.
+    Init3RequestRefused { body: Bytes, now_ms: u64, server: ServerLists, code: String, field: Option<String> }
+);
+scenario_part!(
+    /// `request3`: sealed by a client, opened by a server.
+    Request3 {
+        session: Session3, client: Client3, now_ms: u64, window_ms: u64, method: String, path: String,
+        content_type: Option<String>, stamp: String, nonce: String, inner: Vec<(String, LongBytes)>,
+        frames: Vec<LongBytes>, key_hex: Hex, iv_hex: Hex, commit_hex: Hex, context_hex: Hex, sealed: Sealed3,
+        claim: Claim,
+    }
+);
+scenario_part!(
+    /// `request3-refused`: a server refuses.
+    Request3Refused {
+        session: Session3, now_ms: u64, window_ms: u64, method: String, path: String, headers: HeaderList, body: Bytes,
+        code: String,
+    }
+);
+scenario_part!(
+    /// `answer3`: sealed by a server, opened by a client.
+    Answer3 {
+        session: Session3, client: Client3, request: Asked, status: u16, content_type: Option<String>, stamp: String,
+        nonce: String, inner: Vec<(String, LongBytes)>, frames: Vec<LongBytes>, key_hex: Hex, iv_hex: Hex,
+        commit_hex: Hex, context_hex: Hex, sealed: Sealed3,
+    }
+);
+scenario_part!(
+    /// `answer3-refused`: a client refuses.
+    Answer3Refused { client: Client3, request: Asked, status: u16, headers: HeaderList, body: Bytes, code: String }
+);
+scenario_part!(
+    /// `key-set3`: a client that pins the root takes a set.
+    KeySet3 {
+        root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, issued_ms: u64,
+        keys: Vec<TakenKey>,
+    }
+);
+scenario_part!(
+    /// `key-set3-refused`: it does not.
+    KeySet3Refused { root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, code: String }
+);
+scenario_part!(
+    /// `problem3`: whether what a problem says is proven.
+    Problem3 {
+        session: Session3, client: Client3, request: Stamped, body: String, trusted_hex: Vec<Hex>,
+        identity_scalar_hex: Hex, proven: bool,
+    }
+);
+
+/// Every scenario of `vectors/session3`, by name.
+///
+/// # Errors
+/// For anything in the folder that is no scenario.
+pub fn load_session3() -> Result<Vec<Session3Vector>> {
+    load_with(&folder().join("session3"), read)
+}
+
+fn read(path: &Path) -> Result<Session3Vector> {
+    let Head { kind, name, comment, mut members } = head(path, "session-3.md#")?;
+    let scenario = match kind.as_str() {
+        "init3" => Session3Scenario::Init(body(members)?),
+        "renew3" => {
+            let old = serde_json::from_value(members.remove("old").unwrap_or_default())?;
+            Session3Scenario::Renew(Box::new(Renew3 { old, init: body(members)? }))
+        }
+        "init3-refused" => Session3Scenario::InitRefused(body(members)?),
+        "init3-request-refused" => Session3Scenario::InitRequestRefused(body(members)?),
+        "request3" => Session3Scenario::Request(body(members)?),
+        "request3-refused" => Session3Scenario::RequestRefused(body(members)?),
+        "answer3" => Session3Scenario::Answer(body(members)?),
+        "answer3-refused" => Session3Scenario::AnswerRefused(body(members)?),
+        "key-set3" => Session3Scenario::KeySet(body(members)?),
+        "key-set3-refused" => Session3Scenario::KeySetRefused(body(members)?),
+        "problem3" => Session3Scenario::Problem(body(members)?),
+        unknown => bail!("nobody knows the type {unknown}"),
+    };
+    Ok(Session3Vector { name, comment, scenario })
+}

@@ -1,0 +1,248 @@
+//! A client of wire 3 over raw HTTP that seals as it should and sends as it likes: a sealed request comes out as a raw one,
+//! for the test to break before it is sent. `spec/session-3.md`.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use sealway_proto::Error;
+use sealway_proto::crypto::agreement::default_agreement_provider;
+use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::session::three::{
+    ClientInit, ClientOffer, ClientSession, FrameOpener, InnerHeaders, KeyId, KeySet, PendingAnswer, Problem, Read,
+    RequestLine, SealedCall, ShareKey, Suite,
+};
+
+use crate::raw_http::{Answer, Connection, Request};
+use crate::wire_client::{CLIENT_ID, nonce};
+
+/// Where sessions of wire 3 are agreed.
+pub const INIT: &str = "/v3/sessions";
+/// The media type of what is sealed.
+pub const OCTETS: &str = "application/octet-stream";
+
+/// A connection that is kept, and made anew when the other end has closed it.
+#[derive(Debug)]
+pub struct Link {
+    to: SocketAddr,
+    connection: Option<Connection>,
+}
+
+impl Link {
+    /// None yet.
+    pub fn new(to: SocketAddr) -> Self {
+        Link { to, connection: None }
+    }
+
+    /// Sends a request and reads its answer. One that met a kept connection's end goes out once more on a new one.
+    ///
+    /// # Errors
+    /// When nobody listens, or what comes is no answer.
+    pub fn send(&mut self, request: &Request) -> anyhow::Result<Answer> {
+        if let Some(connection) = self.connection.take()
+            && let Ok(answer) = self.exchange(connection, request)
+        {
+            return Ok(answer);
+        }
+        let connection = Connection::open(self.to)?;
+        self.exchange(connection, request)
+    }
+
+    fn exchange(&mut self, mut connection: Connection, request: &Request) -> anyhow::Result<Answer> {
+        let keeps = if request.value("connection").is_none() { "keep-alive" } else { "close" };
+        let sent = match keeps {
+            "close" => connection.write(&request.bytes()),
+            _ => connection.write(&request.clone().header("Connection", keeps).bytes()),
+        };
+        let answer = match (sent, connection.read_answer(request.method_name())) {
+            // It may have answered before all was sent.
+            (_, Ok(answer)) => answer,
+            (Err(err), Err(_)) | (Ok(()), Err(err)) => return Err(err),
+        };
+        let closes = answer.all("connection").iter().any(|value| value.eq_ignore_ascii_case("close"));
+        self.connection = (!closes && keeps != "close").then_some(connection);
+        Ok(answer)
+    }
+}
+
+/// What a client asks for: this suite first, all others behind it.
+pub fn offer(suite: Suite, pinned: &[KeyId]) -> ClientOffer {
+    let others = Suite::ALL.into_iter().filter(|other| *other != suite);
+    ClientOffer {
+        suites: std::iter::once(suite).chain(others).collect(),
+        client_id: CLIENT_ID.into(),
+        ttl_sec: Some(600),
+        pinned_key_ids: pinned.to_vec(),
+        credential: None,
+    }
+}
+
+/// An init, good in every way, and what finishes it.
+pub fn init(offer: ClientOffer) -> (ClientInit, Request) {
+    let share = ShareKey::generate(default_agreement_provider(), offer.suites[0]).expect("a share");
+    let init = ClientInit::new(offer, share, None).expect("an offer");
+    let request = Request::post(INIT, init.body()).header("Content-Type", "application/json");
+    (init, request)
+}
+
+/// Finishes an init as a client does that trusts the keys of this set and no other.
+///
+/// # Errors
+/// [`Error::Unsealed`] for a status other than 201, those of [`ClientInit::finish`].
+pub fn finish(init: ClientInit, trusted: &KeySet, answer: &Answer) -> Result<ClientSession, Error> {
+    if answer.status != 201 {
+        return Err(Error::Unsealed);
+    }
+    let claimed = init.claimed(&answer.body)?;
+    let key = match trusted.get(&claimed.key_id) {
+        Some(key) => Some(default_es256().public(&key.public_key)?),
+        None => None,
+    };
+    init.finish(default_agreement_provider(), key.as_deref(), &answer.body)
+}
+
+/// The service's key set.
+///
+/// # Errors
+/// When there is none.
+pub fn key_set(to: SocketAddr) -> anyhow::Result<KeySet> {
+    let answer = Request::get("/.well-known/sealway-keys").send(to)?;
+    KeySet::parse(default_agreement_provider(), &answer.body).with_context(|| answer.text())
+}
+
+/// The code of a problem; the status when it is none.
+pub fn code(answer: &Answer) -> String {
+    Problem::parse(answer.status, &answer.body).map_or_else(|| answer.status.to_string(), |problem| problem.code)
+}
+
+/// A session, agreed over real HTTP.
+#[derive(Debug)]
+pub struct Agreed {
+    /// The client's half.
+    pub session: ClientSession,
+    at: Instant,
+}
+
+/// What an answer holds.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Headers within.
+    pub headers: InnerHeaders,
+    /// The body.
+    pub body: Vec<u8>,
+    /// In how many frames it came.
+    pub frames: usize,
+}
+
+impl Agreed {
+    /// Agrees a session over a link with a client that trusts these keys.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn open(link: &mut Link, trusted: &KeySet, suite: Suite) -> anyhow::Result<Self> {
+        Agreed::open_as(link, trusted, offer(suite, &[]))
+    }
+
+    /// The same, of an offer.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn open_as(link: &mut Link, trusted: &KeySet, offer: ClientOffer) -> anyhow::Result<Self> {
+        let (init, request) = init(offer);
+        let answer = link.send(&request)?;
+        if answer.status != 201 {
+            bail!("init was refused: {} {}", answer.status, answer.text());
+        }
+        Ok(Agreed { session: finish(init, trusted, &answer)?, at: Instant::now() })
+    }
+
+    /// The server's time now, by what it said and a clock that does not jump.
+    pub fn stamp_ms(&self) -> u64 {
+        self.session.agreed().server_time_ms + u64::try_from(self.at.elapsed().as_millis()).unwrap_or(0)
+    }
+
+    /// Seals a request whose body comes in these parts, a frame each. Without inner headers.
+    pub fn seal(&self, method: &str, target: &str, parts: &[&[u8]]) -> (Request, PendingAnswer<'_>) {
+        self.seal_as(method, target, &[], parts, self.stamp_ms())
+    }
+
+    /// Seals with inner headers and a stamp of the test's choice.
+    pub fn seal_as(
+        &self,
+        method: &str,
+        target: &str,
+        inner: &[(&str, &str)],
+        parts: &[&[u8]],
+        stamp_ms: u64,
+    ) -> (Request, PendingAnswer<'_>) {
+        let (line, nonce) = (RequestLine { method, target }, nonce());
+        let sealed = self.session.seal_as(default_agreement_provider(), line, OCTETS, &stamp_ms.to_string(), &nonce);
+        let SealedCall { headers, mut sealer, pending } = sealed.expect("sealing");
+        let mut within = InnerHeaders::new();
+        for (name, value) in inner {
+            within.push(name, value.as_bytes()).expect("an inner header");
+        }
+        let mut stream = Vec::new();
+        let parts = if parts.is_empty() { &[&[][..]] } else { parts };
+        for (index, part) in parts.iter().enumerate() {
+            let begun = sealer.begin(&mut stream);
+            if index == 0 {
+                within.encode(&mut stream);
+            }
+            stream.extend_from_slice(part);
+            sealer.seal(&mut stream, begun, index + 1 == parts.len()).expect("a frame");
+        }
+        let mut request = Request::new(method, target).body(stream).header("Content-Type", OCTETS);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        (request, pending)
+    }
+
+    /// Seals, sends, and opens what comes back.
+    ///
+    /// # Errors
+    /// When it is refused, or the answer does not open.
+    pub fn call(&self, link: &mut Link, target: &str, parts: &[&[u8]]) -> anyhow::Result<(Answer, Opened)> {
+        let (request, pending) = self.seal("POST", target, parts);
+        let answer = link.send(&request)?;
+        let opened = open(&pending, &answer).with_context(|| format!("{} {}", answer.status, answer.text()))?;
+        Ok((answer, opened))
+    }
+}
+
+/// Opens an answer.
+///
+/// # Errors
+/// When it does not open, or belongs to something else.
+pub fn open(pending: &PendingAnswer<'_>, answer: &Answer) -> Result<Opened, Error> {
+    let (read, fault) = read_frames(pending, answer);
+    match fault {
+        Some(fault) => Err(fault),
+        None => {
+            let plain = read.concat();
+            let (headers, at) = InnerHeaders::parse(&plain)?;
+            Ok(Opened { headers, body: plain[at..].to_vec(), frames: read.len() })
+        }
+    }
+}
+
+/// The frames of an answer that opened, inner headers first, and why no more did.
+pub fn read_frames(pending: &PendingAnswer<'_>, answer: &Answer) -> (Vec<Vec<u8>>, Option<Error>) {
+    let mut frames = Vec::new();
+    let fault = match pending.open(default_agreement_provider(), &answer.headers, answer.status) {
+        Ok((sealed, opener)) => read_stream(opener, &sealed.unwrap_or_else(|| answer.body.clone()), &mut frames).err(),
+        Err(fault) => Some(fault),
+    };
+    (frames, fault)
+}
+
+fn read_stream(mut opener: FrameOpener, mut stream: &[u8], frames: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+    while !stream.is_empty() {
+        let mut frame = Vec::new();
+        if opener.read(&mut stream, &mut frame)? != Read::More {
+            frames.push(frame);
+        }
+    }
+    opener.end()
+}
