@@ -65,6 +65,45 @@ pub fn iso8601(now_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
 }
 
+/// Reads a time in UTC, RFC 3339 with `Z`, or a day alone, which is its beginning: `2026-11-21T04:03:00Z`,
+/// `2026-11-21T04:03:00.000Z`, `2026-11-21`. Years from 1970 to 9999; milliseconds since the Unix epoch.
+pub fn parse_iso8601(text: &str) -> Option<u64> {
+    let (day, time) = text.split_once('T').map_or((text, None), |(day, time)| (day, Some(time)));
+    let digits = |text: &str, len: usize| {
+        let is_number = text.len() == len && text.bytes().all(|b| b.is_ascii_digit());
+        is_number.then(|| text.parse::<u64>().ok()).flatten()
+    };
+    let days = match day.split('-').collect::<Vec<_>>().as_slice() {
+        [year, month, day] => days_of(digits(year, 4)?, digits(month, 2)?, digits(day, 2)?)?,
+        _ => return None,
+    };
+    let Some(time) = time else { return Some(days * 86_400_000) };
+    let time = time.strip_suffix('Z')?;
+    let (time, ms) = match time.split_once('.') {
+        Some((time, fraction)) => (time, digits(fraction, 3)?),
+        None => (time, 0),
+    };
+    match time.split(':').collect::<Vec<_>>().as_slice() {
+        [hour, minute, second] => {
+            let (hour, minute, second) = (digits(hour, 2)?, digits(minute, 2)?, digits(second, 2)?);
+            let is_time = hour < 24 && minute < 60 && second < 60;
+            is_time.then_some(days * 86_400_000 + hour * 3_600_000 + minute * 60_000 + second * 1000 + ms)
+        }
+        _ => None,
+    }
+}
+
+/// Days from 1970 to a day that there is.
+fn days_of(year: u64, month: u64, day: u64) -> Option<u64> {
+    let days_before = |year: u64| year * 365 + year / 4 - year / 100 + year / 400;
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) {
+        return None;
+    }
+    // Too late by ten days at most, as if every month had 31; civil() says which of these it is.
+    let guess = days_before(year - 1) - days_before(1969) + (month - 1) * 31 + day;
+    (guess.saturating_sub(10)..=guess).find(|days| civil(*days) == (year, month, day))
+}
+
 /// `now_ms` as the `Date` header has it (RFC 9110 section 5.6.7): `Sat, 21 Nov 2026 04:03:00 GMT`. Years up to 9999.
 pub fn http_date(now_ms: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
@@ -79,7 +118,44 @@ pub fn http_date(now_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{http_date, iso8601};
+    use super::{http_date, iso8601, parse_iso8601};
+
+    #[test]
+    fn a_time_that_is_written_is_read_back_on_every_day_and_what_is_none_is_refused() {
+        for day in 0..100_000 {
+            let ms = day * 86_400_000 + day * 863 % 86_400_000;
+            let text = iso8601(ms);
+            assert_eq!(parse_iso8601(&text), Some(ms), "{text}");
+            assert_eq!(parse_iso8601(&text[..10]), Some(day * 86_400_000));
+        }
+        assert_eq!(parse_iso8601("2026-11-21T04:03:00Z"), Some(1_795_233_780_000));
+        assert_eq!(parse_iso8601("9999-12-31T23:59:59.999Z"), Some(253_402_300_799_999));
+        for bad in [
+            "",
+            "2026",
+            "2026-02-29",
+            "2026-13-01",
+            "2026-00-01",
+            "2026-01-00",
+            "2026-04-31",
+            "1969-12-31",
+            "10000-01-01",
+            "2026-1-01",
+            "2026-01-01T",
+            "2026-01-01T00:00Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:60:00Z",
+            "2026-01-01T00:00:60Z",
+            "2026-01-01T00:00:00",
+            "2026-01-01T00:00:00ZZ",
+            "2026-01-01T00:00:00.1Z",
+            "2026-01-01T00:00:00+01:00",
+            "+026-01-01",
+            "2026-01-01 00:00:00Z",
+        ] {
+            assert_eq!(parse_iso8601(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn http_dates_agree_with_known_ones() {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use sealway_proto::Error;
+use sealway_proto::wire::Wire;
 use sealway_runtime::http::{Body, BodyRefusal, full};
 
 use crate::store::{ReserveError, StoreError};
@@ -34,6 +35,9 @@ pub enum Refusal {
     /// An anonymous session outside its allow-list.
     #[error("anonymous sessions may not use this path")]
     Forbidden,
+    /// A wire that is switched off.
+    #[error("wire {} is switched off", .0.name())]
+    WireOff(Wire),
     /// A session of another client than the connection's certificate names.
     #[error("the client's certificate names another client id")]
     AnotherClient,
@@ -43,6 +47,9 @@ pub enum Refusal {
     /// A token that does not verify.
     #[error("token does not verify: {0}")]
     Token(&'static str),
+    /// Nobody says whether a token is good.
+    #[error("introspection is unavailable: {0}")]
+    IntrospectionUnavailable(String),
     /// `/v1`: a body that is not declared as JSON.
     #[error("content type is not JSON")]
     ContentType,
@@ -70,9 +77,11 @@ impl Refusal {
             Refusal::Body(BodyRefusal::TooSlow) => "body_too_slow",
             Refusal::Body(BodyRefusal::Broken) => "body_broken",
             Refusal::Forbidden => "anonymous_path",
+            Refusal::WireOff(_) => "wire_off",
             Refusal::AnotherClient => "another_client",
             Refusal::RateLimited(_) => "rate_limited",
             Refusal::Token(_) => "token",
+            Refusal::IntrospectionUnavailable(_) => "introspection_unavailable",
             Refusal::ContentType => "content_type",
         }
     }
@@ -95,8 +104,13 @@ impl Refusal {
             Refusal::Wire(Error::BodyTooLarge) | Refusal::Body(BodyRefusal::TooLarge) => {
                 plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE")
             }
-            Refusal::Wire(Error::Provider) | Refusal::Store(_) => retry_soon(unavailable()),
-            Refusal::Forbidden | Refusal::AnotherClient => plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"),
+            Refusal::Wire(Error::Provider) | Refusal::Store(_) | Refusal::IntrospectionUnavailable(_) => {
+                retry_soon(unavailable())
+            }
+            Refusal::Forbidden | Refusal::AnotherClient | Refusal::Wire(Error::Policy) => {
+                plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN")
+            }
+            Refusal::WireOff(_) => plain_error(StatusCode::FORBIDDEN, "WIRE_DISABLED"),
             Refusal::RateLimited(sec) => retry_after(plain_error(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED"), *sec),
             Refusal::Wire(_) | Refusal::NoncesFull | Refusal::Body(_) | Refusal::Token(_) | Refusal::ContentType => {
                 plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR")
@@ -117,6 +131,8 @@ impl Refusal {
                 Error::TimestampInvalid | Error::TimestampOutsideWindow => bad("Invalid or expired timestamp"),
                 Error::PublicKeyInvalid => bad("Invalid client public key"),
                 Error::FieldInvalid(_) => bad("clientPublicKey is required"),
+                Error::Unauthenticated => v1_error(StatusCode::UNAUTHORIZED, "Authorization is required"),
+                Error::Policy => v1_error(StatusCode::FORBIDDEN, "Not authorized"),
                 Error::Replayed => v1_error(StatusCode::CONFLICT, "Request already processed (replay detected)"),
                 Error::Provider => {
                     retry_soon(v1_error(StatusCode::SERVICE_UNAVAILABLE, "Service temporarily unavailable"))
@@ -130,6 +146,9 @@ impl Refusal {
             Refusal::Store(_) => {
                 retry_soon(v1_error(StatusCode::SERVICE_UNAVAILABLE, "Session store temporarily unavailable"))
             }
+            Refusal::IntrospectionUnavailable(_) => {
+                retry_soon(v1_error(StatusCode::SERVICE_UNAVAILABLE, "Token verification temporarily unavailable"))
+            }
             Refusal::Body(BodyRefusal::TooLarge) => {
                 v1_error(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large")
             }
@@ -142,6 +161,7 @@ impl Refusal {
             }
             Refusal::Token(_) => v1_error(StatusCode::UNAUTHORIZED, "Invalid or expired token"),
             Refusal::Forbidden | Refusal::AnotherClient => v1_error(StatusCode::FORBIDDEN, "Not authorized"),
+            Refusal::WireOff(_) => v1_error(StatusCode::FORBIDDEN, "This wire is disabled"),
             Refusal::RateLimited(sec) => {
                 retry_after(v1_error(StatusCode::TOO_MANY_REQUESTS, "Too many requests"), *sec)
             }

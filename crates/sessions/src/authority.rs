@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
-use metrics::{Counter, Gauge, counter, gauge};
+use metrics::{Gauge, gauge};
 use sealway_proto::Error;
-use sealway_proto::crypto::Provider;
+use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::limits::ANON_BODY_MAX;
 use sealway_proto::session::{
     Claim, Family, Fresh, InitCall, InitRandoms, Opened, Reply, SealBuffer, SealRandoms, SealedCall, SealedMessage,
-    Session, TtlPolicy,
+    Session, SessionRecord, TtlPolicy,
 };
 use sealway_proto::wire::json::InitAnswer;
 use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, Wire};
@@ -21,11 +21,15 @@ use sealway_runtime::timing::ServerTiming;
 use tracing::Instrument;
 
 use crate::answer::Refusal;
+use crate::authentication::{Authentication, Presented};
+use crate::identity::Identity;
 use crate::limit::{PerMinute, network};
 use crate::peer::PeerSecret;
+use crate::policies::{PolicyTable, Wires};
 use crate::random;
 use crate::store::{Part, Store, StoreError};
-use crate::token::TokenVerifier;
+use crate::three::{ExpiryProofs, Wire3Policy};
+use crate::usage::{Usage, WireUse};
 
 /// Stored keys that are wrapped anew at a time, and how often in one maintenance.
 const REWRAP_BATCH: usize = 500;
@@ -68,8 +72,16 @@ pub struct Policy {
     pub key_endpoint: KeyEndpoint,
     /// Opens the endpoints under `/v1/authority/` to API sides that present it; without one they are closed.
     pub peer_secret: Option<PeerSecret>,
-    /// Verifies `Authorization`; without one any non-empty value counts, as in the field.
-    pub tokens: Option<TokenVerifier>,
+    /// Says who clients are; where it takes no tokens, any non-empty `Authorization` counts on wires 1 and 2, as in the field.
+    pub authentication: Authentication,
+    /// What clients may do, by who they are.
+    pub policies: PolicyTable,
+    /// The wires that are served; inits and sealed calls of the others are refused.
+    pub wires: Wires,
+    /// Whom the service proves to be; without it wire 3 is off.
+    pub identity: Option<Arc<Identity>>,
+    /// What is granted on wire 3.
+    pub wire3: Wire3Policy,
     /// How long a store may take.
     pub store_deadline: Duration,
     /// How long a request's body may take.
@@ -86,7 +98,11 @@ impl Default for Policy {
             authenticated_inits_per_minute: 30,
             key_endpoint: KeyEndpoint::Closed,
             peer_secret: None,
-            tokens: None,
+            authentication: Authentication::default(),
+            policies: PolicyTable::default(),
+            wires: Wires::ALL,
+            identity: None,
+            wire3: Wire3Policy::default(),
             store_deadline: Duration::from_secs(2),
             body_deadline: Duration::from_secs(30),
         }
@@ -108,8 +124,6 @@ impl Headers for HttpHeaders<'_> {
 }
 
 struct Counters {
-    inits: [Counter; 2],
-    calls: [Counter; 2],
     sessions: Gauge,
     nonces: [Gauge; 2],
     up: Gauge,
@@ -119,12 +133,15 @@ struct Counters {
 /// The session authority.
 pub struct Authority {
     pub(crate) policy: Policy,
-    provider: &'static dyn Provider,
+    provider: &'static dyn AgreementProvider,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     anonymous: PerMinute<IpAddr>,
     authenticated: PerMinute<[u8; 32]>,
+    pub(crate) inits3: PerMinute<IpAddr>,
+    pub(crate) expiry_proofs: ExpiryProofs,
     counters: Counters,
+    usage: Usage,
     stopping: AtomicBool,
 }
 
@@ -145,15 +162,22 @@ impl PendingCall<'_> {
     pub fn client_id(&self) -> Option<&str> {
         self.session.record().client_id.as_deref()
     }
+
+    /// What is known of the session.
+    pub fn record(&self) -> &SessionRecord {
+        self.session.record()
+    }
 }
 
 impl Authority {
     /// Puts the parts together.
-    pub fn new(provider: &'static dyn Provider, store: Arc<dyn Store>, clock: Arc<dyn Clock>, policy: Policy) -> Self {
-        let of_wire = |name: &'static str| [Wire::One, Wire::Two].map(|wire| counter!(name, "wire" => wire.name()));
+    pub fn new(
+        provider: &'static dyn AgreementProvider,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        policy: Policy,
+    ) -> Self {
         let counters = Counters {
-            inits: of_wire("sealway_inits_total"),
-            calls: of_wire("sealway_sealed_calls_total"),
             sessions: gauge!("sealway_sessions"),
             nonces: ["sealed", "init"].map(|scope| gauge!("sealway_nonces", "scope" => scope)),
             up: gauge!("sealway_store_up"),
@@ -162,16 +186,19 @@ impl Authority {
         Authority {
             anonymous: PerMinute::new(policy.anonymous_inits_per_minute),
             authenticated: PerMinute::new(policy.authenticated_inits_per_minute),
+            inits3: PerMinute::new(policy.wire3.inits_per_minute),
+            expiry_proofs: ExpiryProofs::default(),
             policy,
             provider,
             store,
             clock,
             counters,
+            usage: Usage::new(),
             stopping: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn provider(&self) -> &'static dyn Provider {
+    pub(crate) fn provider(&self) -> &'static dyn AgreementProvider {
         self.provider
     }
 
@@ -195,6 +222,11 @@ impl Authority {
         &self.store
     }
 
+    /// Whom the service proves to be on wire 3.
+    pub fn identity(&self) -> Option<&Arc<Identity>> {
+        self.policy.identity.as_ref()
+    }
+
     /// How long a request's body may take.
     pub fn body_deadline(&self) -> Duration {
         self.policy.body_deadline
@@ -216,39 +248,68 @@ impl Authority {
             self.anonymous.take(&network(peer)).map_err(Refusal::RateLimited)?;
         }
         let now_ms = self.now_ms();
+        self.check_wire(match family {
+            Family::Session => Wire::of(&HttpHeaders(headers)),
+            Family::Anonymous => Wire::One,
+            Family::V1 => Wire::Two,
+        })?;
         let parsed = InitCall::parse(self.provider, family, &HttpHeaders(headers), body, now_ms, &self.policy.replay)?;
-        let (authenticated, subject) = self.authenticate(family, headers)?;
+        let Presented { accepted, who } = self.authenticate(family, headers).await?;
         let fresh = self.reserve(parsed.claim()).await?;
         let call = parsed.release(fresh)?;
         timing.lap("replay-protection");
         let wire = call.wire();
+        let policy = self.policy.policies.find(call.client_id(), who.subject.as_deref(), who.tenant.as_deref());
+        if !policy.allows_wire(wire) {
+            return Err(Error::Policy.into());
+        }
+        let ttl = policy.clamp_all(&self.policy.ttl);
         let draw = |laps: sealway_proto::session::Laps<'_>| InitRandoms::draw(self.provider, laps);
         let (answer, session) =
-            call.accept(self.provider, &self.policy.ttl, authenticated, subject, draw, now_ms, &mut |step| {
-                timing.lap(step.name())
-            })?;
-        self.keep(session).await?;
+            call.accept(self.provider, &ttl, accepted, who.subject, draw, now_ms, &mut |step| timing.lap(step.name()))?;
+        self.keep(session.recognised(who.auth, who.tenant)).await?;
         timing.lap("session-store");
-        self.counters.inits[usize::from(wire == Wire::Two)].increment(1);
+        self.note_init(wire);
         Ok(answer)
     }
 
-    /// Whether a token was presented and accepted, and whom it names.
-    fn authenticate(&self, family: Family, headers: &HeaderMap) -> Result<(bool, Option<Box<str>>), Refusal> {
-        let headers = HttpHeaders(headers);
-        let authorization = match headers.field("authorization") {
-            Field::Absent | Field::Value("") => return Ok((false, None)),
-            Field::Malformed => return Err(Refusal::Token("repeated or not ASCII")),
-            Field::Value(value) => value,
-        };
-        if family == Family::Session && Wire::of(&headers) == Wire::One {
-            let token = self.provider.sha256(&[authorization.as_bytes()]);
-            self.authenticated.take(&token).map_err(Refusal::RateLimited)?;
-        }
-        match &self.policy.tokens {
-            Some(tokens) => Ok((true, tokens.verify(authorization)?)),
-            None => Ok((true, None)),
-        }
+    /// That this wire is served.
+    ///
+    /// # Errors
+    /// [`Refusal::WireOff`].
+    pub fn check_wire(&self, wire: Wire) -> Result<(), Refusal> {
+        if self.policy.wires.has(wire) { Ok(()) } else { Err(Refusal::WireOff(wire)) }
+    }
+
+    /// What clients may do, by who they are.
+    pub fn policies(&self) -> &PolicyTable {
+        &self.policy.policies
+    }
+
+    /// How much a wire was used, since this process began.
+    pub fn wire_use(&self, wire: Wire) -> WireUse {
+        self.usage.of(wire)
+    }
+
+    /// The wires that are served.
+    pub fn wires(&self) -> Wires {
+        self.policy.wires
+    }
+
+    /// Counts a session that was granted on this wire.
+    pub fn note_init(&self, wire: Wire) {
+        self.usage.init(wire, self.now_ms());
+    }
+
+    /// Counts a sealed call that was opened on this wire, and is not replayed.
+    pub fn note_call(&self, wire: Wire) {
+        self.usage.call(wire, self.now_ms());
+    }
+
+    /// Counts an init of wire 1 against what its `Authorization` may make in a minute.
+    pub(crate) fn take_authenticated(&self, authorization: &str) -> Result<(), Refusal> {
+        let token = self.provider.sha256(&[authorization.as_bytes()]);
+        self.authenticated.take(&token).map_err(Refusal::RateLimited)
     }
 
     /// Begins a sealed call: headers, then the session. The body is read next, within [`PendingCall::body_max`].
@@ -261,6 +322,7 @@ impl Authority {
         path: &'a str,
         timing: &mut ServerTiming,
     ) -> Result<PendingCall<'a>, Refusal> {
+        self.check_wire(Wire::of(headers))?;
         let call = SealedCall::parse(headers, path, self.now_ms(), &self.policy.replay)?;
         timing.lap("replay-protection");
         let session = self.find(call.session_id()?).await?.ok_or(Error::SessionUnknown)?;
@@ -268,6 +330,10 @@ impl Authority {
         call.check(&session)?;
         if session.id().is_anonymous() && !self.policy.anonymous_paths.iter().any(|allowed| allowed == path) {
             return Err(Refusal::Forbidden);
+        }
+        let policy = self.policy.policies.of(session.record());
+        if !policy.allows_wire(session.record().wire) || !policy.allows_path(path) {
+            return Err(Error::Policy.into());
         }
         Ok(PendingCall { call, session })
     }
@@ -288,7 +354,7 @@ impl Authority {
         let fresh = self.reserve(opened.claim()).await?;
         let opened = opened.release(fresh)?;
         timing.lap("replay-protection");
-        self.counters.calls[usize::from(wire == Wire::Two)].increment(1);
+        self.note_call(wire);
         Ok(opened)
     }
 
@@ -353,8 +419,12 @@ impl Authority {
         self.rewrap().await;
         self.anonymous.sweep();
         self.authenticated.sweep();
-        if let Some(tokens) = &self.policy.tokens {
+        self.inits3.sweep();
+        if let Some(tokens) = &self.policy.authentication.tokens {
             tokens.reload_if_changed();
+        }
+        if let Some(identity) = &self.policy.identity {
+            identity.reload_if_changed(self.now_ms());
         }
         self.refresh_gauges();
     }
@@ -383,6 +453,7 @@ impl Authority {
         self.counters.sessions.set(status.sessions as f64);
         self.counters.nonces[0].set(status.nonces.0 as f64);
         self.counters.nonces[1].set(status.nonces.1 as f64);
+        self.usage.refresh();
         self.counters.up.set(f64::from(u8::from(status.up)));
         for (name, part) in [("postgres", status.postgres), ("redis", status.redis)] {
             // Not told at all of a part that the store has not: 0 is an alarm.

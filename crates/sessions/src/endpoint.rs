@@ -8,8 +8,9 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Body as HttpBody;
 use sealway_proto::limits::{ANON_BODY_MAX, INIT_BODY_MAX, INIT_V1_BODY_MAX};
 use sealway_proto::session::Family;
+use sealway_proto::session::three::Problem;
 use sealway_proto::wire::header::X_CLIENT_ID;
-use sealway_proto::wire::{Field, Headers, SessionId, base64};
+use sealway_proto::wire::{Field, Headers, SessionId, Wire, base64};
 use sealway_runtime::clock::iso8601;
 use sealway_runtime::http::{Body, Origin, discard, read_body};
 use sealway_runtime::timing::ServerTiming;
@@ -19,8 +20,11 @@ use crate::answer::{Refusal, json, plain_error, v1_error};
 use crate::authority::{Authority, HttpHeaders, KeyEndpoint};
 use crate::peer;
 use crate::store::{Part, Pool};
+use crate::three;
 
 const KEY_PREFIX: &str = "/v1/session/";
+/// Where the key set of wire 3 is.
+pub const KEY_SET_PATH: &str = "/.well-known/sealway-keys";
 
 /// Answers a request to one of the authority's paths; any other is 404.
 pub async fn handle<B>(authority: &Authority, request: Request<B>, timing: &mut ServerTiming) -> Response<Body>
@@ -44,17 +48,26 @@ where
         }
         return init(authority, family, &parts.headers, body, peer, timing).await;
     }
+    if path == "/v3/sessions" {
+        return three::handle_init(authority, &parts, body, timing).await;
+    }
+    if three::is_managed(path) {
+        return three::handle_managed(authority, &parts, body, timing).await;
+    }
     if path.starts_with(peer::PREFIX) {
         return peer::handle(authority, &parts, body).await;
     }
     discard(body).await;
     let key_id = path.strip_prefix(KEY_PREFIX);
     match (path, key_id) {
-        ("/health" | "/ready", _) | (_, Some(_)) if parts.method != Method::GET && parts.method != Method::HEAD => {
+        ("/health" | "/ready" | KEY_SET_PATH, _) | (_, Some(_))
+            if parts.method != Method::GET && parts.method != Method::HEAD =>
+        {
             method_not_allowed("GET, HEAD, OPTIONS")
         }
         ("/health", _) => health(authority),
         ("/ready", _) => ready(authority),
+        (KEY_SET_PATH, _) => key_set(authority),
         (_, Some(id)) => match &authority.policy.key_endpoint {
             KeyEndpoint::Closed => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
             KeyEndpoint::Secret(secret) if !bearer_is(&parts.headers, secret) => {
@@ -153,8 +166,9 @@ pub(crate) async fn key(authority: &Authority, id: &str, headers: &HeaderMap) ->
         _ => return v1_error(StatusCode::BAD_REQUEST, "Invalid session ID format"),
     };
     let session = match authority.find(&id).await {
-        Ok(Some(session)) => session,
-        Ok(None) => return v1_error(StatusCode::NOT_FOUND, "Session not found"),
+        // That of wire 3 is not known here: it proves who the service is, which no other process may do in its place.
+        Ok(Some(session)) if session.record().wire != Wire::Three => session,
+        Ok(_) => return v1_error(StatusCode::NOT_FOUND, "Session not found"),
         Err(refusal) => return refusal.v1(),
     };
     let record = session.record();
@@ -168,6 +182,18 @@ pub(crate) async fn key(authority: &Authority, id: &str, headers: &HeaderMap) ->
     let body = format!(r#"{{"sessionId":"{id}","sessionKey":"{}","expiresAt":{}}}"#, *key, record.expires_ms);
     let mut response = json(StatusCode::OK, body);
     response.headers_mut().insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The identity keys of the service, for clients that pin a root or look pinned ids up.
+// SPEC session-3.md#identity-keys
+fn key_set(authority: &Authority) -> Response<Body> {
+    let Some(identity) = authority.identity() else {
+        let why = "This service has no identity keys, so it does not speak wire 3.";
+        return three::problem_response(&Problem::new("not_found").with("detail", why));
+    };
+    let mut response = json(StatusCode::OK, identity.key_set(authority.now_ms()));
+    response.headers_mut().insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }
 

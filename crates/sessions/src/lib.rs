@@ -6,15 +6,21 @@
 
 pub mod admin;
 pub mod answer;
+pub mod authentication;
 pub mod authority;
 pub mod config;
 pub mod endpoint;
+pub mod identity;
 pub mod kek;
 pub mod limit;
 pub mod peer;
+pub mod policies;
 mod random;
 pub mod store;
+pub mod three;
 pub mod token;
+mod usage;
 
 pub use answer::Refusal;
 pub use authority::{Authority, Policy};
+pub use usage::WireUse;

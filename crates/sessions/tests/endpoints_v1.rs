@@ -5,6 +5,7 @@ mod desk;
 
 use desk::{CRYPTO_ERROR, Call, Desk, SESSION, V1, WINDOW_MS, nonce, public_key};
 use sealway_sessions::Policy;
+use sealway_sessions::authentication::Authentication;
 use sealway_sessions::token::{TokenPolicy, TokenVerifier};
 use sealway_testkit::store_contract::claims::START_MS;
 use serde_json::json;
@@ -212,7 +213,13 @@ async fn with_a_verifier_a_bad_token_is_401_and_burns_no_nonce() {
     let key = json!({"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"});
     std::fs::write(&jwks_file, json!({"keys": [key]}).to_string()).unwrap();
     let policy = TokenPolicy { jwks_file, issuer: None, audience: None, leeway_sec: 0 };
-    let desk = Desk::new(Policy { tokens: Some(TokenVerifier::load(policy).unwrap()), ..Policy::default() });
+    let desk = Desk::new(Policy {
+        authentication: Authentication {
+            tokens: Some(TokenVerifier::load(policy).unwrap()),
+            ..Authentication::default()
+        },
+        ..Policy::default()
+    });
     let call = Call::init(V1);
     let unauthorized = (401, "Unauthorized", "Invalid or expired token");
     for token in ["Bearer x.y.z", "Basic abc", "x"] {

@@ -3,12 +3,15 @@
 
 mod desk;
 
+use std::sync::Arc;
+
 use desk::{Answer, Call, Desk, SESSION, V1};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use sealway_proto::wire::{SessionId, base64};
+use sealway_proto::session::{Auth, Session, SessionKey, SessionRecord};
+use sealway_proto::wire::{SessionId, Wire, base64};
 use sealway_sessions::Policy;
 use sealway_sessions::authority::KeyEndpoint;
-use sealway_testkit::store_contract::claims::{START_MS, random};
+use sealway_testkit::store_contract::claims::{START_MS, provider, random};
 use serde_json::json;
 
 const TOKEN: &str = "an-admin-token-of-some-length";
@@ -66,6 +69,33 @@ async fn an_open_key_endpoint_answers_by_the_order_of_its_table() {
     desk.send(key_call(&id)).await.is_v1("expired", GONE);
     desk.authority.maintain().await;
     desk.send(key_call(&id)).await.is_v1("swept", UNKNOWN);
+}
+
+#[tokio::test]
+async fn a_session_of_wire_3_is_unknown_to_every_key_endpoint() {
+    let desk = desk(KeyEndpoint::Open);
+    let record = SessionRecord {
+        id: SessionId::from_random(&random(), false),
+        wire: Wire::Three,
+        client_id: Some("web".into()),
+        subject: None,
+        tenant: None,
+        auth: Auth::None,
+        created_ms: START_MS,
+        expires_ms: START_MS + 600_000,
+        key: SessionKey::from_bytes([7; 32]),
+    };
+    let id = record.id;
+    desk.authority.store().put(Arc::new(Session::new(provider(), record).unwrap())).await.unwrap();
+    // Nothing of it is told: not whose it is, nor that it is over.
+    for client_id in ["web", "app"] {
+        let call = key_call(id.as_str()).with("x-clientid", client_id);
+        desk.send(call.clone()).await.is_v1("open", UNKNOWN);
+        let call = call.with("authorization", &format!("Bearer {TOKEN}"));
+        desk.admin(call, TOKEN, "").await.is_v1("on the admin listener", UNKNOWN);
+    }
+    desk.clock.set(START_MS + 600_000);
+    desk.send(key_call(id.as_str())).await.is_v1("over", UNKNOWN);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use sealway_proto::session::Auth;
 use sealway_sessions::store::Store;
 use sealway_sessions::store::postgres::{PostgresConfig, migrate};
 use sealway_testkit::certificates::Certificates;
@@ -36,10 +37,11 @@ async fn migrations_that_eight_run_at_once_are_applied_once() {
     for run in runs {
         applied.extend(run.await.unwrap().applied);
     }
-    assert_eq!(applied, ["0001_sessions_and_nonces"]);
-    assert_eq!(server.psql_in(&url, "SELECT number, name FROM sealway.migrations").unwrap(), "1|sessions_and_nonces");
+    assert_eq!(applied, ["0001_sessions_and_nonces", "0002_tenant_and_auth"]);
+    let rows = server.psql_in(&url, "SELECT number, name FROM sealway.migrations ORDER BY number").unwrap();
+    assert_eq!(rows, "1|sessions_and_nonces\n2|tenant_and_auth");
     let again = migrate(provider(), &plain(&url)).await.unwrap();
-    assert_eq!((again.applied.len(), again.applied_before), (0, 1));
+    assert_eq!((again.applied.len(), again.applied_before), (0, 2));
     open(plain(&url)).await.unwrap();
 }
 
@@ -102,6 +104,43 @@ async fn an_old_schema_and_a_changed_migration_stop_the_start_and_a_newer_schema
     for err in [refusal(config(&url)).await, refusal(plain(&url)).await] {
         assert!(err.contains("0001_sessions_and_nonces"), "{err}");
     }
+}
+
+#[tokio::test]
+async fn a_program_of_the_release_before_shares_the_database() {
+    let server = Server::shared();
+    let url = server.create_database().unwrap();
+    let fresh = Duration::ZERO;
+    let store = open_with(config(&url), ring(&[("k", 1)]), fresh).await.unwrap();
+    let put = agree(Some("web"), 600, START_MS).server;
+    store.put(put.clone()).await.unwrap();
+    assert_eq!(store.get(put.id()).await.unwrap().unwrap().record().auth, Auth::Bearer);
+    // What it writes: the columns that it knows. And what it reads is there.
+    let columns = "id, wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped";
+    let again = format!(
+        "CREATE TEMP TABLE was AS SELECT {columns} FROM sealway.sessions; DELETE FROM sealway.sessions;
+         INSERT INTO sealway.sessions ({columns}) SELECT {columns} FROM was"
+    );
+    server.psql_in(&url, &again).unwrap();
+    let got = store.get(put.id()).await.unwrap().unwrap();
+    let (got, put) = (got.record(), put.record());
+    assert_eq!((&got.client_id, &got.subject), (&put.client_id, &put.subject));
+    assert_eq!((&got.tenant, got.auth, got.key.expose()), (&None, Auth::None, put.key.expose()));
+}
+
+#[tokio::test]
+async fn a_database_that_has_the_first_migration_alone_is_brought_up_to_date_with_its_sessions() {
+    let server = Server::shared();
+    let url = server.create_database().unwrap();
+    migrate(provider(), &plain(&url)).await.unwrap();
+    let back = "ALTER TABLE sealway.sessions DROP COLUMN tenant, DROP COLUMN auth;
+                DELETE FROM sealway.migrations WHERE number = 2";
+    server.psql_in(&url, back).unwrap();
+    let err = refusal(plain(&url)).await;
+    assert!(err.contains("0002_tenant_and_auth") && err.contains("sealway migrate"), "{err}");
+    let report = migrate(provider(), &plain(&url)).await.unwrap();
+    assert_eq!((report.applied.as_slice(), report.applied_before), (["0002_tenant_and_auth".to_owned()].as_slice(), 1));
+    open(plain(&url)).await.unwrap();
 }
 
 #[tokio::test]

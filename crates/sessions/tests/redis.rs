@@ -65,6 +65,7 @@ impl Fixture for InRedis {
 
 store_contract!(redis, InRedis::new();
     a_session_that_was_put_is_got_with_the_same_record_and_key
+    a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised
     an_unknown_session_is_none
     a_deleted_session_is_gone_at_once_and_deletion_says_whether_it_was_there
     of_64_equal_claims_of_a_call_exactly_one_wins

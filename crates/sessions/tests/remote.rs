@@ -67,6 +67,7 @@ impl Fixture for Asked {
 // Two rules count what a sweep purges, which is the authority's own to sweep: they have their likes below.
 store_contract!(remote, Asked::new(None);
     a_session_that_was_put_is_got_with_the_same_record_and_key
+    a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised
     an_unknown_session_is_none
     a_deleted_session_is_gone_at_once_and_deletion_says_whether_it_was_there
     of_64_equal_claims_of_a_call_exactly_one_wins
@@ -82,6 +83,7 @@ store_contract!(remote, Asked::new(None);
 );
 store_contract!(remote_of_embedded, Asked::new(Some(tempfile::tempdir().unwrap()));
     a_session_that_was_put_is_got_with_the_same_record_and_key
+    a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised
     of_64_equal_claims_of_a_call_exactly_one_wins
     a_claim_lives_through_its_last_millisecond_and_is_forgotten_after
 );

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, read_body};
 pub use connections::{ConnectionInfo, Connections};
-pub use origin::{Interim, Origin, Peer, Raw, TakeOver};
+pub use origin::{FromTrustedProxy, Interim, Origin, Peer, Raw, TakeOver};
 pub use serve::{Listening, serve};
 pub use stream::Stream;
 

@@ -65,6 +65,11 @@ pub struct Origin {
     pub certificate: Option<Arc<PeerCertificate>>,
 }
 
+/// Says that the other end of the connection is a proxy whose word on its clients counts; a request extension, set by the
+/// gateway. Such a proxy's own certificate is not its client's.
+#[derive(Clone, Copy, Debug)]
+pub struct FromTrustedProxy;
+
 /// Interim answers (1xx, RFC 9110 section 15.2) that may wait to be written.
 const INTERIM_MAX: usize = 8;
 

@@ -7,6 +7,7 @@
 mod accept;
 mod allow;
 mod client;
+mod field;
 mod files;
 mod identity;
 mod name;
@@ -23,6 +24,7 @@ use rustls::crypto::CryptoProvider;
 pub use self::accept::AcceptError;
 pub use self::allow::AllowPattern;
 pub use self::client::{Client, ClientFiles, ClientParts};
+pub use self::field::CertificateField;
 pub(crate) use self::files::sha256 as digest;
 pub(crate) use self::name::hex;
 pub use self::peer::PeerCertificate;

@@ -1,13 +1,17 @@
 //! `sessions:`, `replay:` and `compat:` of the configuration: as written (`Raw…`), then checked.
 
+mod authentication;
+mod identity;
 mod open;
+mod policies;
 mod stores;
+mod wire3;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealway_proto::crypto::Provider;
+use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::limits::{TTL_SEC_CONFIG_MAX, WINDOW_MS_DEFAULT, WINDOW_MS_MAX};
 use sealway_proto::session::TtlPolicy;
 use sealway_proto::wire::ReplayPolicy;
@@ -18,9 +22,11 @@ use serde::{Deserialize, Serialize};
 use crate::authority::{Authority, KeyEndpoint, Policy};
 use crate::kek::KeyWrap;
 use crate::peer::PeerSecret;
+use crate::policies::{PolicyTable, Wires};
 use crate::store::MemoryLimits;
 use crate::store::remote::{self, RemoteConfig};
-use crate::token::{TokenPolicy, TokenVerifier};
+use crate::three::Wire3Policy;
+use identity::IdentityConfig;
 use remote::config::RawRemote;
 use stores::{RawServers, ServerSettings};
 pub use stores::{StoreUrl, redact};
@@ -37,12 +43,17 @@ pub struct RawSessions {
     kek_file: Option<String>,
     kek_broker: Option<RawKekBroker>,
     allow_generated_kek: Option<bool>,
+    identity: Option<identity::RawIdentity>,
     sessions_max: Option<usize>,
     ttl: Option<RawTtl>,
     anonymous_paths: Option<Vec<String>>,
     anonymous_inits_per_minute: Option<u32>,
     authenticated_inits_per_minute: Option<u32>,
-    tokens: Option<RawTokens>,
+    tokens: Option<authentication::RawTokens>,
+    authentication: Option<authentication::RawAuthentication>,
+    wires: Option<Vec<u8>>,
+    wire3: Option<wire3::RawWire3>,
+    policies: Option<Vec<policies::RawPolicy>>,
     key_endpoint_secret_file: Option<String>,
     authority_secret_file: Option<String>,
     store_deadline_ms: Option<u64>,
@@ -74,15 +85,6 @@ struct RawTtl {
     v1_anonymous_sec: Option<u32>,
     v1_authenticated_sec: Option<u32>,
     wire1_anonymous_sec: Option<u32>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct RawTokens {
-    jwks_file: String,
-    issuer: Option<String>,
-    audience: Option<String>,
-    leeway_sec: Option<u64>,
 }
 
 /// `replay:` as written.
@@ -140,12 +142,16 @@ pub struct SessionsConfig {
     /// A broker that wraps session keys, in place of a key file or, for a move, beside one.
     pub kek_broker: Option<KekBroker>,
     plugged: Option<Arc<dyn KeyWrap>>,
+    identity: IdentityConfig,
     limits: MemoryLimits,
     ttl: [u32; 6],
     anonymous_paths: Vec<String>,
     anonymous_inits_per_minute: u32,
     authenticated_inits_per_minute: u32,
-    tokens: Option<TokenPolicy>,
+    authentication: authentication::AuthenticationConfig,
+    wires: Wires,
+    wire3: Wire3Policy,
+    policies: PolicyTable,
     key_endpoint_secret_file: Option<PathBuf>,
     authority_secret_file: Option<PathBuf>,
     open_key_endpoint: bool,
@@ -241,12 +247,8 @@ pub fn resolve(
             problems.add(format!("sessions.anonymous_paths[{index}]"), "expected an exact path such as /public/quote");
         }
     }
-    let tokens = sessions.tokens.as_ref().map(|tokens| TokenPolicy {
-        jwks_file: relative_to(file, &tokens.jwks_file),
-        issuer: tokens.issuer.clone(),
-        audience: tokens.audience.clone(),
-        leeway_sec: problems.bounded("sessions.tokens.leeway_sec", tokens.leeway_sec, 60, 0..=600),
-    });
+    let (tokens, raw) = (sessions.tokens.as_ref(), sessions.authentication.as_ref());
+    let authentication = authentication::resolve(tokens, raw, file, problems, &mut warnings);
     let open_key_endpoint = compat.open_key_endpoint.unwrap_or(false);
     if open_key_endpoint {
         warnings.push(
@@ -257,6 +259,7 @@ pub fn resolve(
     if open_key_endpoint && sessions.key_endpoint_secret_file.is_some() {
         problems.add("sessions.key_endpoint_secret_file", "has no effect beside compat.open_key_endpoint; choose one");
     }
+    let identity = IdentityConfig::resolve(sessions.identity.as_ref(), &store, file, problems, &mut warnings);
     SessionsConfig {
         store,
         servers,
@@ -265,12 +268,16 @@ pub fn resolve(
         allow_generated_kek: sessions.allow_generated_kek.unwrap_or(false),
         kek_broker: resolve_kek_broker(sessions, file, problems),
         plugged: None,
+        identity,
         limits,
         ttl: resolve_ttl(&sessions.ttl.clone().unwrap_or_default(), problems),
         anonymous_paths,
         anonymous_inits_per_minute: sessions.anonymous_inits_per_minute.unwrap_or(10),
         authenticated_inits_per_minute: sessions.authenticated_inits_per_minute.unwrap_or(30),
-        tokens,
+        wire3: wire3::resolve(sessions.wire3.as_ref(), problems),
+        wires: policies::served(sessions.wires.as_deref(), problems),
+        policies: policies::table(sessions.policies.as_deref().unwrap_or_default(), problems),
+        authentication,
         key_endpoint_secret_file: sessions.key_endpoint_secret_file.as_deref().map(|path| relative_to(file, path)),
         authority_secret_file: sessions.authority_secret_file.as_deref().map(|path| relative_to(file, path)),
         open_key_endpoint,
@@ -347,7 +354,7 @@ impl SessionsConfig {
     /// [`ConfigError`], naming the file or the server at fault.
     pub async fn start(
         &self,
-        provider: &'static dyn Provider,
+        provider: &'static dyn AgreementProvider,
         clock: Arc<dyn Clock>,
     ) -> Result<Authority, ConfigError> {
         let store = self.open_store(provider, &clock).await?;
@@ -376,7 +383,11 @@ impl SessionsConfig {
             authenticated_inits_per_minute: self.authenticated_inits_per_minute,
             key_endpoint,
             peer_secret: peer_secret.map(PeerSecret::new),
-            tokens: self.tokens.clone().map(TokenVerifier::load).transpose()?,
+            authentication: self.authentication.open()?,
+            policies: self.policies.clone(),
+            wires: self.wires,
+            wire3: self.wire3.clone(),
+            identity: self.identity.open(provider, &clock, &self.store).await?,
             store_deadline: Duration::from_millis(self.store_deadline_ms),
             ..Policy::default()
         };

@@ -78,8 +78,8 @@ fn replace(provider: &'static dyn Provider, path: &Path, text: &str) -> Result<(
     write(path, text, mode, |unfinished| std::fs::rename(unfinished, path))
 }
 
-/// Under another name first: a crash half-way must not leave a file that looks like a key file.
-fn write(
+/// Writes a file with keys. Under another name first: a crash half-way must not leave a file that looks like a key file.
+pub(crate) fn write(
     path: &Path,
     text: &str,
     mode: u32,

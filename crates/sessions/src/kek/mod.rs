@@ -25,6 +25,7 @@ use sealway_runtime::config::{ConfigError, read_bounded};
 use zeroize::{Zeroize, Zeroizing};
 
 pub use broker::BrokerKeys;
+pub(crate) use file::write;
 pub use file::{add, make_first};
 pub use moving::Moving;
 pub use wrap::{KeyWrap, WRAP_MAX, WrapError};
@@ -231,9 +232,10 @@ fn read(provider: &'static dyn Provider, source: &KekSource) -> Result<(Vec<Kek>
 }
 
 /// What changes with a file: its time alone is too coarse for two changes in a row.
-type Version = (SystemTime, u64, u64);
+pub(crate) type Version = (SystemTime, u64, u64);
 
-fn version(path: &Path) -> Option<Version> {
+/// The version of a file, none where it cannot be looked at.
+pub(crate) fn version(path: &Path) -> Option<Version> {
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.modified().ok()?, meta.ino(), meta.len()))
 }

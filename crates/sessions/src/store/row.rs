@@ -1,14 +1,16 @@
 //! A session as the embedded store writes it. The key is wrapped; everything else is public or an identifier.
 //!
-//! `version(1) wire(1) created_ms(8) client_id subject kek_id wrapped(60)`, each text as `u16 length || bytes`, 0xffff
-//! for none; numbers big-endian.
+//! Version 1: `version(1) wire(1) created_ms(8) client_id subject kek_id wrapped(60)`, each text as `u16 length || bytes`,
+//! 0xffff for none; numbers big-endian. Version 2 has `tenant auth` behind the subject, `auth` a byte. A row is written in
+//! version 1 where that loses nothing: a program of before may share the store.
 
-use sealway_proto::session::{SessionKey, SessionRecord};
+use sealway_proto::session::{Auth, SessionKey, SessionRecord};
 use sealway_proto::wire::{SessionId, Wire};
 
 use crate::kek::{KeyWrap, UnwrapError, Wrapped, unwrap_one};
 
-const VERSION: u8 = 1;
+const VERSION_1: u8 = 1;
+const VERSION_2: u8 = 2;
 const NONE: u16 = u16::MAX;
 
 /// `expires_ms || id`: expiry is one range.
@@ -29,20 +31,35 @@ pub(crate) enum RowError {
 
 pub(crate) fn encode(record: &SessionRecord, wrapped: &Wrapped) -> Vec<u8> {
     let mut row = Vec::with_capacity(192);
-    row.push(VERSION);
-    row.push(match record.wire {
-        Wire::One => 1,
-        Wire::Two => 2,
-    });
+    let is_plain = record.wire != Wire::Three && record.tenant.is_none() && record.auth == Auth::None;
+    row.push(if is_plain { VERSION_1 } else { VERSION_2 });
+    row.push(record.wire.number());
     row.extend_from_slice(&record.created_ms.to_be_bytes());
-    for text in [record.client_id.as_deref(), record.subject.as_deref(), Some(wrapped.kek_id.as_str())] {
-        // Lengths are bounded where the texts come in, far below the mark for none.
-        let len = text.map_or(NONE, |text| u16::try_from(text.len()).unwrap_or(NONE - 1));
-        row.extend_from_slice(&len.to_be_bytes());
-        row.extend_from_slice(text.map_or(&[], |text| &text.as_bytes()[..usize::from(len).min(text.len())]));
+    push_text(&mut row, record.client_id.as_deref());
+    push_text(&mut row, record.subject.as_deref());
+    if !is_plain {
+        push_text(&mut row, record.tenant.as_deref());
+        row.push(auth_number(record.auth));
     }
+    push_text(&mut row, Some(&wrapped.kek_id));
     row.extend_from_slice(&wrapped.bytes);
     row
+}
+
+/// Lengths are bounded where the texts come in, far below the mark for none.
+fn push_text(row: &mut Vec<u8>, text: Option<&str>) {
+    let len = text.map_or(NONE, |text| u16::try_from(text.len()).unwrap_or(NONE - 1));
+    row.extend_from_slice(&len.to_be_bytes());
+    row.extend_from_slice(text.map_or(&[], |text| &text.as_bytes()[..usize::from(len).min(text.len())]));
+}
+
+fn auth_number(auth: Auth) -> u8 {
+    match auth {
+        Auth::None => 0,
+        Auth::Bearer => 1,
+        Auth::Dpop => 2,
+        Auth::Certificate => 3,
+    }
 }
 
 /// A row whose key is still wrapped.
@@ -53,6 +70,8 @@ pub(crate) struct Row {
     wire: Wire,
     client_id: Option<Box<str>>,
     subject: Option<Box<str>>,
+    tenant: Option<Box<str>>,
+    auth: Auth,
     created_ms: u64,
     expires_ms: u64,
 }
@@ -63,27 +82,33 @@ impl Row {
         let (expires, id) = key.split_first_chunk::<8>().ok_or(RowError::Malformed)?;
         let id = std::str::from_utf8(id).ok().and_then(|id| SessionId::parse(id).ok()).ok_or(RowError::Malformed)?;
         let [version, wire] = reader.array()?;
-        let wire = match (version, wire) {
-            (VERSION, 1) => Wire::One,
-            (VERSION, 2) => Wire::Two,
-            _ => return Err(RowError::Malformed),
-        };
+        let wire = Wire::from_number(wire).ok_or(RowError::Malformed)?;
         let created_ms = u64::from_be_bytes(reader.array()?);
         let client_id = reader.text()?;
         let subject = reader.text()?;
+        let (tenant, auth) = match version {
+            VERSION_1 => (None, Auth::None),
+            VERSION_2 => {
+                let tenant = reader.text()?;
+                let [number] = reader.array()?;
+                let auth = Auth::ALL.into_iter().find(|auth| auth_number(*auth) == number);
+                (tenant, auth.ok_or(RowError::Malformed)?)
+            }
+            _ => return Err(RowError::Malformed),
+        };
         let kek_id = String::from(reader.text()?.ok_or(RowError::Malformed)?);
         let wrapped = Wrapped { kek_id, bytes: reader.array()? };
         if !reader.0.is_empty() {
             return Err(RowError::Malformed);
         }
         let expires_ms = u64::from_be_bytes(*expires);
-        Ok(Row { id, wrapped, wire, client_id, subject, created_ms, expires_ms })
+        Ok(Row { id, wrapped, wire, client_id, subject, tenant, auth, created_ms, expires_ms })
     }
 
     /// The record, with the key that was unwrapped.
     pub(crate) fn with(self, key: SessionKey) -> SessionRecord {
-        let Row { id, wire, client_id, subject, created_ms, expires_ms, .. } = self;
-        SessionRecord { id, wire, client_id, subject, created_ms, expires_ms, key }
+        let Row { id, wire, client_id, subject, tenant, auth, created_ms, expires_ms, .. } = self;
+        SessionRecord { id, wire, client_id, subject, tenant, auth, created_ms, expires_ms, key }
     }
 }
 
@@ -141,6 +166,8 @@ mod tests {
             wire,
             client_id: client_id.map(Into::into),
             subject: subject.map(Into::into),
+            tenant: None,
+            auth: Auth::None,
             created_ms: 1,
             expires_ms: u64::MAX,
             key: SessionKey::from_bytes([5; 32]),
@@ -161,12 +188,22 @@ mod tests {
             record(Wire::Two, Some("web"), None),
             record(Wire::Two, Some(""), Some(&long)),
             record(Wire::One, None, Some("alice")),
+            SessionRecord { auth: Auth::Bearer, ..record(Wire::Two, Some("web"), None) },
+            SessionRecord { tenant: Some("".into()), ..record(Wire::One, None, None) },
+            SessionRecord {
+                auth: Auth::Dpop,
+                tenant: Some("acme".into()),
+                ..record(Wire::Three, Some("app"), Some("bob"))
+            },
+            SessionRecord { auth: Auth::Certificate, ..record(Wire::Three, Some("app"), Some("bob")) },
+            record(Wire::Three, Some("app"), None),
         ] {
             let (key, row) = written(&record, &keys);
             let (back, kek_id) = decode(&key, &row, &keys).unwrap();
             assert_eq!(kek_id, keys.active_id());
             assert_eq!((back.id, back.wire), (record.id, record.wire));
             assert_eq!((&back.client_id, &back.subject), (&record.client_id, &record.subject));
+            assert_eq!((&back.tenant, back.auth), (&record.tenant, record.auth));
             assert_eq!((back.created_ms, back.expires_ms), (record.created_ms, record.expires_ms));
             assert_eq!(back.key.expose(), record.key.expose());
         }
@@ -175,15 +212,37 @@ mod tests {
     #[test]
     fn every_truncation_and_every_addition_is_malformed() {
         let keys = ring();
-        let (key, mut row) = written(&record(Wire::Two, Some("web"), Some("alice")), &keys);
-        for len in 0..row.len() {
-            assert_eq!(decode(&key, &row[..len], &keys).unwrap_err(), RowError::Malformed, "{len} bytes");
+        let plain = record(Wire::Two, Some("web"), Some("alice"));
+        let full = SessionRecord { tenant: Some("acme".into()), ..record(Wire::Three, Some("web"), Some("alice")) };
+        for record in [plain, full] {
+            let (key, mut row) = written(&record, &keys);
+            for len in 0..row.len() {
+                assert_eq!(decode(&key, &row[..len], &keys).unwrap_err(), RowError::Malformed, "{len} bytes");
+            }
+            for len in 0..key.len() {
+                assert_eq!(decode(&key[..len], &row, &keys).unwrap_err(), RowError::Malformed, "a key of {len} bytes");
+            }
+            row.push(0);
+            assert_eq!(decode(&key, &row, &keys).unwrap_err(), RowError::Malformed);
         }
-        for len in 0..key.len() {
-            assert_eq!(decode(&key[..len], &row, &keys).unwrap_err(), RowError::Malformed, "a key of {len} bytes");
-        }
-        row.push(0);
+    }
+
+    #[test]
+    fn a_row_is_in_version_1_as_long_as_that_loses_nothing_and_an_unknown_version_is_malformed() {
+        let keys = ring();
+        let plain = record(Wire::Two, Some("web"), Some("alice"));
+        let (key, mut row) = written(&plain, &keys);
+        // As the release before wrote it, byte for byte up to the key's id.
+        assert_eq!(row[..20], *b"\x01\x02\0\0\0\0\0\0\0\x01\0\x03web\0\x05ali");
+        row[0] = 3;
         assert_eq!(decode(&key, &row, &keys).unwrap_err(), RowError::Malformed);
+        for record in [
+            SessionRecord { auth: Auth::Bearer, ..plain.clone() },
+            SessionRecord { tenant: Some("acme".into()), ..plain.clone() },
+            SessionRecord { wire: Wire::Three, ..plain },
+        ] {
+            assert_eq!(written(&record, &keys).1[0], 2);
+        }
     }
 
     #[test]

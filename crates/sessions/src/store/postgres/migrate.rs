@@ -13,8 +13,10 @@ use super::fault::Fault;
 use super::watch::connect;
 
 /// Number, name and text.
-const MIGRATIONS: [(i32, &str, &str); 1] =
-    [(1, "sessions_and_nonces", include_str!("../../../migrations/0001_sessions_and_nonces.sql"))];
+const MIGRATIONS: [(i32, &str, &str); 2] = [
+    (1, "sessions_and_nonces", include_str!("../../../migrations/0001_sessions_and_nonces.sql")),
+    (2, "tenant_and_auth", include_str!("../../../migrations/0002_tenant_and_auth.sql")),
+];
 
 /// The advisory lock of migrations: "sealway" in ASCII, and a number.
 const LOCK: i64 = 0x7365_616c_7761_7901;

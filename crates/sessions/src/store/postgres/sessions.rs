@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use sealway_proto::crypto::Provider;
-use sealway_proto::session::{Session, SessionRecord};
+use sealway_proto::session::{Auth, Session, SessionRecord};
 use sealway_proto::wire::{SessionId, Wire};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::super::StoreError;
@@ -24,9 +25,9 @@ pub(super) struct NewSession {
 pub(super) struct Insert;
 
 const INSERT: &str = "INSERT INTO sealway.sessions
-    (id, wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped)
+    (id, wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped, tenant, auth)
     SELECT * FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
-    $8::bytea[]) ON CONFLICT DO NOTHING";
+    $8::bytea[], $9::text[], $10::text[]) ON CONFLICT DO NOTHING";
 
 impl Work for Insert {
     type Item = NewSession;
@@ -38,15 +39,19 @@ impl Work for Insert {
     async fn commit(&self, lease: Lease, jobs: &[Job<NewSession, Self::Answer>]) -> Result<Vec<Self::Answer>, Fault> {
         let records = || jobs.iter().map(|job| job.item.session.record());
         let ids: Vec<&str> = records().map(|record| record.id.as_str()).collect();
-        let wires: Vec<i16> = records().map(|record| wire_number(record.wire)).collect();
+        let wires: Vec<i16> = records().map(|record| record.wire.number().into()).collect();
         let clients: Vec<Option<&str>> = records().map(|record| record.client_id.as_deref()).collect();
         let subjects: Vec<Option<&str>> = records().map(|record| record.subject.as_deref()).collect();
         let created: Vec<i64> = records().map(|record| ms(record.created_ms)).collect();
         let expires: Vec<i64> = records().map(|record| ms(record.expires_ms)).collect();
         let kek_ids: Vec<&str> = jobs.iter().map(|job| job.item.wrapped.kek_id.as_str()).collect();
         let wrapped: Vec<&[u8]> = jobs.iter().map(|job| job.item.wrapped.bytes.as_slice()).collect();
+        let tenants: Vec<Option<&str>> = records().map(|record| record.tenant.as_deref()).collect();
+        let auths: Vec<Option<&str>> = records().map(|record| auth_text(record.auth)).collect();
         let statement = lease.prepare_cached(INSERT).await?;
-        lease.execute(&statement, &[&ids, &wires, &clients, &subjects, &created, &expires, &kek_ids, &wrapped]).await?;
+        let values: [&(dyn ToSql + Sync); 10] =
+            [&ids, &wires, &clients, &subjects, &created, &expires, &kek_ids, &wrapped, &tenants, &auths];
+        lease.execute(&statement, &values).await?;
         lease.done();
         Ok(jobs.iter().map(|_| Ok(())).collect())
     }
@@ -63,8 +68,8 @@ pub(super) async fn find(
     provider: &dyn Provider,
     keys: &dyn KeyWrap,
 ) -> Result<Option<Arc<Session>>, Fault> {
-    let sql = "SELECT wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped FROM sealway.sessions
-               WHERE id = $1 AND revoked_ms IS NULL";
+    let sql = "SELECT wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped, tenant, auth
+               FROM sealway.sessions WHERE id = $1 AND revoked_ms IS NULL";
     let statement = lease.prepare_cached(sql).await?;
     let row = lease.query_opt(&statement, &[&id.as_str()]).await?;
     lease.done();
@@ -91,10 +96,10 @@ async fn read(row: &Row, id: SessionId, keys: &dyn KeyWrap) -> Result<Result<Ses
     let (wire, Ok(bytes)) = (row.try_get::<_, i16>(0)?, wrapped.try_into()) else {
         return Ok(Err(UnwrapError::Damaged));
     };
-    let wire = match wire {
-        1 => Wire::One,
-        2 => Wire::Two,
-        _ => return Ok(Err(UnwrapError::Damaged)),
+    // Absent in rows of the release before, and where there is nothing to say.
+    let auth = row.try_get::<_, Option<&str>>(8)?.map_or(Some(Auth::None), Auth::from_name);
+    let (Some(wire), Some(auth)) = (u8::try_from(wire).ok().and_then(Wire::from_number), auth) else {
+        return Ok(Err(UnwrapError::Damaged));
     };
     let key = match unwrap_one(keys, &id, Wrapped { kek_id: row.try_get(5)?, bytes }).await {
         Ok(key) => key,
@@ -105,6 +110,8 @@ async fn read(row: &Row, id: SessionId, keys: &dyn KeyWrap) -> Result<Result<Ses
         wire,
         client_id: row.try_get::<_, Option<String>>(1)?.map(Into::into),
         subject: row.try_get::<_, Option<String>>(2)?.map(Into::into),
+        tenant: row.try_get::<_, Option<String>>(7)?.map(Into::into),
+        auth,
         created_ms: from_ms(row.try_get(3)?),
         expires_ms: from_ms(row.try_get(4)?),
         key,
@@ -154,11 +161,9 @@ pub(super) async fn revoked_after(
     rows.iter().map(read).collect()
 }
 
-fn wire_number(wire: Wire) -> i16 {
-    match wire {
-        Wire::One => 1,
-        Wire::Two => 2,
-    }
+/// As a row has it: nothing for not at all, as rows of the release before have it.
+fn auth_text(auth: Auth) -> Option<&'static str> {
+    (auth != Auth::None).then(|| auth.name())
 }
 
 /// A time as the database has it.

@@ -131,7 +131,7 @@ pub fn resolve(
 }
 
 /// The text is never part of the problem: what stands before an `@` may be a password.
-fn parse_url(text: &str) -> Result<Uri, &'static str> {
+pub(crate) fn parse_url(text: &str) -> Result<Uri, &'static str> {
     const EXPECTED: &str = "expected https://HOST[:PORT][/PATH]";
     // Dropped by the parser, where it could hide.
     if text.contains('#') {
@@ -154,7 +154,8 @@ fn parse_url(text: &str) -> Result<Uri, &'static str> {
     Ok(url)
 }
 
-fn is_loopback(url: &Uri) -> bool {
+/// Whether what is sent there does not leave the machine.
+pub(crate) fn is_loopback(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())

@@ -79,14 +79,8 @@ impl Line {
                 Some(value)
             }
         };
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(config.deadline));
         let identity = config.identity.as_ref().map(|(chain, key)| (chain.as_path(), key.as_path()));
-        let is_plain = config.url.scheme_str() == Some("http");
-        let connector =
-            if is_plain { plain(connector)? } else { verified(connector, config.ca_file.as_deref(), identity)? };
+        let connector = connector(&config.url, config.deadline, config.ca_file.as_deref(), identity)?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
@@ -182,6 +176,24 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Connects to `url`'s scheme: over TLS, where its certificate descends from `ca` or without it from the system's, and
+/// `identity` is shown to it; or plainly.
+///
+/// # Errors
+/// [`ConfigError`], naming the file at fault.
+pub(crate) fn connector(
+    url: &Uri,
+    deadline: Duration,
+    ca: Option<&Path>,
+    identity: Option<(&Path, &Path)>,
+) -> Result<HttpsConnector<HttpConnector>, ConfigError> {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(deadline));
+    if url.scheme_str() == Some("http") { plain(connector) } else { verified(connector, ca, identity) }
 }
 
 fn plain(connector: HttpConnector) -> Result<HttpsConnector<HttpConnector>, ConfigError> {

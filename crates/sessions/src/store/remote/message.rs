@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use sealway_proto::session::{ClaimKey, SessionKey, SessionRecord};
+use sealway_proto::session::{Auth, ClaimKey, SessionKey, SessionRecord};
 use sealway_proto::wire::{ClientId, SessionId, Wire, base64};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -18,7 +18,7 @@ use crate::store::{Part, Pool, Status};
 pub(crate) const MESSAGE_LEN_MAX: usize = 64 * 1024;
 /// Members of an object.
 const MEMBERS_MAX: usize = 32;
-/// As tokens' subjects are bounded, in bytes.
+/// As tokens' subjects and tenants are bounded, in bytes.
 const SUBJECT_LEN_MAX: usize = 256;
 
 /// A message cannot be read. The text names the member.
@@ -77,6 +77,15 @@ impl<'a> Members<'a> {
         match self.take(name) {
             Some(Value::Text(text)) => Ok(text),
             _ => malformed(name, "expected a text"),
+        }
+    }
+
+    /// A text that may be left out; null is none too.
+    fn text_if_there(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, Malformed> {
+        match self.take(name) {
+            None | Some(Value::Null(())) => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            _ => malformed(name, "expected a text or null"),
         }
     }
 
@@ -150,11 +159,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 pub(crate) fn encode_session(record: &SessionRecord) -> Zeroizing<String> {
     let text = |text: &Option<Box<str>>| serde_json::json!(text.as_deref()).to_string();
     let key = Zeroizing::new(base64::encode(record.key.expose()));
-    let SessionRecord { id, wire, client_id, subject, created_ms, expires_ms, .. } = record;
+    let SessionRecord { id, wire, client_id, subject, tenant, auth, created_ms, expires_ms, .. } = record;
     // With room for all of it: what is moved when it grows would leave a key behind.
     let mut message = Zeroizing::new(String::with_capacity(4096));
     message.push_str(&format!(r#"{{"id":"{id}","wire":{},"client_id":{},"#, wire.name(), text(client_id)));
     message.push_str(&format!(r#""subject":{},"created_ms":{created_ms},"expires_ms":{expires_ms},"#, text(subject)));
+    // Left out where there is nothing to say: an authority of the release before refuses members that it does not know.
+    if tenant.is_some() {
+        message.push_str(&format!(r#""tenant":{},"#, text(tenant)));
+    }
+    if *auth != Auth::None {
+        message.push_str(&format!(r#""auth":"{}","#, auth.name()));
+    }
     message.push_str(r#""key":""#);
     message.push_str(&key);
     message.push_str("\"}");
@@ -165,25 +181,36 @@ pub(crate) fn encode_session(record: &SessionRecord) -> Zeroizing<String> {
 pub(crate) fn decode_session(bytes: &[u8]) -> Result<SessionRecord, Malformed> {
     let mut members = Members::parse(bytes)?;
     let id = members.id("id")?;
-    let wire = match members.number("wire")? {
-        1 => Wire::One,
-        2 => Wire::Two,
-        _ => return malformed("wire", "expected 1 or 2"),
+    let Some(wire) = u8::try_from(members.number("wire")?).ok().and_then(Wire::from_number) else {
+        return malformed("wire", "expected 1, 2 or 3");
     };
     let client_id = members.optional_text("client_id")?;
     match (wire, &client_id) {
         (Wire::One, None) => {}
-        (Wire::Two, Some(text)) if ClientId::parse(text).is_ok() => {}
+        (Wire::Two | Wire::Three, Some(text)) if ClientId::parse(text).is_ok() => {}
         (Wire::One, Some(_)) => return malformed("client_id", "a session of wire 1 has none"),
-        (Wire::Two, _) => return malformed("client_id", "expected 1 to 256 characters of printable ASCII without |"),
+        (Wire::Two | Wire::Three, _) => {
+            return malformed("client_id", "expected 1 to 256 characters of printable ASCII without |");
+        }
     }
-    if wire == Wire::Two && id.is_anonymous() {
-        return malformed("id", "a session of wire 2 is not anonymous");
+    if wire != Wire::One && id.is_anonymous() {
+        return malformed("id", "only a session of wire 1 is anonymous");
     }
     let subject = members.optional_text("subject")?;
     if subject.as_ref().is_some_and(|subject| subject.is_empty() || subject.len() > SUBJECT_LEN_MAX) {
         return malformed("subject", "expected 1 to 256 bytes");
     }
+    let tenant = members.text_if_there("tenant")?;
+    if tenant.as_ref().is_some_and(|tenant| tenant.is_empty() || tenant.len() > SUBJECT_LEN_MAX) {
+        return malformed("tenant", "expected 1 to 256 bytes");
+    }
+    let auth = match members.text_if_there("auth")? {
+        None => Auth::None,
+        Some(name) => match Auth::from_name(&name) {
+            Some(auth) => auth,
+            None => return malformed("auth", "expected none, bearer, dpop or certificate"),
+        },
+    };
     let (created_ms, expires_ms) = (members.number("created_ms")?, members.number("expires_ms")?);
     if expires_ms <= created_ms {
         return malformed("expires_ms", "is not after created_ms");
@@ -194,7 +221,17 @@ pub(crate) fn decode_session(bytes: &[u8]) -> Result<SessionRecord, Malformed> {
     bytes.zeroize();
     members.end()?;
     let boxed = |text: Option<Cow<'_, str>>| text.map(|text| text.into_owned().into_boxed_str());
-    Ok(SessionRecord { id, wire, client_id: boxed(client_id), subject: boxed(subject), created_ms, expires_ms, key })
+    Ok(SessionRecord {
+        id,
+        wire,
+        client_id: boxed(client_id),
+        subject: boxed(subject),
+        tenant: boxed(tenant),
+        auth,
+        created_ms,
+        expires_ms,
+        key,
+    })
 }
 
 /// A claim key as text.
@@ -309,16 +346,20 @@ mod tests {
 
     #[test]
     fn a_session_comes_back_as_it_was_sent() {
-        for (wire, client_id, subject) in [
-            (Wire::One, None, Some("\u{e9}\"\\\u{1}")),
-            (Wire::Two, Some("a\"b\\c"), None),
-            (Wire::Two, Some("web"), Some("x")),
+        for (wire, client_id, subject, tenant, auth) in [
+            (Wire::One, None, Some("\u{e9}\"\\\u{1}"), None, Auth::None),
+            (Wire::Two, Some("a\"b\\c"), None, None, Auth::Bearer),
+            (Wire::Two, Some("web"), Some("x"), Some("\u{e9}\"\\\u{1}"), Auth::None),
+            (Wire::Three, Some("web"), Some("x"), Some("acme"), Auth::Dpop),
+            (Wire::Three, Some("web"), None, None, Auth::Certificate),
         ] {
             let record = SessionRecord {
                 id: SessionId::from_random(&[3; 16], wire == Wire::One),
                 wire,
                 client_id: client_id.map(Into::into),
                 subject: subject.map(Into::into),
+                tenant: tenant.map(Into::into),
+                auth,
                 created_ms: 1,
                 expires_ms: u64::MAX,
                 key: SessionKey::from_bytes([5; 32]),
@@ -326,6 +367,7 @@ mod tests {
             let back = decode_session(encode_session(&record).as_bytes()).unwrap();
             assert_eq!((back.id, back.wire), (record.id, record.wire));
             assert_eq!((&back.client_id, &back.subject), (&record.client_id, &record.subject));
+            assert_eq!((&back.tenant, back.auth), (&record.tenant, record.auth));
             assert_eq!((back.created_ms, back.expires_ms), (record.created_ms, record.expires_ms));
             assert_eq!(back.key.expose(), record.key.expose());
         }
@@ -337,7 +379,12 @@ mod tests {
         for (from, to, member) in [
             ("S-00", "S-0", "id: "),
             ("S-00", "A-00", "id: "),
-            (":2,\"client", ":3,\"client", "wire: "),
+            (":2,\"client", ":4,\"client", "wire: "),
+            (":2,\"client", ":258,\"client", "wire: "),
+            ("\"key\"", "\"tenant\":\"\",\"key\"", "tenant: "),
+            ("\"key\"", "\"tenant\":7,\"key\"", "tenant: "),
+            ("\"key\"", "\"auth\":\"BQUF\",\"key\"", "auth: "),
+            ("\"key\"", "\"auth\":[],\"key\"", "auth: "),
             (":2,\"client", ":2.0,\"client", "wire: "),
             (":2,\"client", ":1,\"client", "client_id: "),
             ("\"web\"", "null", "client_id: "),

@@ -22,6 +22,7 @@ use zeroize::Zeroizing;
 
 use super::cache::{CacheLimits, SessionCache};
 use super::{OpenError, Part, ReserveError, Status, Store, StoreError};
+pub(crate) use line::connector;
 use line::{Answer, Line, Question};
 use message::{Members, PassedClaim, State, decode_session, encode_session};
 

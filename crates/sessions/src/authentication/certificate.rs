@@ -1,0 +1,91 @@
+//! Who a client is by its certificate: the connection's, which the listener has verified; or the one that a trusted proxy
+//! forwards in `Client-Cert` (RFC 9440).
+//!
+//! Whether a forwarded certificate descends from a good authority, and whether the client holds its key, is the proxy's to
+//! verify: it saw the handshake, and what it forwards is believed.
+
+use std::ops::Deref;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use sealway_proto::session::Auth;
+use sealway_proto::wire::Field;
+use sealway_runtime::tls::{CertificateField, PeerCertificate};
+
+use super::{Asked, Recognised, Token};
+use crate::answer::Refusal;
+
+/// Longest `Client-Cert`, in bytes.
+const FORWARDED_LEN_MAX: usize = 16 * 1024;
+/// Longest subject, in bytes.
+const SUBJECT_LEN_MAX: usize = 256;
+
+/// A client's certificate.
+pub(super) enum Shown<'a> {
+    Connections(&'a PeerCertificate),
+    Forwarded(Box<PeerCertificate>),
+}
+
+impl Deref for Shown<'_> {
+    type Target = PeerCertificate;
+
+    fn deref(&self) -> &PeerCertificate {
+        match self {
+            Shown::Connections(certificate) => certificate,
+            Shown::Forwarded(certificate) => certificate,
+        }
+    }
+}
+
+/// The client's certificate, if there is one.
+pub(super) fn of<'a>(asked: &Asked<'a>) -> Result<Option<Shown<'a>>, Refusal> {
+    match &asked.forwarded {
+        None => Ok(asked.certificate.map(Shown::Connections)),
+        Some(Field::Absent) => Ok(None),
+        Some(Field::Value(value)) => forwarded(value).map(|certificate| Some(Shown::Forwarded(Box::new(certificate)))),
+        Some(Field::Malformed) => Err(Refusal::Token("the forwarded certificate is malformed")),
+    }
+}
+
+/// A byte sequence of RFC 8941 section 3.3.5.
+fn forwarded(value: &str) -> Result<PeerCertificate, Refusal> {
+    const MALFORMED: Refusal = Refusal::Token("the forwarded certificate is malformed");
+    let text = value.trim().strip_prefix(':').and_then(|rest| rest.strip_suffix(':')).ok_or(MALFORMED)?;
+    if text.len() > FORWARDED_LEN_MAX {
+        return Err(MALFORMED);
+    }
+    let der = STANDARD.decode(text).map_err(|_| MALFORMED)?;
+    PeerCertificate::parse(vec![der.into()]).map_err(|_| MALFORMED)
+}
+
+/// The client that a certificate names in `field`.
+pub(super) fn recognise(
+    field: CertificateField,
+    certificate: &PeerCertificate,
+    now_ms: u64,
+) -> Result<Recognised, Refusal> {
+    let left_sec = certificate.not_after_ms.saturating_sub(now_ms) / 1000;
+    if left_sec == 0 {
+        return Err(Refusal::Token("the certificate is over"));
+    }
+    // Of several names none is the subject: whoever is asked could take another one.
+    let [subject] = field.texts(certificate)[..] else {
+        return Err(Refusal::Token("the certificate does not name one subject"));
+    };
+    if subject.is_empty() || subject.len() > SUBJECT_LEN_MAX || subject.chars().any(char::is_control) {
+        return Err(Refusal::Token("the certificate's subject is no name"));
+    }
+    let ttl_max_sec = Some(u32::try_from(left_sec).unwrap_or(u32::MAX));
+    Ok(Recognised { auth: Auth::Certificate, subject: Some(subject.into()), tenant: None, ttl_max_sec })
+}
+
+/// That a token which is bound to a certificate (RFC 8705) came with it.
+pub(super) fn check_binding(token: &Token, certificate: Option<&PeerCertificate>) -> Result<(), Refusal> {
+    let Some(bound) = &token.certificate else { return Ok(()) };
+    let is_it = certificate.is_some_and(|certificate| {
+        let digits: Vec<u32> = certificate.sha256.chars().filter_map(|digit| digit.to_digit(16)).collect();
+        let hash: Vec<u8> = digits.chunks_exact(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect();
+        URL_SAFE_NO_PAD.encode(hash) == **bound
+    });
+    if is_it { Ok(()) } else { Err(Refusal::Token("it is bound to another certificate")) }
+}

@@ -1,0 +1,209 @@
+//! `sessions.identity`: where the identity keys of wire 3 are.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sealway_proto::crypto::Provider;
+use sealway_proto::crypto::es256::default_es256;
+use sealway_runtime::clock::Clock;
+use sealway_runtime::config::{ConfigError, Problems, relative_to};
+use serde::{Deserialize, Serialize};
+
+use super::StoreUrl;
+use crate::identity::{BrokerAccess, GENERATED_LIFE_MS, Identity, KeyFile};
+
+/// `sessions.identity` as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawIdentity {
+    key_file: Option<String>,
+    allow_generated: Option<bool>,
+    broker: Option<RawBroker>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawBroker {
+    socket: String,
+    profile: String,
+    uid: Option<u32>,
+}
+
+/// Where the keys are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nowhere: wire 3 is off.
+    Off,
+    /// In this process's memory, as its sessions are.
+    Memory,
+    /// In a key file that has to be there, or may be made.
+    File(PathBuf),
+    /// In a key file beside the store, if there is one.
+    Beside(PathBuf),
+}
+
+/// `sessions.identity`, checked.
+#[derive(Clone, Debug)]
+pub(super) struct IdentityConfig {
+    place: Place,
+    allow_generated: bool,
+    broker: Option<(PathBuf, String, Option<u32>)>,
+}
+
+impl IdentityConfig {
+    pub(super) fn resolve(
+        raw: Option<&RawIdentity>,
+        store: &StoreUrl,
+        file: Option<&Path>,
+        problems: &mut Problems,
+        warnings: &mut Vec<String>,
+    ) -> Self {
+        let raw = raw.cloned().unwrap_or_default();
+        let allow_generated = raw.allow_generated.unwrap_or(false);
+        let place = match (&raw.key_file, store) {
+            (Some(path), _) => Place::File(problems.file("sessions.identity.key_file", file, path)),
+            (None, StoreUrl::Memory) if allow_generated => Place::Memory,
+            (None, StoreUrl::File(store)) if allow_generated => Place::File(store.with_extension("identity")),
+            (None, StoreUrl::File(store)) => Place::Beside(store.with_extension("identity")),
+            (None, _) if allow_generated => {
+                warnings.push(
+                    "sessions.identity.allow_generated has no effect with this store: each of its processes would make a key of \
+                     its own, and clients would take them for different services; name one key_file, the same for all"
+                        .into(),
+                );
+                Place::Off
+            }
+            (None, _) => Place::Off,
+        };
+        let broker = raw.broker.map(|raw| {
+            for (name, text, len_max) in [("socket", &raw.socket, 107), ("profile", &raw.profile, 64)] {
+                if text.is_empty() || text.len() > len_max {
+                    problems.add(format!("sessions.identity.broker.{name}"), format!("expected 1 to {len_max} bytes"));
+                }
+            }
+            (relative_to(file, &raw.socket), raw.profile, raw.uid)
+        });
+        if broker.is_some() && matches!(place, Place::Off | Place::Memory) {
+            problems.add("sessions.identity.broker", "the broker's keys are listed in a key file; name it in key_file");
+        }
+        IdentityConfig { place, allow_generated, broker }
+    }
+
+    /// Reads the keys, or makes one where that is allowed. None: wire 3 is off, which is said.
+    pub(super) async fn open(
+        &self,
+        provider: &'static dyn Provider,
+        clock: &Arc<dyn Clock>,
+        store: &StoreUrl,
+    ) -> Result<Option<Arc<Identity>>, ConfigError> {
+        let (es256, now_ms) = (default_es256(), clock.now_ms());
+        let path = match &self.place {
+            Place::File(path) => path,
+            Place::Beside(path) if path.exists() => path,
+            Place::Memory => return Ok(Some(Arc::new(Identity::in_memory(provider, es256, now_ms)?))),
+            Place::Off | Place::Beside(_) => {
+                // An API side has its authority's identity.
+                if !matches!(store, StoreUrl::Remote(_)) {
+                    tracing::info!(
+                        "no identity key: wire 3 is off; sessions.identity.key_file names one that sealway identity generate \
+                         made"
+                    );
+                }
+                return Ok(None);
+            }
+        };
+        if !path.exists() {
+            self.make_key_file(provider, path, now_ms)?;
+        }
+        let broker = self.broker.clone().map(|(socket, profile, uid)| BrokerAccess::new(socket, profile, uid));
+        let identity = Identity::load(provider, es256, path, broker, now_ms)?;
+        identity.try_all(now_ms).await?;
+        tracing::info!(file = %path.display(), live = ?identity.live_at(now_ms), "identity keys for wire 3");
+        Ok(Some(Arc::new(identity)))
+    }
+
+    fn make_key_file(&self, provider: &dyn Provider, path: &Path, now_ms: u64) -> Result<(), ConfigError> {
+        if !self.allow_generated {
+            return Err(ConfigError(format!(
+                "sessions.identity.key_file: there is no key file {}; make one with sealway identity generate, or set \
+                 sessions.identity.allow_generated: true",
+                path.display()
+            )));
+        }
+        let mut file = KeyFile::default();
+        let key = file.generate(provider, default_es256(), now_ms, now_ms.saturating_add(GENERATED_LIFE_MS), now_ms)?;
+        file.create(path)?;
+        tracing::warn!(file = %path.display(), %key, "an identity key was made; keep the file: clients know the service by it");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealway_proto::crypto::default_provider;
+    use sealway_runtime::clock::ManualClock;
+
+    use super::*;
+
+    fn resolve(raw: &str, store: &str, folder: &Path) -> Result<(IdentityConfig, StoreUrl), String> {
+        let raw: Option<RawIdentity> = serde_json::from_str(raw).unwrap();
+        let file = folder.join("sealway.yaml");
+        let mut problems = Problems::default();
+        let store = StoreUrl::parse(store, Some(&file), &mut problems);
+        let mut warnings = Vec::new();
+        let config = IdentityConfig::resolve(raw.as_ref(), &store, Some(&file), &mut problems, &mut warnings);
+        assert_eq!(warnings.len(), usize::from(config.allow_generated && config.place == Place::Off), "{warnings:?}");
+        problems.into_result().map(|()| (config, store)).map_err(|err| err.to_string())
+    }
+
+    async fn open(raw: &str, store: &str, folder: &Path) -> Result<Option<Arc<Identity>>, String> {
+        let (config, store) = resolve(raw, store, folder)?;
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1_000_000));
+        config.open(default_provider(), &clock, &store).await.map_err(|err| err.to_string())
+    }
+
+    #[tokio::test]
+    async fn an_identity_is_made_where_that_is_allowed_and_only_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let made = |name: &str| folder.join(name).exists();
+        for store in ["memory:", "file:a.redb", "postgres://u@h/db", "redis://h", "https://authority:1"] {
+            assert!(open("null", store, folder).await.unwrap().is_none(), "{store}");
+        }
+        for store in ["postgres://u@h/db", "redis://h", "https://authority:1"] {
+            assert!(open(r#"{"allow_generated": true}"#, store, folder).await.unwrap().is_none(), "{store}");
+        }
+        assert!(open(r#"{"allow_generated": true}"#, "memory:", folder).await.unwrap().is_some());
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
+        let first = open(r#"{"allow_generated": true}"#, "file:a.redb", folder).await.unwrap().unwrap();
+        assert!(made("a.identity"));
+        // Found again, also without leave to make one.
+        let again = open("null", "file:a.redb", folder).await.unwrap().unwrap();
+        assert_eq!(first.live_at(1_000_000), again.live_at(1_000_000));
+        let err = open(r#"{"key_file": "b.identity"}"#, "postgres://u@h/db", folder).await.unwrap_err();
+        assert!(err.contains("b.identity") && err.contains("sealway identity generate"), "{err}");
+        let named = r#"{"key_file": "b.identity", "allow_generated": true}"#;
+        assert!(open(named, "postgres://u@h/db", folder).await.unwrap().is_some() && made("b.identity"));
+    }
+
+    #[test]
+    fn what_cannot_work_is_named() {
+        let folder = Path::new("/nowhere");
+        for (raw, store, what) in [
+            (r#"{"key_file": ""}"#, "memory:", "sessions.identity.key_file"),
+            (
+                r#"{"broker": {"socket": "s", "profile": "P"}}"#,
+                "memory:",
+                "sessions.identity.broker: the broker's keys",
+            ),
+            (
+                r#"{"key_file": "k", "broker": {"socket": "s", "profile": ""}}"#,
+                "memory:",
+                "sessions.identity.broker.profile: expected",
+            ),
+        ] {
+            let err = resolve(raw, store, folder).unwrap_err();
+            assert!(err.contains(what), "{err}");
+        }
+    }
+}

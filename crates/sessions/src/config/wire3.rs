@@ -1,0 +1,68 @@
+//! `sessions.wire3` of the configuration: as written, then checked.
+
+use sealway_proto::session::three::Suite;
+use sealway_runtime::config::Problems;
+use serde::{Deserialize, Serialize};
+
+use crate::three::Wire3Policy;
+
+/// Longest chain of renewals that may be configured, in seconds: a year.
+const RENEW_SEC_MAX: u32 = 366 * 86_400;
+
+/// `sessions.wire3` as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawWire3 {
+    suites: Option<Vec<String>>,
+    renew_max_sec: Option<u32>,
+    inits_per_minute: Option<u32>,
+}
+
+pub(super) fn resolve(raw: Option<&RawWire3>, problems: &mut Problems) -> Wire3Policy {
+    let defaults = Wire3Policy::default();
+    let Some(raw) = raw else { return defaults };
+    let suites = match &raw.suites {
+        None => defaults.suites,
+        Some(names) => {
+            let known = names.iter().filter_map(|name| {
+                let suite = Suite::from_name(name);
+                let all = Suite::ALL.map(Suite::name).join(", ");
+                problems.take("sessions.wire3.suites", suite.ok_or_else(|| format!("\"{name}\" is none of {all}")))
+            });
+            let mut suites: Vec<Suite> = known.collect();
+            suites.sort_unstable();
+            suites.dedup();
+            if names.is_empty() {
+                problems.add("sessions.wire3.suites", "no suite could be agreed; name some, or take it out for all");
+            }
+            suites
+        }
+    };
+    Wire3Policy {
+        suites,
+        renew_max_sec: problems.bounded(
+            "sessions.wire3.renew_max_sec",
+            raw.renew_max_sec,
+            defaults.renew_max_sec,
+            1..=RENEW_SEC_MAX,
+        ),
+        inits_per_minute: raw.inits_per_minute.unwrap_or(defaults.inits_per_minute),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_are_named_and_none_is_a_problem() {
+        let resolved = |suites: &[&str]| {
+            let suites = Some(suites.iter().map(|name| (*name).to_owned()).collect());
+            let mut problems = Problems::default();
+            let policy = resolve(Some(&RawWire3 { suites, ..RawWire3::default() }), &mut problems);
+            (policy.suites, problems.into_result().is_ok())
+        };
+        assert_eq!(resolved(&["P256", "X25519MLKEM768", "P256"]), (vec![Suite::X25519MlKem768, Suite::P256], true));
+        assert!(!resolved(&["P-256"]).1 && !resolved(&[]).1);
+    }
+}

@@ -1,0 +1,73 @@
+//! A file with a key set, or a key file with one: what is carried to a root and back, and what a service published.
+
+use std::path::Path;
+
+use sealway_proto::crypto::Provider;
+use sealway_proto::crypto::es256::Es256;
+use sealway_proto::session::three::KeySet;
+use sealway_proto::session::three::key_set::KEY_SET_LEN_MAX;
+use sealway_runtime::config::{ConfigError, read_bounded};
+
+use super::{KeyFile, Root};
+use crate::kek;
+
+/// What a file turned out to be.
+pub enum Document {
+    /// A key file.
+    Keys(KeyFile),
+    /// A key set, without anything secret.
+    Set(KeySet),
+}
+
+impl Document {
+    /// Reads either.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file.
+    pub fn read(provider: &dyn Provider, es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
+        let text = zeroize::Zeroizing::new(read_bounded(path, 2 * KEY_SET_LEN_MAX as u64)?);
+        let is_set =
+            serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| value.get("issued_ms").is_some());
+        if !is_set {
+            return KeyFile::read(provider, es256, path).map(Document::Keys);
+        }
+        let set = KeySet::parse(provider, text.as_bytes());
+        set.map(Document::Set).map_err(|err| ConfigError(format!("{}: {err}", path.display())))
+    }
+
+    /// Has a root sign it, up to a time, and replaces the file by what was signed, which is returned.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file.
+    pub fn sign(
+        self,
+        provider: &dyn Provider,
+        root: &Root,
+        path: &Path,
+        now_ms: u64,
+        expires_ms: u64,
+    ) -> Result<KeySet, ConfigError> {
+        match self {
+            Document::Keys(mut file) => {
+                file.sign(provider, root, now_ms, expires_ms)?;
+                file.replace(path)?;
+                file.signed_set().cloned().ok_or_else(|| ConfigError(format!("{}: nothing was signed", path.display())))
+            }
+            Document::Set(mut set) => {
+                set.expires_ms = expires_ms;
+                root.sign(provider, &mut set)?;
+                let text = format!("{}\n", set.encode());
+                kek::write(path, &text, 0o644, |unfinished| std::fs::rename(unfinished, path))?;
+                Ok(set)
+            }
+        }
+    }
+
+    /// The set: of a key file, the one that a root signed.
+    pub fn into_set(self) -> Option<KeySet> {
+        match self {
+            Document::Keys(file) => file.signed_set().cloned(),
+            Document::Set(set) => Some(set),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Key files and root files as they are written: JSON, replaced as a whole or not at all.
+//!
+//! ```json
+//! {"keys": [{"key_id": "…", "private_key": "<base64 of PKCS #8>", "not_before": "2026-11-22T00:00:00.000Z",
+//!   "not_after": "…"},
+//!  {"key_id": "…", "broker_key": "identity-2", "public_key": "<base64>", "not_before": "…", "not_after": "…"}],
+//!  "root_public_key": "<base64>", "signed_set": {…}}
+//! ```
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use sealway_proto::crypto::Provider;
+use sealway_proto::crypto::es256::{Es256, Es256Key};
+use sealway_proto::limits::P256_PUBLIC_LEN;
+use sealway_proto::session::three::{IdentityKey, KeyId, KeySet};
+use sealway_proto::wire::base64;
+use sealway_runtime::clock::{iso8601, parse_iso8601};
+use sealway_runtime::config::{ConfigError, read_bounded};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zeroize::Zeroizing;
+
+use super::key_file::{Entry, Held, KeyFile};
+use crate::kek;
+
+const FILE_LEN_MAX: u64 = 128 * 1024;
+
+/// A text that is wiped.
+struct Secret(Zeroizing<String>);
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(|text| Secret(Zeroizing::new(text)))
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.0)
+    }
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    keys: Vec<RawKey>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root_public_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signed_set: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawKey {
+    key_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    private_key: Option<Secret>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broker_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_key: Option<String>,
+    not_before: String,
+    not_after: String,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawRoot {
+    root_key_id: String,
+    root_public_key: String,
+    root_private_key: Secret,
+}
+
+impl KeyFile {
+    /// Reads a key file.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file and the key, never what a key is.
+    pub fn read(provider: &dyn Provider, es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
+        let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
+        warn_of_readers(path);
+        let fail = |what: String| ConfigError(format!("{}: {what}", path.display()));
+        let raw: RawFile = parse(&text).map_err(fail)?;
+        let entries = raw.keys.into_iter().enumerate();
+        let entries = entries.map(|(index, key)| {
+            let at = format!("keys[{index}] ({})", key.key_id.chars().take(32).collect::<String>());
+            entry(provider, es256, key).map_err(|what| fail(format!("{at}: {what}")))
+        });
+        let mut file = KeyFile { entries: entries.collect::<Result<_, _>>()?, signed: None };
+        file.check().map_err(fail)?;
+        file.signed = match (raw.signed_set, raw.root_public_key) {
+            (Some(set), Some(root)) => Some(signed(provider, es256, &set, &root).map_err(fail)?),
+            (None, None) => None,
+            _ => return Err(fail("signed_set and root_public_key go together".into())),
+        };
+        Ok(file)
+    }
+
+    /// Writes a new key file, readable by its owner alone. An existing file is left alone.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file.
+    pub fn create(&self, path: &Path) -> Result<(), ConfigError> {
+        // The link fails where there is a file already.
+        kek::write(path, &self.encode()?, 0o600, |unfinished| std::fs::hard_link(unfinished, path))
+    }
+
+    /// Replaces a key file, keeping who may read it.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file.
+    pub fn replace(&self, path: &Path) -> Result<(), ConfigError> {
+        let mode = std::fs::metadata(path).map_or(0o600, |meta| meta.mode() & 0o777);
+        kek::write(path, &self.encode()?, mode, |unfinished| std::fs::rename(unfinished, path))
+    }
+
+    fn encode(&self) -> Result<Zeroizing<String>, ConfigError> {
+        self.check().map_err(ConfigError)?;
+        let signed_set = self.signed_set().map(|set| serde_json::from_str(&set.encode())).transpose();
+        let raw = RawFile {
+            keys: self.entries.iter().map(raw_key).collect(),
+            root_public_key: self.root_public().map(|root| base64::encode(root)),
+            signed_set: signed_set.map_err(|err| ConfigError(err.to_string()))?,
+        };
+        text(&raw)
+    }
+}
+
+fn raw_key(Entry { key, held }: &Entry) -> RawKey {
+    let (private_key, broker_key, public_key) = match held {
+        Held::Here(document) => (Some(Secret(Zeroizing::new(base64::encode(document)))), None, None),
+        Held::Broker(name) => (None, Some(name.clone()), Some(base64::encode(&key.public_key))),
+    };
+    let (not_before, not_after) = (iso8601(key.not_before_ms), iso8601(key.not_after_ms));
+    RawKey { key_id: key.key_id.to_string(), private_key, broker_key, public_key, not_before, not_after }
+}
+
+fn entry(provider: &dyn Provider, es256: &dyn Es256, raw: RawKey) -> Result<Entry, String> {
+    let time = |name: &str, text: &str| {
+        parse_iso8601(text).ok_or_else(|| format!("{name}: expected a time in UTC such as 2026-11-21T04:03:00Z"))
+    };
+    let times = (time("not_before", &raw.not_before)?, time("not_after", &raw.not_after)?);
+    let (public_key, held) = match (raw.private_key, raw.broker_key, raw.public_key) {
+        (Some(Secret(text)), None, None) => {
+            let document = base64::decode(text.as_bytes()).map(Zeroizing::new);
+            let document = document.map_err(|_| "private_key: expected base64".to_owned())?;
+            let pair = es256.from_pkcs8(&document);
+            let pair = pair.map_err(|_| "private_key: expected PKCS #8 of a P-256 key".to_owned())?;
+            (*pair.public(), Held::Here(document))
+        }
+        (None, Some(name), Some(public)) => (point(es256, "public_key", &public)?, Held::Broker(name)),
+        _ => return Err("expected private_key, or broker_key and public_key".into()),
+    };
+    let key = IdentityKey::new(provider, public_key, times.0, times.1);
+    if key.key_id.as_str() != raw.key_id {
+        return Err(format!("the key's own id is {}", key.key_id));
+    }
+    Ok(Entry { key, held })
+}
+
+fn signed(
+    provider: &dyn Provider,
+    es256: &dyn Es256,
+    set: &serde_json::Value,
+    root: &str,
+) -> Result<(KeySet, [u8; P256_PUBLIC_LEN]), String> {
+    let root = point(es256, "root_public_key", root)?;
+    let set = KeySet::parse(provider, set.to_string().as_bytes()).map_err(|err| format!("signed_set: {err}"))?;
+    // One that has expired is still what the service has: it warns of that elsewhere.
+    set.verify(provider, es256, &root, 0, 0).map_err(|err| format!("signed_set: {err}"))?;
+    Ok((set, root))
+}
+
+/// A public key in base64.
+fn point(es256: &dyn Es256, name: &str, text: &str) -> Result<[u8; P256_PUBLIC_LEN], String> {
+    let expected = || format!("{name}: expected an uncompressed P-256 point in base64");
+    let point = base64::decode_array(text).map_err(|_| expected())?;
+    es256.public(&point).map_err(|_| expected())?;
+    Ok(point)
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
+    // What the library says beyond the place may quote what it read, which may be a key.
+    serde_json::from_str(text).map_err(|err| match err.is_data() {
+        true => {
+            format!("line {}, column {}: a member is missing, unknown or of another type", err.line(), err.column())
+        }
+        false => format!("line {}, column {}: not JSON", err.line(), err.column()),
+    })
+}
+
+fn text(raw: &impl Serialize) -> Result<Zeroizing<String>, ConfigError> {
+    let text = serde_json::to_string_pretty(raw).map(Zeroizing::new).map_err(|err| ConfigError(err.to_string()))?;
+    Ok(Zeroizing::new(format!("{}\n", *text)))
+}
+
+fn warn_of_readers(path: &Path) {
+    if let Ok(meta) = std::fs::metadata(path)
+        && meta.permissions().mode() & 0o077 != 0
+    {
+        tracing::warn!(file = %path.display(), "the key file can be read by others than its owner; chmod 600 it");
+    }
+}
+
+/// A key that signs key sets and nothing else, kept away from the service.
+pub struct Root {
+    pair: Box<dyn Es256Key>,
+}
+
+impl Root {
+    /// Makes a root in a new file, readable by its owner alone.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file; there is one already.
+    pub fn generate(provider: &dyn Provider, es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
+        let (document, pair) = es256.generate().map_err(|err| ConfigError(err.to_string()))?;
+        let root = Root { pair };
+        let raw = RawRoot {
+            root_key_id: root.id(provider).to_string(),
+            root_public_key: base64::encode(root.public()),
+            root_private_key: Secret(Zeroizing::new(base64::encode(&document))),
+        };
+        kek::write(path, &text(&raw)?, 0o600, |unfinished| std::fs::hard_link(unfinished, path))?;
+        Ok(root)
+    }
+
+    /// Reads a root's file.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file, never what the key is.
+    pub fn read(es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
+        let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
+        warn_of_readers(path);
+        let fail = |what: &str| ConfigError(format!("{}: {what}", path.display()));
+        let raw: RawRoot = parse(&text).map_err(|what| fail(&what))?;
+        let document = base64::decode(raw.root_private_key.0.as_bytes()).map(Zeroizing::new);
+        let document = document.map_err(|_| fail("root_private_key: expected base64"))?;
+        let pair =
+            es256.from_pkcs8(&document).map_err(|_| fail("root_private_key: expected PKCS #8 of a P-256 key"))?;
+        Ok(Root { pair })
+    }
+
+    /// Its public half, which clients pin.
+    pub fn public(&self) -> &[u8; P256_PUBLIC_LEN] {
+        self.pair.public()
+    }
+
+    /// Its id.
+    pub fn id(&self, provider: &dyn Provider) -> KeyId {
+        KeyId::of(provider, self.public())
+    }
+
+    /// Signs a set.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn sign(&self, provider: &dyn Provider, set: &mut KeySet) -> Result<(), ConfigError> {
+        set.sign(provider, self.pair.as_ref()).map_err(|err| ConfigError(err.to_string()))
+    }
+}
+
+/// Reads a root's public half as it is given on a command line or in a file, in base64.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn parse_root_public(es256: &dyn Es256, text: &str) -> Result<[u8; P256_PUBLIC_LEN], ConfigError> {
+    point(es256, "root", text.trim()).map_err(ConfigError)
+}

@@ -1,0 +1,280 @@
+//! What a key file holds, and what an operator does with it: one more key, one less, a root's signature.
+
+use sealway_proto::crypto::Provider;
+use sealway_proto::crypto::es256::Es256;
+use sealway_proto::limits::P256_PUBLIC_LEN;
+use sealway_proto::session::three::key_set::{KEYS_MAX, TIME_MS_MAX};
+use sealway_proto::session::three::{IdentityKey, KeyId, KeySet};
+use sealway_runtime::clock::iso8601;
+use sealway_runtime::config::ConfigError;
+use zeroize::Zeroizing;
+
+use super::Root;
+
+/// The longest id of a broker's key, in bytes.
+pub(super) const BROKER_KEY_LEN_MAX: usize = 64;
+
+/// Where the private half of a key is.
+pub(super) enum Held {
+    /// In the file, as PKCS #8.
+    Here(Zeroizing<Vec<u8>>),
+    /// In a broker, under this id.
+    Broker(String),
+}
+
+pub(super) struct Entry {
+    pub(super) key: IdentityKey,
+    pub(super) held: Held,
+}
+
+/// A key file that was read, or is to be written. Its `Debug` would have secrets, so it has none.
+#[derive(Default)]
+pub struct KeyFile {
+    pub(super) entries: Vec<Entry>,
+    /// The set that a root signed, and that root.
+    pub(super) signed: Option<(KeySet, [u8; P256_PUBLIC_LEN])>,
+}
+
+/// What a key is good for at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It signs.
+    Live,
+    /// It will.
+    Next,
+    /// It did.
+    Retired,
+    /// The set that the root signed has it not: it waits for the next one.
+    Unsigned,
+}
+
+/// A key without what is secret of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its public half, with the times at which it is used.
+    pub key: IdentityKey,
+    /// What it is good for.
+    pub condition: Condition,
+    /// The id of the broker's key, where it is in one.
+    pub broker_key: Option<String>,
+}
+
+/// What became of a key that was retired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retired {
+    /// It signs until this time, in Unix milliseconds.
+    At(u64),
+    /// It was not live yet and is in the file no more.
+    Removed,
+}
+
+impl KeyFile {
+    /// Makes one more key.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: the times, too many keys.
+    pub fn generate(
+        &mut self,
+        provider: &dyn Provider,
+        es256: &dyn Es256,
+        not_before_ms: u64,
+        not_after_ms: u64,
+        now_ms: u64,
+    ) -> Result<KeyId, ConfigError> {
+        let (document, pair) = es256.generate().map_err(|err| ConfigError(err.to_string()))?;
+        let key = IdentityKey::new(provider, *pair.public(), not_before_ms, not_after_ms);
+        self.add(key, Held::Here(document), now_ms)
+    }
+
+    /// Takes in a key that is in a broker.
+    ///
+    /// # Errors
+    /// As [`KeyFile::generate`]; the key is there already.
+    pub fn add_broker_key(&mut self, key: IdentityKey, name: String, now_ms: u64) -> Result<KeyId, ConfigError> {
+        self.add(key, Held::Broker(name), now_ms)
+    }
+
+    fn add(&mut self, key: IdentityKey, held: Held, now_ms: u64) -> Result<KeyId, ConfigError> {
+        if self.entries.len() >= KEYS_MAX {
+            self.entries.retain(|entry| now_ms < entry.key.not_after_ms);
+        }
+        let key_id = key.key_id;
+        self.entries.push(Entry { key, held });
+        self.check().map_err(ConfigError)?;
+        Ok(key_id)
+    }
+
+    /// What is wrong with it, were it written.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !(1..=KEYS_MAX).contains(&self.entries.len()) {
+            return Err(format!("expected 1 to {KEYS_MAX} keys"));
+        }
+        for (index, Entry { key, held }) in self.entries.iter().enumerate() {
+            if self.entries[..index].iter().any(|other| other.key.key_id == key.key_id) {
+                return Err(format!("key {} stands twice", key.key_id));
+            }
+            if key.not_before_ms >= key.not_after_ms || key.not_after_ms > TIME_MS_MAX {
+                let (from, to) = (iso8601(key.not_before_ms), iso8601(key.not_after_ms));
+                return Err(format!("key {}: not_before {from} must be before not_after {to}", key.key_id));
+            }
+            if let Held::Broker(name) = held
+                && !(1..=BROKER_KEY_LEN_MAX).contains(&name.len())
+            {
+                return Err(format!("key {}: broker_key: expected 1 to {BROKER_KEY_LEN_MAX} bytes", key.key_id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a key at a time, now or later; one that is not live by then is taken out. Unless forced, another key has to be
+    /// live at that time.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: no such key, a time in the past or behind its end, nobody left to sign.
+    pub fn retire(&mut self, id: &KeyId, at_ms: u64, now_ms: u64, force: bool) -> Result<Retired, ConfigError> {
+        let fail = |what: String| Err(ConfigError(format!("key {id}: {what}")));
+        let Some(index) = self.entries.iter().position(|entry| entry.key.key_id == *id) else {
+            return fail("the key file does not hold it".into());
+        };
+        let key = &self.entries[index].key;
+        if at_ms < now_ms {
+            return fail(format!("{} is in the past", iso8601(at_ms)));
+        }
+        if at_ms >= key.not_after_ms {
+            return fail(format!("it ends before that anyway, {}", iso8601(key.not_after_ms)));
+        }
+        let is_removed = at_ms <= key.not_before_ms;
+        let live_then = |listed: &Listed| listed.key.key_id != *id && listed.key.is_live(at_ms);
+        let is_followed =
+            self.list(now_ms).iter().any(|listed| live_then(listed) && listed.condition != Condition::Unsigned);
+        if !is_removed && !is_followed && !force {
+            return fail(format!(
+                "no other key is live {}, so no session could be begun: generate one first (and have the root sign it), or say \
+                 --force",
+                iso8601(at_ms)
+            ));
+        }
+        if is_removed {
+            if self.entries.len() == 1 {
+                return fail("it is the file's only key; remove the file instead".into());
+            }
+            self.entries.remove(index);
+            return Ok(Retired::Removed);
+        }
+        self.entries[index].key.not_after_ms = at_ms;
+        Ok(Retired::At(at_ms))
+    }
+
+    /// All keys, in the file's order.
+    pub fn list(&self, now_ms: u64) -> Vec<Listed> {
+        let list = |Entry { key, held }: &Entry| {
+            let used = self.as_signed(key);
+            let condition = match &used {
+                _ if now_ms >= key.not_after_ms => Condition::Retired,
+                None => Condition::Unsigned,
+                Some(used) if now_ms >= used.not_after_ms => Condition::Retired,
+                Some(used) if now_ms < used.not_before_ms => Condition::Next,
+                Some(_) => Condition::Live,
+            };
+            let broker_key = match held {
+                Held::Here(_) => None,
+                Held::Broker(name) => Some(name.clone()),
+            };
+            Listed { key: used.unwrap_or_else(|| key.clone()), condition, broker_key }
+        };
+        self.entries.iter().map(list).collect()
+    }
+
+    /// The key as it is used: where a root signed, when both the file and the signed set say that it is live.
+    fn as_signed(&self, key: &IdentityKey) -> Option<IdentityKey> {
+        let Some((set, _)) = &self.signed else { return Some(key.clone()) };
+        let signed = set.get(&key.key_id)?;
+        Some(IdentityKey {
+            not_before_ms: key.not_before_ms.max(signed.not_before_ms),
+            not_after_ms: key.not_after_ms.min(signed.not_after_ms),
+            ..key.clone()
+        })
+    }
+
+    /// The set that a root signed.
+    pub fn signed_set(&self) -> Option<&KeySet> {
+        self.signed.as_ref().map(|(set, _)| set)
+    }
+
+    /// The root whose signature the file holds.
+    pub fn root_public(&self) -> Option<&[u8; P256_PUBLIC_LEN]> {
+        self.signed.as_ref().map(|(_, root)| root)
+    }
+
+    /// Whether the root signed something else than what the file holds now.
+    pub fn is_behind(&self, now_ms: u64) -> bool {
+        let left =
+            |keys: &[IdentityKey]| keys.iter().filter(|key| now_ms < key.not_after_ms).cloned().collect::<Vec<_>>();
+        let own: Vec<_> = self.entries.iter().map(|entry| entry.key.clone()).collect();
+        self.signed_set().is_some_and(|set| left(&set.keys) != left(&own))
+    }
+
+    /// The public set, to be signed by a root: keys that are not over.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: all keys are over.
+    pub fn unsigned_set(&self, now_ms: u64, expires_ms: u64) -> Result<KeySet, ConfigError> {
+        let keys: Vec<_> =
+            self.entries.iter().map(|entry| &entry.key).filter(|key| now_ms < key.not_after_ms).cloned().collect();
+        if keys.is_empty() {
+            return Err(ConfigError("all its keys are retired".into()));
+        }
+        // Later than the one before in any case: clients refuse an earlier one.
+        let issued_ms = self.signed_set().map_or(now_ms, |set| now_ms.max(set.issued_ms.saturating_add(1)));
+        Ok(KeySet { issued_ms, expires_ms, keys, root: None })
+    }
+
+    /// Has a root sign the set.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn sign(
+        &mut self,
+        provider: &dyn Provider,
+        root: &Root,
+        now_ms: u64,
+        expires_ms: u64,
+    ) -> Result<(), ConfigError> {
+        let mut set = self.unsigned_set(now_ms, expires_ms)?;
+        root.sign(provider, &mut set)?;
+        self.signed = Some((set, *root.public()));
+        Ok(())
+    }
+
+    /// Takes in a set that a root signed elsewhere.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: the signature, the time, a set older than the one there, or one of other keys.
+    pub fn take_signed(
+        &mut self,
+        provider: &dyn Provider,
+        es256: &dyn Es256,
+        set: KeySet,
+        root: &[u8; P256_PUBLIC_LEN],
+        now_ms: u64,
+    ) -> Result<(), ConfigError> {
+        let last_issued_ms = self.signed_set().map_or(0, |set| set.issued_ms);
+        set.verify(provider, es256, root, now_ms, last_issued_ms).map_err(|err| ConfigError(err.to_string()))?;
+        let foreign = set.keys.iter().find(|key| !self.entries.iter().any(|entry| entry.key.key_id == key.key_id));
+        if let Some(key) = foreign {
+            return Err(ConfigError(format!(
+                "the signed set has key {}, which the key file does not hold",
+                key.key_id
+            )));
+        }
+        self.signed = Some((set, *root));
+        Ok(())
+    }
+
+    /// Keys that sign now or later, with the times at which they do.
+    pub(super) fn into_usable(mut self, now_ms: u64) -> Vec<(IdentityKey, Held)> {
+        let entries = std::mem::take(&mut self.entries);
+        let usable = entries.into_iter().filter_map(|entry| Some((self.as_signed(&entry.key)?, entry.held)));
+        usable.filter(|(key, _)| now_ms < key.not_after_ms && key.not_before_ms < key.not_after_ms).collect()
+    }
+}

@@ -1,0 +1,312 @@
+//! The service's identity keys, with which it proves to clients of wire 3 who it is: which are live, which one signs, and the
+//! key set that is published.
+//!
+//! Keys are in a key file, or in a broker's store with their names and times in the key file; a process without a store on
+//! disk may have one in its memory alone. Where a root has signed a set, a key is used as that set has it and no other is: what
+//! the root's clients do not know yet would be refused by them.
+// SPEC session-3.md#identity-keys
+
+mod document;
+mod file;
+mod key_file;
+mod signer;
+#[cfg(test)]
+mod tests;
+mod times;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use sealway_proto::crypto::Provider;
+use sealway_proto::crypto::es256::{ES256_SIGNATURE_LEN, Es256};
+use sealway_proto::session::three::{IdentityKey, KeyId, KeySet};
+use sealway_runtime::clock::iso8601;
+use sealway_runtime::config::ConfigError;
+
+pub use document::Document;
+pub use file::{Root, parse_root_public};
+pub use key_file::{Condition, KeyFile, Listed, Retired};
+pub use signer::{BrokerAccess, SignError, Signer};
+pub use times::{parse_span, parse_time};
+
+use crate::kek::{Version, version};
+use key_file::Held;
+use signer::{BrokerSigner, FileSigner};
+
+/// How long before its end a key or a set is warned of at a start, in milliseconds: a week.
+const NOTICE_MS: u64 = 7 * 86_400_000;
+/// The life of a key that a process makes by itself, in milliseconds: ten years, as nobody may come to renew it.
+pub const GENERATED_LIFE_MS: u64 = 3650 * 86_400_000;
+
+/// A key that signs while it is live.
+pub struct LiveKey {
+    key: IdentityKey,
+    signer: Box<dyn Signer>,
+}
+
+impl LiveKey {
+    /// Its public half and times.
+    pub fn key(&self) -> &IdentityKey {
+        &self.key
+    }
+
+    /// Signs `message` at `now_ms`, which is the time that the message itself speaks of.
+    ///
+    /// # Errors
+    /// [`SignError`]; a key that is not live never signs.
+    pub async fn sign(&self, now_ms: u64, message: &[u8]) -> Result<[u8; ES256_SIGNATURE_LEN], SignError> {
+        if !self.key.is_live(now_ms) {
+            return Err(SignError::NotLive(self.key.key_id));
+        }
+        self.signer.sign(message).await
+    }
+}
+
+impl fmt::Debug for LiveKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveKey").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// What is in force since the file was read last.
+struct State {
+    /// The latest beginning first, then by id: every process of a service chooses alike.
+    keys: Vec<Arc<LiveKey>>,
+    signed: Option<(KeySet, Bytes)>,
+    read_ms: u64,
+}
+
+/// The service's identity.
+pub struct Identity {
+    provider: &'static dyn Provider,
+    es256: &'static dyn Es256,
+    source: Option<PathBuf>,
+    broker: Option<BrokerAccess>,
+    state: ArcSwap<State>,
+    read: Mutex<Option<Version>>,
+    /// Whether it was said that no key is live.
+    told: Mutex<bool>,
+}
+
+impl Identity {
+    /// One key that is in this process's memory alone and ends with it.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when no key can be made.
+    pub fn in_memory(
+        provider: &'static dyn Provider,
+        es256: &'static dyn Es256,
+        now_ms: u64,
+    ) -> Result<Self, ConfigError> {
+        let mut file = KeyFile::default();
+        file.generate(provider, es256, now_ms, now_ms.saturating_add(GENERATED_LIFE_MS), now_ms)?;
+        let state = State::of(file, es256, None, now_ms)?;
+        Ok(Identity::new(provider, es256, None, None, state, None))
+    }
+
+    /// Reads a key file. Keys that it says are in a broker are signed with there.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file, never what a key is.
+    pub fn load(
+        provider: &'static dyn Provider,
+        es256: &'static dyn Es256,
+        path: &Path,
+        broker: Option<BrokerAccess>,
+        now_ms: u64,
+    ) -> Result<Self, ConfigError> {
+        let read = version(path);
+        let state = State::of(KeyFile::read(provider, es256, path)?, es256, broker.as_ref(), now_ms)
+            .map_err(|err| ConfigError(format!("{}: {err}", path.display())))?;
+        let identity = Identity::new(provider, es256, Some(path.to_owned()), broker, state, read);
+        identity.notice(now_ms);
+        Ok(identity)
+    }
+
+    fn new(
+        provider: &'static dyn Provider,
+        es256: &'static dyn Es256,
+        source: Option<PathBuf>,
+        broker: Option<BrokerAccess>,
+        state: State,
+        read: Option<Version>,
+    ) -> Self {
+        let state = ArcSwap::from_pointee(state);
+        Identity { provider, es256, source, broker, state, read: Mutex::new(read), told: Mutex::new(false) }
+    }
+
+    /// Has each key that is in a broker and not over sign something, so that whatever is wrong is told at a start. A broker
+    /// that is not there yet is waited for.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the key.
+    pub async fn try_all(&self, now_ms: u64) -> Result<(), ConfigError> {
+        let state = self.state.load_full();
+        for live in state.keys.iter().filter(|live| now_ms < live.key.not_after_ms) {
+            let tried = live.signer.try_out().await;
+            tried.map_err(|err| ConfigError(format!("sessions.identity: key {}: {err}", live.key.key_id)))?;
+        }
+        Ok(())
+    }
+
+    /// The live keys at a time, the one with the latest beginning first.
+    pub fn live_at(&self, now_ms: u64) -> Vec<KeyId> {
+        self.state
+            .load()
+            .keys
+            .iter()
+            .map(|live| &live.key)
+            .filter(|key| key.is_live(now_ms))
+            .map(|key| key.key_id)
+            .collect()
+    }
+
+    /// The key that signs for a client that pins these, or for one that pins none: of those that are live, the one with the
+    /// latest beginning. None where no key is live, or none that is pinned: then the client's keys are retired.
+    pub fn signer_for(&self, now_ms: u64, pinned: &[KeyId]) -> Option<Arc<LiveKey>> {
+        let is_fit = |key: &IdentityKey| key.is_live(now_ms) && (pinned.is_empty() || pinned.contains(&key.key_id));
+        self.state.load().keys.iter().find(|live| is_fit(&live.key)).cloned()
+    }
+
+    /// Signs `message` with a key at `now_ms`.
+    ///
+    /// # Errors
+    /// [`SignError`]; a key that is not there is as one that is not live.
+    pub async fn sign(
+        &self,
+        key_id: &KeyId,
+        now_ms: u64,
+        message: &[u8],
+    ) -> Result<[u8; ES256_SIGNATURE_LEN], SignError> {
+        let live = self.state.load().keys.iter().find(|live| live.key.key_id == *key_id).cloned();
+        live.ok_or(SignError::NotLive(*key_id))?.sign(now_ms, message).await
+    }
+
+    /// The JSON of the key set: the one that a root signed, as it was signed, or else one of the keys that are not over.
+    pub fn key_set(&self, now_ms: u64) -> Bytes {
+        let state = self.state.load();
+        if let Some((_, text)) = &state.signed {
+            return text.clone();
+        }
+        let keys: Vec<_> =
+            state.keys.iter().map(|live| &live.key).filter(|key| now_ms < key.not_after_ms).cloned().collect();
+        let expires_ms = keys.iter().map(|key| key.not_after_ms).max().unwrap_or(state.read_ms);
+        KeySet { issued_ms: state.read_ms, expires_ms, keys, root: None }.encode().into()
+    }
+
+    /// Reads the file again if it has changed, and says once that no key is live. A file that cannot be read, or whose set a
+    /// root signed earlier than the one in force, leaves the old keys in force.
+    pub fn reload_if_changed(&self, now_ms: u64) {
+        if let Some(path) = &self.source {
+            let mut known = self.read.lock();
+            let found = version(path);
+            if *known != found {
+                match self.fresh(path, now_ms) {
+                    Ok(state) => {
+                        *known = found;
+                        self.state.store(Arc::new(state));
+                        *self.told.lock() = false;
+                        tracing::info!(file = %path.display(), live = ?self.live_at(now_ms), "identity keys read again");
+                        self.notice(now_ms);
+                    }
+                    Err(err) => tracing::error!(%err, "the identity keys were not read again; the old ones stay"),
+                }
+            }
+        }
+        let mut told = self.told.lock();
+        let is_without = self.live_at(now_ms).is_empty();
+        if is_without && !*told {
+            tracing::error!(
+                "no identity key is live: no session of wire 3 can be begun; sealway identity generate makes one"
+            );
+        }
+        *told = is_without;
+    }
+
+    fn fresh(&self, path: &Path, now_ms: u64) -> Result<State, ConfigError> {
+        let file = KeyFile::read(self.provider, self.es256, path)?;
+        let state = State::of(file, self.es256, self.broker.as_ref(), now_ms)
+            .map_err(|err| ConfigError(format!("{}: {err}", path.display())))?;
+        let issued = |state: &State| state.signed.as_ref().map(|(set, _)| set.issued_ms);
+        match (issued(&self.state.load()), issued(&state)) {
+            (Some(before), Some(now)) if now < before => {
+                let (now, before) = (iso8601(now), iso8601(before));
+                let what = "clients that took the later one would refuse it";
+                Err(ConfigError(format!(
+                    "{}: its set was signed {now}, before the one in force, {before}; {what}",
+                    path.display()
+                )))
+            }
+            _ => Ok(state),
+        }
+    }
+
+    /// What an operator should do soon, or should have done.
+    fn notice(&self, now_ms: u64) {
+        let state = self.state.load();
+        if let Some((set, _)) = &state.signed {
+            let expires = iso8601(set.expires_ms);
+            if set.expires_ms <= now_ms {
+                tracing::error!(
+                    expires,
+                    "the root's signature over the key set has expired: clients that pin the root refuse it"
+                );
+            } else if set.expires_ms - now_ms < NOTICE_MS {
+                tracing::warn!(expires, "the root's signature over the key set expires soon; have it signed again");
+            }
+        }
+        let last = state.keys.iter().map(|live| live.key.not_after_ms).max().unwrap_or_default();
+        if last > now_ms && last - now_ms < NOTICE_MS {
+            tracing::warn!(ends = iso8601(last), "the last identity key ends soon; generate one that follows it");
+        }
+    }
+}
+
+impl State {
+    fn of(
+        file: KeyFile,
+        es256: &'static dyn Es256,
+        broker: Option<&BrokerAccess>,
+        read_ms: u64,
+    ) -> Result<Self, ConfigError> {
+        let mut keys = Vec::new();
+        let signed = file.signed_set().cloned();
+        for (key, held) in file.into_usable(read_ms) {
+            let signer: Box<dyn Signer> = match held {
+                Held::Here(document) => {
+                    let pair = es256.from_pkcs8(&document);
+                    Box::new(FileSigner(pair.map_err(|err| ConfigError(format!("key {}: {err}", key.key_id)))?))
+                }
+                Held::Broker(name) => {
+                    let access = broker.ok_or_else(|| {
+                        ConfigError(format!(
+                            "key {} is \"{name}\" in a broker, and sessions.identity.broker does not say which",
+                            key.key_id
+                        ))
+                    })?;
+                    let public = es256.public(&key.public_key);
+                    let public = public.map_err(|err| ConfigError(format!("key {}: {err}", key.key_id)))?;
+                    Box::new(BrokerSigner::new(access.clone(), name, public))
+                }
+            };
+            keys.push(Arc::new(LiveKey { key, signer }));
+        }
+        keys.sort_by_key(|live| (std::cmp::Reverse(live.key.not_before_ms), live.key.key_id));
+        let signed = signed.map(|set| {
+            let text = set.encode().into();
+            (set, text)
+        });
+        Ok(State { keys, signed, read_ms })
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.load();
+        f.debug_struct("Identity").field("source", &self.source).field("keys", &state.keys).finish_non_exhaustive()
+    }
+}

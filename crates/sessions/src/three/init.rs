@@ -1,0 +1,171 @@
+//! `POST /v3/sessions`. `spec/session-3.md#init`.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::header::{CACHE_CONTROL, HeaderValue};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use hyper::body::Body as HttpBody;
+use sealway_proto::Error;
+use sealway_proto::limits::INIT_V3_BODY_MAX;
+use sealway_proto::session::Session;
+use sealway_proto::session::three::{Agreed, InitRequest, ServerRandoms, Suite, Terms, agree, choose};
+use sealway_proto::wire::{Field, Headers, Wire};
+use sealway_runtime::http::{Body, Origin, discard, read_body};
+use sealway_runtime::timing::ServerTiming;
+
+use super::problem::method_not_allowed;
+use super::{Refused, refusal_response};
+use crate::answer::{Refusal, json};
+use crate::authentication::{Asked, Recognised};
+use crate::authority::{Authority, HttpHeaders};
+use crate::limit::network;
+use crate::policies::ClientPolicy;
+
+/// Answers an init.
+pub(crate) async fn handle<B>(
+    authority: &Authority,
+    parts: &Parts,
+    body: B,
+    timing: &mut ServerTiming,
+) -> Response<Body>
+where
+    B: HttpBody + Unpin + 'static,
+{
+    if parts.method != Method::POST {
+        discard(body).await;
+        return method_not_allowed("POST, OPTIONS");
+    }
+    match init(authority, parts, body, timing).await {
+        Ok(answer) => {
+            let mut response = json(StatusCode::CREATED, answer);
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response
+        }
+        Err(refused) => {
+            timing.forget_steps();
+            refusal_response(&refused, "init")
+        }
+    }
+}
+
+async fn init<B>(authority: &Authority, parts: &Parts, body: B, timing: &mut ServerTiming) -> Result<String, Refused>
+where
+    B: HttpBody + Unpin + 'static,
+{
+    let origin = parts.extensions.get::<Origin>();
+    let peer = origin.and_then(|origin| origin.client).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let admitted = authority.check_wire(Wire::Three);
+    let admitted = admitted.and_then(|()| authority.inits3.take(&network(peer)).map_err(Refusal::RateLimited));
+    if let Err(refusal) = admitted {
+        discard(body).await;
+        return Err(refusal.into());
+    }
+    let body = read_body(body, INIT_V3_BODY_MAX, authority.body_deadline()).await.map_err(Refusal::from)?;
+    timing.skip();
+    let request = InitRequest::parse(&body)?;
+    let recognised = authority.recognise3(parts, &request).await?;
+    let headers = HttpHeaders(&parts.headers);
+    let credential = match headers.field("authorization") {
+        Field::Value(value) if !value.is_empty() => Some(authority.provider().sha256(&[value.as_bytes()])),
+        _ => None,
+    };
+    authority.agree3(&request, recognised, credential.as_ref(), None, timing).await
+}
+
+impl Authority {
+    async fn recognise3(&self, parts: &Parts, request: &InitRequest) -> Result<Recognised, Refusal> {
+        let init_hash = request.init_hash(self.provider());
+        let asked = Asked::of(parts, request.proof.as_deref(), init_hash, self.now_ms());
+        self.recognise(&asked).await
+    }
+
+    /// Agrees a session, or its renewal, and keeps it; the body of the answer.
+    pub(super) async fn agree3(
+        &self,
+        request: &InitRequest,
+        recognised: Recognised,
+        credential: Option<&[u8; 32]>,
+        renewed: Option<&Session>,
+        timing: &mut ServerTiming,
+    ) -> Result<String, Refused> {
+        let now_ms = self.now_ms();
+        let (subject, tenant) = (recognised.subject.as_deref(), recognised.tenant.as_deref());
+        let policy = self.policies().find(Some(&request.client_id), subject, tenant);
+        if !policy.allows_wire(Wire::Three) {
+            return Err(Error::Policy.into());
+        }
+        let suites = self.suites3(policy);
+        self.check_suite(request, &suites)?;
+        let identity = self.identity().ok_or(Refusal::WireOff(Wire::Three))?;
+        let Some(key) = identity.signer_for(now_ms, &request.pinned_key_ids) else {
+            let key_set = serde_json::from_slice::<serde_json::Value>(&identity.key_set(now_ms)).unwrap_or_default();
+            return Err(Refused::from(Error::KeyRetired).with("key_set", key_set));
+        };
+        let ttl_sec = self.ttl3(request, policy, &recognised, renewed, now_ms)?;
+        let terms = Terms {
+            suites,
+            expires_in_sec: ttl_sec,
+            key_id: key.key().key_id,
+            key_ids: identity.live_at(now_ms),
+            auth: recognised.auth,
+            subject: recognised.subject,
+            tenant: recognised.tenant,
+            credential,
+        };
+        let mut session_id = [0; 16];
+        self.provider().fill_random(&mut session_id)?;
+        let agreed: Agreed =
+            agree(self.provider(), request, terms, renewed, &session_id, ServerRandoms::Draw, now_ms, &mut |step| {
+                timing.lap(step.name())
+            })?;
+        let signature = key.sign(now_ms, &agreed.message()).await.map_err(|err| {
+            tracing::error!(%err, "an agreement could not be signed");
+            Refusal::from(Error::Provider)
+        })?;
+        timing.lap("sign");
+        let (answer, session) = agreed.signed(self.provider(), signature)?;
+        self.keep(session).await?;
+        timing.lap("session-store");
+        self.note_init(Wire::Three);
+        Ok(answer)
+    }
+
+    fn suites3(&self, policy: &ClientPolicy) -> Vec<Suite> {
+        let suites = self.policy.wire3.suites.iter().copied();
+        suites.filter(|suite| policy.allows_suite(suite.name())).collect()
+    }
+
+    fn check_suite(&self, request: &InitRequest, suites: &[Suite]) -> Result<(), Refused> {
+        let chosen = choose(&request.suites, suites);
+        if chosen.is_some_and(|suite| suite.name() == &*request.suite) {
+            return Ok(());
+        }
+        let names: Vec<_> = suites.iter().map(|suite| suite.name()).collect();
+        let refused = Refused::from(Error::SuiteRequired).with("suites", names);
+        Err(match chosen {
+            Some(suite) => refused.with("suite", suite.name()),
+            None => refused,
+        })
+    }
+
+    /// A session's life: as asked for, within the server's bounds, its client's, its token's and its chain's.
+    fn ttl3(
+        &self,
+        request: &InitRequest,
+        policy: &ClientPolicy,
+        recognised: &Recognised,
+        renewed: Option<&Session>,
+        now_ms: u64,
+    ) -> Result<u32, Refusal> {
+        let ttl = &self.policy.ttl;
+        let sec = request.ttl_sec.map_or(ttl.default_sec, |sec| sec.clamp(ttl.min_sec, ttl.max_sec));
+        let sec = policy.clamp_ttl(sec).min(recognised.ttl_max_sec.unwrap_or(u32::MAX));
+        let Some(old) = renewed else { return Ok(sec) };
+        let end_ms = old.record().created_ms.saturating_add(u64::from(self.policy.wire3.renew_max_sec) * 1000);
+        match u32::try_from(end_ms.saturating_sub(now_ms) / 1000).unwrap_or(u32::MAX).min(sec) {
+            0 => Err(Error::Policy.into()),
+            sec => Ok(sec),
+        }
+    }
+}
