@@ -14,7 +14,7 @@ use hyper::body::Body as HttpBody;
 use metrics::{Counter, Histogram, counter, histogram};
 use sealway_proto::limits::INIT_V1_BODY_MAX;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
-use sealway_runtime::http::{Body, Origin, RequestBody, discard};
+use sealway_runtime::http::{Body, FromTrustedProxy, Origin, RequestBody, discard};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::answer::{plain_error, unavailable};
 use sealway_sessions::{Authority, endpoint};
@@ -29,6 +29,7 @@ use crate::policy::TrustedProxies;
 use crate::route::{Action, Asked, Forward, Found, Route, Sealed, find};
 use crate::sealed;
 use crate::standalone::Standalone;
+use crate::three;
 use crate::traffic::Traffic;
 use crate::upstream::Upstream;
 
@@ -140,7 +141,11 @@ impl Gateway {
         let Some(origin) = parts.extensions.get_mut::<Origin>() else { return false };
         let Some(trusted) = self.trusted.get(&origin.listener) else { return false };
         origin.client = trusted.client(&origin.peer, &parts.headers);
-        trusted.trusts(&origin.peer)
+        let is_trusted = trusted.trusts(&origin.peer);
+        if is_trusted {
+            parts.extensions.insert(FromTrustedProxy);
+        }
+        is_trusted
     }
 
     async fn answer(
@@ -177,6 +182,9 @@ impl Gateway {
             Action::Sessions => {
                 let Ok(_held) = self.hold(&body, INIT_V1_BODY_MAX) else { return self.too_much(body).await };
                 endpoint::handle(&self.authority, Request::from_parts(parts, body), timing).await
+            }
+            Action::Forward(forward) if parts.headers.contains_key(X_SEAL) => {
+                three::call(&self.authority, forward, self.limits, parts, body, is_trusted, timing).await
             }
             Action::Forward(forward) => {
                 let Ok(room) = self.hold(&body, forward.policy.sealed_body_max) else {

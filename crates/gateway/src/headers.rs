@@ -1,7 +1,11 @@
-//! Which headers cross the gateway, hop by hop and around a seal.
+//! Which headers cross the gateway, hop by hop and around a seal; and those that tell a service who its client is.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use sealway_proto::session::SessionRecord;
+use sealway_proto::session::three::InnerHeaders;
 use sealway_proto::wire::header::SEALING;
+
+use crate::policy::{OF_IDENTITY, OF_ORIGIN};
 
 /// Headers of one hop (RFC 9110 section 7.6.1), and what others use as such.
 static HOP_BY_HOP: [HeaderName; 9] = [
@@ -50,6 +54,71 @@ static OF_SERVICE_BODY: [HeaderName; 15] = [
     header::ACCESS_CONTROL_EXPOSE_HEADERS,
     header::ACCESS_CONTROL_MAX_AGE,
 ];
+
+/// What tells the service behind whose session a sealed call is of: client id, how the client was recognised, subject, tenant.
+pub(crate) static IDENTITY_HEADERS: [HeaderName; 4] = [
+    HeaderName::from_static("x-sealway-client-id"),
+    HeaderName::from_static("x-sealway-auth"),
+    HeaderName::from_static("x-sealway-subject"),
+    HeaderName::from_static("x-sealway-tenant"),
+];
+
+/// What the names of the gateway's own headers begin with. A client's are dropped, whether the gateway sets them or not.
+const OURS: &str = "x-sealway-";
+
+/// Whether a header is the gateway's alone to say, however a service may spell it.
+pub(crate) fn is_sealways(name: &HeaderName) -> bool {
+    let begin = name.as_str().as_bytes().get(..OURS.len()).unwrap_or_default();
+    begin.len() == OURS.len()
+        && begin.iter().zip(OURS.bytes()).all(|(byte, ours)| *byte == ours || (*byte == b'_' && ours == b'-'))
+}
+
+/// The headers that tell a service whose session a sealed call is of; what the session does not know is left out.
+pub(crate) fn identity_headers(session: &SessionRecord) -> Vec<(HeaderName, HeaderValue)> {
+    let texts = [
+        session.client_id.as_deref(),
+        Some(session.auth.name()),
+        session.subject.as_deref(),
+        session.tenant.as_deref(),
+    ];
+    let headers = IDENTITY_HEADERS.iter().zip(texts);
+    headers.filter_map(|(name, text)| Some((name.clone(), HeaderValue::try_from(header_text(text?)).ok()?))).collect()
+}
+
+/// A text as a header carries it, two texts never alike: what is not visible ASCII, percent signs, and spaces at its ends,
+/// which whoever reads a header drops, are percent-encoded.
+fn header_text(text: &str) -> String {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let last = text.len().saturating_sub(1);
+    let mut out = String::with_capacity(text.len());
+    for (at, byte) in text.bytes().enumerate() {
+        let is_plain = byte.is_ascii_graphic() && byte != b'%' || (byte == b' ' && at != 0 && at != last);
+        if is_plain {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.extend([byte >> 4, byte & 15].map(|nibble| char::from(HEX[usize::from(nibble)])));
+        }
+    }
+    out
+}
+
+/// Who sends a sealed request, as an extension of the request inside: the service is told when the headers are made fit for
+/// it, before the route's own rules.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity(Vec<(HeaderName, HeaderValue)>);
+
+impl Identity {
+    /// That of a session's client.
+    pub(crate) fn of(session: &SessionRecord) -> Self {
+        Identity(identity_headers(session))
+    }
+
+    /// Its headers.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        self.0.iter().cloned()
+    }
+}
 
 /// Takes out every header that `drop` names, and keeps the rest in their order: `HeaderMap::remove` moves the last header
 /// into the gap, and headers are to arrive in the order they were sent in.
@@ -113,6 +182,29 @@ pub(crate) fn unseal_request(headers: &mut HeaderMap, content_type: &HeaderValue
     headers.insert(header::ACCEPT, content_type.clone());
 }
 
+/// Headers outside a seal of wire 3 that a service is told whoever wrote them, where the seal has none of the name.
+static OUTSIDE_A_SEAL: [HeaderName; 3] = [header::HOST, header::USER_AGENT, header::ACCEPT_LANGUAGE];
+
+/// Turns the headers of a sealed request of wire 3 into those of the request inside. Of those outside stay what says where a
+/// request came from, which is judged elsewhere, and what the route lists.
+// SPEC session-3.md#sealed-requests
+pub(crate) fn unseal3(headers: &mut HeaderMap, inner: &InnerHeaders, listed: &[HeaderName]) {
+    // First, so that nobody outside the seal can have a header within it taken for one of this hop.
+    remove_hop_by_hop(headers);
+    let stays = |name: &HeaderName| OUTSIDE_A_SEAL.contains(name) || OF_ORIGIN.contains(name) || listed.contains(name);
+    remove_where(headers, |name| !stays(name) || SEALING.contains(&name.as_str()));
+    let of_gateway = |name: &HeaderName| OF_ORIGIN.iter().chain(&OF_IDENTITY).any(|ours| is_alike(ours, name));
+    let inner = inner.iter().filter_map(|(name, value)| {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        Some((name, HeaderValue::from_bytes(value).ok()?))
+    });
+    let inner: Vec<_> = inner.filter(|(name, _)| !of_gateway(name)).collect();
+    remove_where(headers, |name| inner.iter().any(|(within, _)| is_alike(within, name)));
+    for (name, value) in inner {
+        headers.append(name, value);
+    }
+}
+
 /// Turns the headers of a service's answer into those of the sealed one.
 pub(crate) fn seal_answer(headers: &mut HeaderMap) {
     remove_hop_by_hop(headers);
@@ -121,6 +213,9 @@ pub(crate) fn seal_answer(headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
+    use sealway_proto::session::{Auth, SessionKey};
+    use sealway_proto::wire::{SessionId, Wire};
+
     use super::*;
 
     #[test]
@@ -147,5 +242,40 @@ mod tests {
             left,
             [("host", "h"), ("x-a", "1"), ("x-a", "2"), ("x-b", "1"), ("content-length", "3"), ("x-c", "1")]
         );
+    }
+
+    #[test]
+    fn a_service_is_told_who_its_client_is_in_headers_that_two_clients_never_share() {
+        let record = |subject: &str, tenant: Option<&str>| SessionRecord {
+            id: SessionId::from_random(&[1; 16], false),
+            wire: Wire::Three,
+            client_id: Some(" web 100%".into()),
+            subject: Some(subject.into()),
+            tenant: tenant.map(Into::into),
+            auth: Auth::Dpop,
+            created_ms: 0,
+            expires_ms: 1,
+            key: SessionKey::from_bytes([0; 32]),
+        };
+        let told = |record: &SessionRecord| -> Vec<(String, String)> {
+            let headers = identity_headers(record);
+            headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()
+        };
+        let pair = |name: &str, value: &str| (format!("x-sealway-{name}"), value.to_owned());
+        assert_eq!(
+            told(&record("CN=a b,O=\u{e9}", Some("acme\r\nx-evil: 1"))),
+            [
+                pair("client-id", "%20web 100%25"),
+                pair("auth", "dpop"),
+                pair("subject", "CN=a b,O=%C3%A9"),
+                pair("tenant", "acme%0D%0Ax-evil: 1"),
+            ]
+        );
+        assert_eq!(told(&record("alice", None)).len(), 3);
+        let subjects =
+            ["a", " a", "a ", "%20a", "\ta", "\u{a0}a", ""].map(|subject| told(&record(subject, None))[2].1.clone());
+        for (at, one) in subjects.iter().enumerate() {
+            assert!(subjects[..at].iter().all(|other| other.trim() != one.trim()), "{one}");
+        }
     }
 }

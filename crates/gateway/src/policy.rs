@@ -11,9 +11,10 @@ use http::request::Parts;
 use ipnet::IpNet;
 use sealway_runtime::http::{Origin, Peer};
 use sealway_runtime::telemetry;
+pub use sealway_runtime::tls::CertificateField;
 use sealway_runtime::tls::PeerCertificate;
 
-use crate::headers::{is_alike, of_hop, remove_hop_by_hop, remove_where};
+use crate::headers::{IDENTITY_HEADERS, Identity, is_alike, is_sealways, of_hop, remove_hop_by_hop, remove_where};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -22,7 +23,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// What says where a request came from; a stranger may say none of it.
-static OF_ORIGIN: [HeaderName; 13] = [
+pub(crate) static OF_ORIGIN: [HeaderName; 13] = [
     X_FORWARDED_FOR,
     X_FORWARDED_PROTO,
     X_FORWARDED_HOST,
@@ -40,7 +41,7 @@ static OF_ORIGIN: [HeaderName; 13] = [
 
 /// What says who the client is, by RFC 9440 and by default; always the gateway's to say, also on a route that says it in
 /// other headers: a service behind two routes cannot tell them apart.
-static OF_IDENTITY: [HeaderName; 3] = [
+pub(crate) static OF_IDENTITY: [HeaderName; 3] = [
     HeaderName::from_static("client-cert"),
     HeaderName::from_static("client-cert-chain"),
     HeaderName::from_static("x-client-cert"),
@@ -68,63 +69,23 @@ impl HeaderRules {
     }
 }
 
-/// A part of a client's certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CertificateField {
-    /// The certificate itself, a byte sequence as `Client-Cert` of RFC 9440 has it.
-    Certificate,
-    /// The certificates above it, as `Client-Cert-Chain` of RFC 9440 has them.
-    Chain,
-    /// Subject (RFC 4514).
-    Subject,
-    /// The common name.
-    CommonName,
-    /// DNS names, separated by commas.
-    Dns,
-    /// URIs, separated by commas.
-    Uri,
-    /// Serial number, hexadecimal.
-    Serial,
-    /// Issuer (RFC 4514).
-    Issuer,
-    /// SHA-256 of the certificate, hexadecimal.
-    Sha256,
-}
-
-impl CertificateField {
-    /// The field as a header says it; none if the certificate has none, or one that no header can carry.
-    fn header(self, certificate: &PeerCertificate) -> Option<HeaderValue> {
-        let sequence = |der: &[u8]| format!(":{}:", STANDARD.encode(der));
-        let text = match self {
-            CertificateField::Certificate => sequence(certificate.chain.first()?),
-            CertificateField::Chain => {
-                let chain: Vec<String> = certificate.chain.iter().skip(1).map(|der| sequence(der)).collect();
-                chain.join(", ")
-            }
-            field => {
-                // A name that holds a comma would be two to whoever reads the list.
-                let is_list = matches!(field, CertificateField::Dns | CertificateField::Uri);
-                let texts = field.texts(certificate).into_iter();
-                texts.filter(|text| !is_list || !text.contains(',')).collect::<Vec<_>>().join(",")
-            }
-        };
-        if text.is_empty() { None } else { HeaderValue::try_from(text).ok() }
-    }
-
-    /// The field's values.
-    pub(crate) fn texts(self, certificate: &PeerCertificate) -> Vec<&str> {
-        match self {
-            CertificateField::Certificate | CertificateField::Chain => Vec::new(),
-            CertificateField::Subject => vec![&certificate.subject],
-            CertificateField::CommonName => certificate.common_name.iter().map(String::as_str).collect(),
-            CertificateField::Dns => certificate.dns.iter().map(String::as_str).collect(),
-            CertificateField::Uri => certificate.uris.iter().map(String::as_str).collect(),
-            CertificateField::Serial => vec![&certificate.serial],
-            CertificateField::Issuer => vec![&certificate.issuer],
-            CertificateField::Sha256 => vec![&certificate.sha256],
+/// The field as a header says it; none if the certificate has none, or one that no header can carry.
+fn field_header(field: CertificateField, certificate: &PeerCertificate) -> Option<HeaderValue> {
+    let sequence = |der: &[u8]| format!(":{}:", STANDARD.encode(der));
+    let text = match field {
+        CertificateField::Certificate => sequence(certificate.chain.first()?),
+        CertificateField::Chain => {
+            let chain: Vec<String> = certificate.chain.iter().skip(1).map(|der| sequence(der)).collect();
+            chain.join(", ")
         }
-    }
+        field => {
+            // A name that holds a comma would be two to whoever reads the list.
+            let is_list = matches!(field, CertificateField::Dns | CertificateField::Uri);
+            let texts = field.texts(certificate).into_iter();
+            texts.filter(|text| !is_list || !text.contains(',')).collect::<Vec<_>>().join(",")
+        }
+    };
+    if text.is_empty() { None } else { HeaderValue::try_from(text).ok() }
 }
 
 /// What a route does to headers.
@@ -163,12 +124,14 @@ impl HeaderPolicy {
         let host = parts.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok());
         let host = host.or_else(|| headers.get(header::HOST).cloned());
         remove_where(headers, |name| is_of_hop(name) || name == header::HOST || self.is_ours(name, is_trusted));
+        let identity = parts.extensions.get::<Identity>();
+        headers.extend(identity.into_iter().flat_map(Identity::headers));
         let Some(origin) = parts.extensions.get::<Origin>() else { return };
         if self.forwarded {
             add_origin(headers, origin, host.as_ref());
         }
         for (name, field) in &self.identity {
-            if let Some(value) = origin.certificate.as_ref().and_then(|certificate| field.header(certificate)) {
+            if let Some(value) = origin.certificate.as_ref().and_then(|certificate| field_header(*field, certificate)) {
                 headers.insert(name, value);
             }
         }
@@ -183,13 +146,15 @@ impl HeaderPolicy {
         let one_of = |names: &[HeaderName]| names.iter().any(|ours| is_alike(ours, name));
         self.identity.iter().any(|(set, _)| is_alike(set, name))
             || one_of(&OF_IDENTITY)
+            || is_sealways(name)
             || (!is_trusted && one_of(&OF_ORIGIN))
     }
 
     /// What a client may not say in trailers either, for a service that takes them for headers.
     pub(crate) fn barred_trailers(&self) -> Vec<HeaderName> {
         let set = self.identity.iter().map(|(name, _)| name).chain(self.request.set.iter().map(|(name, _)| name));
-        set.chain(&self.request.remove).chain(&OF_IDENTITY).chain(&OF_ORIGIN).cloned().collect()
+        let set = set.chain(&self.request.remove).chain(&OF_IDENTITY).chain(&IDENTITY_HEADERS);
+        set.chain(&OF_ORIGIN).cloned().collect()
     }
 
     /// Makes an answer's headers fit for the client.
@@ -323,6 +288,11 @@ mod tests {
             ("x_forwarded_for", "evil"),
             ("x-real-ip", "evil"),
             ("x-forwarded-port", "evil"),
+            ("x-sealway-subject", "evil"),
+            ("x_sealway_tenant", "evil"),
+            ("x-sealway_client-id", "evil"),
+            ("x-sealway-auth", "evil"),
+            ("x-sealway-later", "evil"),
         ];
         let mut parts = parts(&spoofed, "[::ffff:127.0.0.1]:9");
         HeaderPolicy::default().to_upstream(&mut parts, false);

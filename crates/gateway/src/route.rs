@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Uri};
+use http::{HeaderName, HeaderValue, Uri};
 use sealway_proto::limits::SEALED_BODY_MAX_DEFAULT;
 
 use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
+use crate::three::KeptAnswers;
 use crate::upstream::Upstream;
 
 /// Longest body that passes through, in bytes, unless the configuration says otherwise.
@@ -72,6 +73,8 @@ pub struct Forward {
     pub upstream: Arc<Upstream>,
     /// How.
     pub policy: ForwardPolicy,
+    /// Sealed answers that may be asked for again.
+    pub kept: Option<KeptAnswers>,
 }
 
 /// How requests are forwarded.
@@ -94,6 +97,10 @@ pub struct ForwardPolicy {
     pub pass_connection_close: bool,
     /// What stands before the path of a request on its way to the service.
     pub upstream_path: Option<String>,
+    /// How long a sealed answer of wire 3 is kept for a client that sends the same bytes again; not at all unless set.
+    pub keep_answers: Option<Duration>,
+    /// Headers outside the seal of wire 3 that reach the service, beside those that always do.
+    pub unsealed_headers: Vec<HeaderName>,
 }
 
 impl ForwardPolicy {
@@ -124,6 +131,8 @@ impl Default for ForwardPolicy {
             client_id: None,
             pass_connection_close: false,
             upstream_path: None,
+            keep_answers: None,
+            unsealed_headers: Vec::new(),
         }
     }
 }
@@ -326,6 +335,7 @@ mod tests {
             action: Action::Forward(Box::new(Forward {
                 upstream: upstream.clone(),
                 policy: ForwardPolicy { sealed, ..ForwardPolicy::default() },
+                kept: None,
             })),
         };
         vec![route("/transaction/", Sealed::Required), route("", Sealed::Off)]

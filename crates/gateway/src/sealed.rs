@@ -6,7 +6,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
-use sealway_proto::session::{Reply, SealBuffer};
+use sealway_proto::session::{Opened, Reply, SealBuffer};
 use sealway_runtime::http::{Body, Origin, RequestBody, discard, full, read_body};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::Authority;
@@ -14,7 +14,7 @@ use sealway_sessions::Refusal;
 use sealway_sessions::answer::plain_error;
 use sealway_sessions::authority::HttpHeaders;
 
-use crate::headers;
+use crate::headers::{self, Identity};
 use crate::route::Forward;
 use crate::upstream::UpstreamError;
 
@@ -37,7 +37,7 @@ pub(crate) async fn call(
         response.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static("POST, OPTIONS"));
         return response;
     }
-    let opened = match open(authority, forward, &parts, body, timing).await {
+    let (opened, identity) = match open(authority, forward, &parts, body, timing).await {
         Ok(opened) => opened,
         Err(refusal) => {
             refusal.report("call");
@@ -47,6 +47,7 @@ pub(crate) async fn call(
         }
     };
     headers::unseal_request(&mut parts.headers, &policy.content_type);
+    parts.extensions.insert(identity);
     policy.headers.to_upstream(&mut parts, is_trusted);
     parts.uri = policy.target(&parts.uri);
     let (buffer, range) = opened.plaintext.into_parts();
@@ -68,7 +69,7 @@ pub(crate) async fn call(
 }
 
 /// Whether the connection's certificate names another client than the session does. Wire 1 has no client id to name.
-fn is_another_client(forward: &Forward, parts: &Parts, client_id: Option<&str>) -> bool {
+pub(crate) fn is_another_client(forward: &Forward, parts: &Parts, client_id: Option<&str>) -> bool {
     let certificate = parts.extensions.get::<Origin>().and_then(|origin| origin.certificate.as_ref());
     let (Some(field), Some(certificate)) = (forward.policy.client_id, certificate) else { return false };
     !client_id.is_some_and(|id| field.texts(certificate).contains(&id))
@@ -80,7 +81,7 @@ async fn open(
     parts: &Parts,
     body: RequestBody,
     timing: &mut ServerTiming,
-) -> Result<sealway_proto::session::Opened, Refusal> {
+) -> Result<(Opened, Identity), Refusal> {
     let wire_headers = HttpHeaders(&parts.headers);
     let pending = match authority.begin(&wire_headers, parts.uri.path(), timing).await {
         Ok(pending) => pending,
@@ -95,7 +96,8 @@ async fn open(
         return Err(Refusal::AnotherClient);
     }
     let body = read_body(body, pending.body_max(forward.policy.sealed_body_max), authority.body_deadline()).await?;
-    authority.open(pending, body, timing).await
+    let identity = Identity::of(pending.record());
+    Ok((authority.open(pending, body, timing).await?, identity))
 }
 
 /// The whole answer, which becomes one sealed message.

@@ -112,6 +112,10 @@ function show(status) {
   put("sessions", whole.format(sessions.count));
   put("replays", `${whole.format(sessions.replays_refused)} replays refused`);
   put("store", `Store: ${sessions.store}, ${sessions.is_up ? "up" : "down"}. ${whole.format(sessions.nonces)} nonces held.`);
+  const used = sessions.wires.filter((one) => one.inits + one.calls > 0 || !one.is_served);
+  const last = (one) => new Date(Math.max(one.last_init_ms ?? 0, one.last_call_ms ?? 0)).toLocaleString();
+  const told = (one) => (one.inits + one.calls > 0 ? `${whole.format(one.inits)} inits, ${whole.format(one.calls)} calls, last ${last(one)}` : "unused");
+  put("wires", used.map((one) => `Wire ${one.wire}: ${told(one)}${one.is_served ? "" : ", switched off"}.`).join(" "));
   by("rotate").hidden = !status.certificates_folder;
   tables(status);
 }

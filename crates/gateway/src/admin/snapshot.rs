@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use sealway_proto::wire::Wire;
 use sealway_runtime::http::ConnectionInfo;
 use sealway_runtime::process;
 use sealway_sessions::answer::replays_refused;
@@ -165,5 +166,24 @@ pub(super) fn sessions(server: &Server) -> Value {
         "count": status.sessions,
         "nonces": status.nonces.0 + status.nonces.1,
         "replays_refused": replays_refused(),
+        "wires": wires(server),
     })
+}
+
+/// How much each wire is used, and when it last was, so that it shows when its last client has gone.
+fn wires(server: &Server) -> Value {
+    let authority = server.authority();
+    let wires = Wire::ALL.iter().map(|wire| {
+        let used = authority.wire_use(*wire);
+        let when = |ms: u64| (ms > 0).then_some(ms);
+        json!({
+            "wire": wire.number(),
+            "is_served": authority.wires().has(*wire),
+            "inits": used.inits,
+            "calls": used.calls,
+            "last_init_ms": when(used.last_init_ms),
+            "last_call_ms": when(used.last_call_ms),
+        })
+    });
+    wires.collect()
 }

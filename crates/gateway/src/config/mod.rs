@@ -29,6 +29,7 @@ use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::route::{Action, Forward, ForwardPolicy, Route};
+use crate::three::KeptAnswers;
 use crate::upstream::{Target, Upstream};
 
 /// One text, or several.
@@ -154,6 +155,7 @@ impl GatewayConfig {
                 CheckedAction::Forward(upstream, policy) => Action::Forward(Box::new(Forward {
                     upstream: upstreams.get(upstream.as_str())?.clone(),
                     policy: ForwardPolicy::clone(policy),
+                    kept: policy.keep_answers.map(KeptAnswers::new),
                 })),
             };
             Some(Route { name: format!("routes[{index}]"), matcher: route.matcher.clone(), delay: route.delay, action })

@@ -17,6 +17,8 @@ use crate::standalone::Standalone;
 
 /// Largest `sealed_body_max`.
 pub(super) const SEALED_BODY_MAX: usize = 64 * 1024 * 1024;
+/// Longest `keep_answers_sec`.
+const KEEP_ANSWERS_SEC_MAX: u64 = 600;
 /// Longest `delay_ms`.
 const DELAY_MS_MAX: u64 = 600_000;
 
@@ -42,6 +44,8 @@ pub struct RawRoute {
     client_id_from: Option<CertificateField>,
     pass_connection_close: Option<bool>,
     upstream_path: Option<String>,
+    unsealed_headers: Option<Vec<String>>,
+    keep_answers_sec: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -130,6 +134,8 @@ impl RawRoute {
             ("client_id_from", self.client_id_from.is_some()),
             ("pass_connection_close", self.pass_connection_close.is_some()),
             ("upstream_path", self.upstream_path.is_some()),
+            ("unsealed_headers", self.unsealed_headers.is_some()),
+            ("keep_answers_sec", self.keep_answers_sec.is_some()),
         ];
         given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
     }
@@ -219,6 +225,14 @@ fn resolve_forward(at: &str, raw: &RawRoute, problems: &mut Problems) -> Forward
         },
         client_id: raw.client_id_from,
         pass_connection_close: raw.pass_connection_close.unwrap_or(false),
+        keep_answers: raw.keep_answers_sec.map(|_| {
+            let path = format!("{at}.keep_answers_sec");
+            Duration::from_secs(problems.bounded(&path, raw.keep_answers_sec, 60, 1..=KEEP_ANSWERS_SEC_MAX))
+        }),
+        unsealed_headers: {
+            let names = raw.unsealed_headers.iter().flatten();
+            names.filter_map(|name| header_name(&format!("{at}.unsealed_headers"), name, problems)).collect()
+        },
         upstream_path: raw.upstream_path.as_ref().and_then(|path| {
             let expected = || format!("\"{path}\" is no path, such as /base");
             problems.take(format!("{at}.upstream_path"), is_path(path).then(|| path.clone()).ok_or_else(expected))

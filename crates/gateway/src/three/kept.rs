@@ -1,0 +1,180 @@
+//! Sealed answers that are kept for a while: a client whose connection broke before the answer came may send the very same
+//! bytes once more, and is given the answer that there was. The service sees the request once.
+//!
+//! In this process's memory alone, bounded; off unless a route asks for it. What is kept opens for who made the request and
+//! for nobody else.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+use parking_lot::Mutex;
+use sealway_runtime::http::{Body, full};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// All answers together, in bytes.
+const BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Most answers.
+const ANSWERS_MAX: usize = 50_000;
+
+/// What tells one request from another: its session, its nonce and stamp, and its plaintext.
+pub(super) type Fingerprint = [u8; 32];
+
+/// A sealed answer.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// The answers of one route.
+#[derive(Debug)]
+pub struct KeptAnswers {
+    life: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Each where it comes to be, or has come to be.
+    answers: HashMap<Fingerprint, watch::Receiver<Option<Kept>>>,
+    /// In the order in which they came, and with that the order in which they end.
+    order: VecDeque<(Instant, Fingerprint)>,
+    bytes: usize,
+}
+
+/// A request that is on its way to the service. Dropped, it says that there will be no answer to keep.
+pub(super) struct Promise {
+    fingerprint: Fingerprint,
+    sender: watch::Sender<Option<Kept>>,
+}
+
+impl KeptAnswers {
+    /// Keeps each for so long.
+    pub fn new(life: Duration) -> Self {
+        KeptAnswers { life, state: Mutex::default() }
+    }
+
+    /// Notes a request that was admitted.
+    pub(super) fn begin(&self, fingerprint: Fingerprint) -> Promise {
+        let (sender, receiver) = watch::channel(None);
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        state.forget(now);
+        state.answers.insert(fingerprint, receiver);
+        state.order.push_back((now + self.life, fingerprint));
+        Promise { fingerprint, sender }
+    }
+
+    /// Keeps the answer to a request, unless that was forgotten meanwhile.
+    pub(super) fn keep(&self, promise: &Promise, answer: Kept) {
+        let mut state = self.state.lock();
+        if state.answers.contains_key(&promise.fingerprint) {
+            state.bytes += answer.len();
+            promise.sender.send_replace(Some(answer));
+        }
+    }
+
+    /// The answer to a request that was received before; waits for one that is on its way.
+    pub(super) async fn find(&self, fingerprint: &Fingerprint) -> Option<Kept> {
+        let mut receiver = {
+            let mut state = self.state.lock();
+            state.forget(Instant::now());
+            state.answers.get(fingerprint)?.clone()
+        };
+        let answer = tokio::time::timeout(self.life, receiver.wait_for(Option::is_some)).await.ok()?.ok()?;
+        answer.clone()
+    }
+}
+
+impl State {
+    /// Forgets what is over, and the oldest of what is too much: a request sent again is then refused, as all are elsewhere.
+    fn forget(&mut self, now: Instant) {
+        while let Some((end, fingerprint)) = self.order.front() {
+            if *end > now && self.bytes <= BYTES_MAX && self.order.len() < ANSWERS_MAX {
+                break;
+            }
+            let receiver = self.answers.remove(fingerprint);
+            let len = receiver.map_or(0, |receiver| receiver.borrow().as_ref().map_or(0, Kept::len));
+            self.bytes = self.bytes.saturating_sub(len);
+            self.order.pop_front();
+        }
+    }
+}
+
+impl Kept {
+    /// What it takes, in bytes.
+    fn len(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+        self.body.len() + headers.sum::<usize>()
+    }
+
+    /// As an answer.
+    pub(super) fn response(self) -> Response<Body> {
+        let mut response = Response::new(full(self.body));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn kept(len: usize) -> Kept {
+        Kept { status: StatusCode::OK, headers: HeaderMap::new(), body: vec![0; len].into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_there_for_its_time_and_waited_for_while_it_is_on_its_way() {
+        let answers = Arc::new(KeptAnswers::new(Duration::from_secs(60)));
+        assert!(answers.find(&[1; 32]).await.is_none());
+        let promise = answers.begin([1; 32]);
+        let waiting = tokio::spawn({
+            let answers = answers.clone();
+            async move { answers.find(&[1; 32]).await }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        answers.keep(&promise, kept(3));
+        assert_eq!(waiting.await.unwrap().unwrap().body.len(), 3);
+        assert!(answers.find(&[1; 32]).await.is_some() && answers.find(&[2; 32]).await.is_none());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(answers.find(&[1; 32]).await.is_none());
+        assert_eq!(answers.state.lock().bytes, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_an_answer_that_will_not_be_kept_is_told_at_once() {
+        let answers = KeptAnswers::new(Duration::from_secs(60));
+        let promise = answers.begin([1; 32]);
+        let before = Instant::now();
+        let (found, ()) = tokio::join!(answers.find(&[1; 32]), async { drop(promise) });
+        assert!(found.is_none() && before.elapsed() < Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_comes_when_its_request_is_forgotten_takes_no_room() {
+        let answers = KeptAnswers::new(Duration::from_secs(60));
+        let promise = answers.begin([1; 32]);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(answers.find(&[1; 32]).await.is_none());
+        answers.keep(&promise, kept(3));
+        assert_eq!(answers.state.lock().bytes, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_goes_when_there_is_too_much() {
+        let answers = KeptAnswers::new(Duration::from_secs(60));
+        for number in 0..4 {
+            let promise = answers.begin([number; 32]);
+            answers.keep(&promise, kept(BYTES_MAX / 3));
+        }
+        assert!(answers.find(&[0; 32]).await.is_none() && answers.find(&[3; 32]).await.is_some());
+    }
+}

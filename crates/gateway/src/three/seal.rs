@@ -1,0 +1,117 @@
+//! The body of a sealed answer: what the service sends is sealed as it comes. A frame ends where it is full, and where the
+//! service has nothing more to give for now.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use sealway_proto::limits::FRAME_LEN_MAX;
+use sealway_proto::session::three::{FrameSealer, InnerHeaders};
+use sealway_runtime::http::{Body, BodyError};
+
+/// How much room a frame begins with, in bytes, where nothing is known of what comes.
+const ROOM: usize = 4 * 1024;
+/// What a full frame takes, with what stands around it.
+const FULL: usize = FRAME_LEN_MAX + 64;
+
+/// A body that is being sealed.
+pub(super) struct Sealing {
+    body: Body,
+    sealer: FrameSealer,
+    /// Until the first frame has gone.
+    headers: Option<InnerHeaders>,
+    /// What came and is in no frame yet.
+    input: Bytes,
+    /// The last frame was full: the next may be.
+    is_flowing: bool,
+    is_done: bool,
+}
+
+/// What a frame is made of now.
+enum Gathered {
+    /// It is full, or there is nothing more for now.
+    Enough,
+    /// It is the last.
+    End,
+}
+
+impl Sealing {
+    pub(super) fn new(body: Body, sealer: FrameSealer, headers: InnerHeaders) -> Self {
+        Sealing { body, sealer, headers: Some(headers), input: Bytes::new(), is_flowing: false, is_done: false }
+    }
+
+    /// Fills a frame behind `at` with what the service has.
+    fn gather(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, at: usize) -> Poll<Result<Gathered, BodyError>> {
+        loop {
+            let room = FRAME_LEN_MAX.saturating_sub(out.len() - at);
+            let len = self.input.len().min(room);
+            out.extend_from_slice(&self.input[..len]);
+            self.input.advance(len);
+            if !self.input.is_empty() {
+                return Poll::Ready(Ok(Gathered::Enough));
+            }
+            if self.body.is_end_stream() {
+                return Poll::Ready(Ok(Gathered::End));
+            }
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    // Trailers have no place in a seal.
+                    if let Ok(data) = frame.into_data() {
+                        self.input = data;
+                    }
+                }
+                Poll::Ready(Some(Err(err))) => return Poll::Ready(Err(err)),
+                Poll::Ready(None) => return Poll::Ready(Ok(Gathered::End)),
+                Poll::Pending if out.len() > at => return Poll::Ready(Ok(Gathered::Enough)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl HttpBody for Sealing {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        if this.is_done {
+            return Poll::Ready(None);
+        }
+        // At once what a long answer fills: a buffer that grows is twice as large in the end.
+        let is_long = this.is_flowing || this.body.size_hint().lower() > ROOM as u64;
+        let mut out = Vec::with_capacity(if is_long { FULL } else { ROOM });
+        let begun = this.sealer.begin(&mut out);
+        let at = out.len();
+        if let Some(headers) = &this.headers {
+            headers.encode(&mut out);
+        }
+        let gathered = match this.gather(cx, &mut out, at) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(gathered)) => gathered,
+            Poll::Ready(Err(err)) => {
+                // Without its last frame: what came is not to be taken for all of it.
+                this.is_done = true;
+                return Poll::Ready(Some(Err(err)));
+            }
+        };
+        this.headers = None;
+        this.is_flowing = out.len() - at > FRAME_LEN_MAX / 2;
+        this.is_done = matches!(gathered, Gathered::End);
+        let sealed = this.sealer.seal(&mut out, begun, this.is_done);
+        if let Err(err) = sealed {
+            this.is_done = true;
+            return Poll::Ready(Some(Err(err.to_string().into())));
+        }
+        Poll::Ready(Some(Ok(Frame::data(out.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_done
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
