@@ -1,8 +1,10 @@
 //! What can be said on the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use sealway_client::sealed::Suite;
 use sealway_proto::wire::Wire;
 
 /// Seals requests and answers between a client and a service, over any path in between.
@@ -45,12 +47,19 @@ pub(crate) enum Command {
     },
     /// Agree a session, seal a request, open its answer
     Call(Call),
+    /// Show what sealed traffic of wire 3 says, in development: a proxy on loopback that reads a key log
+    Inspect(Inspect),
     /// Make or bring up to date the tables of a store in PostgreSQL
     Migrate(ConfigFile),
     /// Key-encryption keys: which there are, one more, and all sessions wrapped under the first
     Kek {
         #[command(subcommand)]
         action: KekAction,
+    },
+    /// Identity keys of a service on wire 3: make, list, retire them, and have a root sign them
+    Identity {
+        #[command(subcommand)]
+        action: crate::identity::IdentityAction,
     },
     /// Make an authority and certificates of a server and a client in a folder; renew, revoke and list them
     Certs(Certs),
@@ -151,19 +160,41 @@ pub(crate) enum Family {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Call {
-    /// The method; wires 1 and 2 seal POST alone
-    pub(crate) method: String,
-    /// The URL, such as http://localhost:3000/transaction/purchase
-    pub(crate) url: String,
+    /// The method, and the URL, such as http://localhost:3000/transaction/purchase. Without a method it is GET, or POST with
+    /// --data; wires 1 and 2 seal POST alone
+    #[arg(value_names = ["METHOD", "URL"], num_args = 1..=2, required = true)]
+    pub(crate) target: Vec<String>,
     /// The body to seal, @FILE for a file's content, @- for standard input
-    #[arg(long, short, default_value = "")]
-    pub(crate) data: String,
-    /// The wire
-    #[arg(long, default_value = "2", value_parser = parse_wire)]
-    pub(crate) wire: Wire,
-    /// How to agree the session
-    #[arg(long, value_enum, default_value_t = Family::Session)]
-    pub(crate) init: Family,
+    #[arg(long, short)]
+    pub(crate) data: Option<String>,
+    /// A header, sealed with the body; wire 3 alone
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// Write the answer's body to this file, which is there when it is whole
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The wire [default: 3; 2 with --init]
+    #[arg(long, value_parser = parse_wire)]
+    pub(crate) wire: Option<Wire>,
+    /// Wire 3: trust this identity key alone, by its id or itself in base64; may be given up to 16 times
+    #[arg(long = "pin", value_name = "KEYID|BASE64", conflicts_with_all = ["root", "trust_file"])]
+    pub(crate) pins: Vec<String>,
+    /// Wire 3: trust the keys that this root signs, which is given in base64 or as a file
+    #[arg(long, value_name = "BASE64|FILE", conflicts_with = "trust_file")]
+    pub(crate) root: Option<String>,
+    /// Wire 3: where services that were met at first use are kept
+    /// [default: sealway/known_services in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "FILE", env = "SEALWAY_TRUST_FILE", hide_env = true)]
+    pub(crate) trust_file: Option<PathBuf>,
+    /// Wire 3: a suite to offer, the most liked first: X25519MLKEM768, SecP256r1MLKEM768 (both unless said), P256
+    #[arg(long = "suite", value_name = "SUITE", value_parser = parse_suite)]
+    pub(crate) suites: Vec<Suite>,
+    /// Wire 3: write the session's secret to this file, for an inspector in development; takes SEALWAY_KEY_LOG_ALLOWED=1 too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_log: Option<PathBuf>,
+    /// Wires 1 and 2: how to agree the session [default: session]
+    #[arg(long, value_enum)]
+    pub(crate) init: Option<Family>,
     /// The client id
     #[arg(long, default_value = "sealway-cli")]
     pub(crate) client_id: String,
@@ -176,17 +207,37 @@ pub(crate) struct Call {
     /// How long one exchange may take, in milliseconds
     #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub(crate) timeout_ms: u64,
-    /// Show headers, additional authenticated data and timings; never keys
+    /// Show what goes over the wire, who the service is and what it takes the caller for, and timings; never keys
     #[arg(long, short)]
     pub(crate) verbose: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Inspect {
+    /// The key log of a client (sealway call --key-log), for its owner alone; takes SEALWAY_KEY_LOG_ALLOWED=1 too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_log: PathBuf,
+    /// The gateway, on this machine: http://127.0.0.1:PORT
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: String,
+    /// Where clients connect, on loopback; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
 }
 
 fn parse_wire(text: &str) -> Result<Wire, String> {
     match text {
         "1" => Ok(Wire::One),
         "2" => Ok(Wire::Two),
-        _ => Err("expected 1 or 2".into()),
+        "3" => Ok(Wire::Three),
+        _ => Err("expected 1, 2 or 3".into()),
     }
+}
+
+fn parse_suite(text: &str) -> Result<Suite, String> {
+    let known = || Suite::ALL.map(Suite::name).join(", ");
+    let suite = Suite::ALL.into_iter().find(|suite| suite.name().eq_ignore_ascii_case(text));
+    suite.ok_or_else(|| format!("expected one of {}", known()))
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,12 +1,17 @@
 //! `sealway call`: a sealed request from the command line.
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use http::Uri;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
+use sealway_client::sealed::{Pin, SUITES_DEFAULT, Trust, public_key};
 use sealway_client::session::Seen;
-use sealway_client::{Client, Options};
+use sealway_client::{Client, Options, Timings};
 use sealway_proto::wire::Wire;
 use sealway_runtime::config::read_secret;
 
@@ -15,49 +20,242 @@ use crate::summary;
 
 /// Largest body read from a file or standard input.
 const DATA_LEN_MAX: u64 = 64 * 1024 * 1024;
+/// Largest file of a root's public key.
+const ROOT_LEN_MAX: u64 = 1024;
 
 /// Prints the opened answer on standard output, and what was asked for beside it on standard error.
 pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
-    if !args.method.eq_ignore_ascii_case("post") {
-        bail!("METHOD: wires 1 and 2 seal POST alone, not {}", args.method);
+    let wire = args.wire.unwrap_or(if args.init.is_some() { Wire::Two } else { Wire::Three });
+    let (method, url) = target(&args, wire)?;
+    let headers = headers(&args.headers)?;
+    if wire != Wire::Three {
+        refuse_new(&args)?;
     }
-    let url: Uri = args.url.parse().with_context(|| format!("URL: \"{}\" is none", args.url))?;
-    let init_path = match (args.init, args.wire) {
-        (Family::Session, _) => "/session/init",
-        (Family::V1, Wire::Two) => "/v1/session/init",
-        (Family::Anon, Wire::One) => "/session/init/anon",
-        (Family::V1, Wire::One) => bail!("--init v1: wire 2 alone has it"),
-        (Family::Anon, Wire::Two) => bail!("--init anon: wire 1 alone has it"),
-    };
+    let trust = if wire == Wire::Three { trust(&args)? } else { Trust::Keys(Vec::new()) };
     let options = Options {
-        wire: args.wire,
-        init_path: init_path.into(),
-        client_id: args.client_id,
+        wire,
+        init_path: init_path(args.init, wire)?.into(),
+        client_id: args.client_id.clone(),
         ttl_sec: args.ttl,
         token: args.token_file.as_deref().map(read_secret).transpose()?,
         timeout: Duration::from_millis(args.timeout_ms),
+        trust: trust.clone(),
+        suites: if args.suites.is_empty() { SUITES_DEFAULT.to_vec() } else { args.suites.clone() },
+        key_log: args.key_log.clone(),
+        ..Options::default()
     };
+    let init = if wire == Wire::Three { sealway_client::sealed::INIT_PATH.into() } else { options.init_path.clone() };
     let path = url.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let data = data(&args.data)?;
-    let client = Client::new(url, options)?;
-    let (session, expires_in_sec, init) = client.connect().await?;
+    let data = args.data.as_deref().map_or(Ok(Vec::new()), data)?;
+    let client = Client::new(url.clone(), options)?;
+    let is_first = wire == Wire::Three && !client.is_met();
+    let (session, expires_in_sec, agreed) = client.connect().await?;
+    let recognised = client.recognised().await?;
+    if let (Some(said), Trust::FirstUse(file), true) = (&recognised, &trust, is_first) {
+        let host = url.authority().map_or("", |authority| authority.as_str());
+        eprintln!(
+            "sealway: {host} was met for the first time; its identity key {} is kept in {} and",
+            said.key_id,
+            file.display()
+        );
+        eprintln!("         trusted from now on. Compare it with what the service's operator says.");
+    }
     if args.verbose {
         eprintln!("session {session}, expires in {expires_in_sec} s");
+        if let Some(said) = &recognised {
+            let whom = [("as", &said.subject), ("of", &said.tenant)].map(|(word, name)| match name {
+                Some(name) => format!(" {word} {name}"),
+                None => String::new(),
+            });
+            eprintln!("suite {}, identity key {}", said.suite.name(), said.key_id);
+            eprintln!("recognised by {}{}", said.auth.name(), whom.concat());
+        }
     }
-    let answer = client.post(&path, &data).await?;
+    let exchange = Exchange { args: &args, client: &client, method, path: &path };
+    let (status, timings) =
+        if wire == Wire::Three { exchange.streamed(headers, data).await? } else { exchange.whole(&data).await? };
     if args.verbose {
-        eprintln!("{}", exchange(&path, answer.status, &answer.seen));
-        eprintln!("{}", summary::lay_out(&[(init_path, &init), (&path, &answer.timings)]));
+        eprintln!("{}", summary::lay_out(&[(&init, &agreed), (&path, &timings)]));
     }
-    let mut out = std::io::stdout().lock();
-    out.write_all(&answer.body)?;
-    if std::io::IsTerminal::is_terminal(&out) && !answer.body.ends_with(b"\n") {
-        writeln!(out)?;
-    }
-    if !answer.status.is_success() {
-        bail!("the service answered {}", answer.status);
+    // It would end by itself; whether or not it is told, the answer is here.
+    let _ = client.end().await;
+    if !status.is_success() {
+        bail!("the service answered {status}");
     }
     Ok(())
+}
+
+/// One call, once the session stands.
+struct Exchange<'a> {
+    args: &'a Call,
+    client: &'a Client,
+    method: Method,
+    path: &'a str,
+}
+
+impl Exchange<'_> {
+    async fn whole(&self, data: &[u8]) -> anyhow::Result<(StatusCode, Timings)> {
+        let answer = self.client.post(self.path, data).await?;
+        if self.args.verbose {
+            eprintln!("{}", shown(&self.method, self.path, answer.status, &answer.seen));
+            eprintln!("< {} sealed bytes", answer.seen.answer_len);
+        }
+        let mut out = Out::open(self.args.output.as_deref())?;
+        out.write(&answer.body)?;
+        out.finish()?;
+        Ok((answer.status, answer.timings))
+    }
+
+    /// Writes each part of the answer when it comes.
+    async fn streamed(&self, headers: HeaderMap, data: Vec<u8>) -> anyhow::Result<(StatusCode, Timings)> {
+        let mut request = Request::new(Full::new(Bytes::from(data)));
+        (*request.method_mut(), *request.headers_mut()) = (self.method.clone(), headers);
+        *request.uri_mut() = self.path.parse()?;
+        let mut response = self.client.stream(request).await?;
+        let timings = response.extensions_mut().remove::<Timings>().unwrap_or_default();
+        if self.args.verbose {
+            let seen = response.extensions_mut().remove::<Seen>().unwrap_or_default();
+            eprintln!("{}", shown(&self.method, self.path, response.status(), &seen));
+            for (name, value) in response.headers() {
+                eprintln!("< sealed: {name}: {}", String::from_utf8_lossy(value.as_bytes()));
+            }
+        }
+        let status = response.status();
+        let mut out = Out::open(self.args.output.as_deref())?;
+        let mut body = response.into_body();
+        while let Some(frame) = body.frame().await {
+            if let Ok(part) = frame?.into_data() {
+                out.write(&part)?;
+            }
+        }
+        out.finish()?;
+        if self.args.verbose {
+            eprintln!("< {} sealed bytes", body.received());
+        }
+        Ok((status, timings))
+    }
+}
+
+/// Where the answer goes: standard output, or a file that takes its name when it is whole.
+struct Out<'a> {
+    file: Option<(&'a Path, PathBuf, File)>,
+    ends_line: bool,
+}
+
+impl<'a> Out<'a> {
+    fn open(file: Option<&'a Path>) -> anyhow::Result<Self> {
+        let opened = file.map(|path| {
+            let mut partial = path.as_os_str().to_owned();
+            partial.push(".partial");
+            let partial = PathBuf::from(partial);
+            let opened =
+                File::create(&partial).with_context(|| format!("--output: cannot write {}", partial.display()));
+            opened.map(|opened| (path, partial, opened))
+        });
+        Ok(Out { file: opened.transpose()?, ends_line: false })
+    }
+
+    fn write(&mut self, part: &[u8]) -> anyhow::Result<()> {
+        if let Some((_, partial, file)) = &mut self.file {
+            return file.write_all(part).with_context(|| format!("--output: cannot write {}", partial.display()));
+        }
+        let mut out = std::io::stdout().lock();
+        out.write_all(part)?;
+        self.ends_line = part.ends_with(b"\n");
+        Ok(out.flush()?)
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        match self.file {
+            Some((path, partial, _)) => std::fs::rename(&partial, path)
+                .with_context(|| format!("--output: cannot make {} of {}", path.display(), partial.display())),
+            None if out.is_terminal() && !self.ends_line => Ok(writeln!(out)?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn target(args: &Call, wire: Wire) -> anyhow::Result<(Method, Uri)> {
+    let (method, url) = match args.target.as_slice() {
+        [method, url] => (method.to_ascii_uppercase(), url),
+        [url] if args.data.is_none() && wire == Wire::Three => ("GET".into(), url),
+        [url] => ("POST".into(), url),
+        _ => bail!("expected METHOD and URL"),
+    };
+    let method: Method = method.parse().with_context(|| format!("METHOD: {method} is none"))?;
+    if wire != Wire::Three && method != Method::POST {
+        bail!("METHOD: wires 1 and 2 seal POST alone, not {method}");
+    }
+    let url: Uri = url.parse().with_context(|| format!("URL: \"{url}\" is none"))?;
+    Ok((method, url))
+}
+
+fn init_path(init: Option<Family>, wire: Wire) -> anyhow::Result<&'static str> {
+    Ok(match (init.unwrap_or(Family::Session), wire) {
+        (_, Wire::Three) if init.is_some() => bail!("--init is of wires 1 and 2: wire 3 has one way"),
+        (Family::Session, _) => "/session/init",
+        (Family::V1, Wire::Two) => "/v1/session/init",
+        (Family::Anon, Wire::One) => "/session/init/anon",
+        (Family::V1, _) => bail!("--init v1: wire 2 alone has it"),
+        (Family::Anon, _) => bail!("--init anon: wire 1 alone has it"),
+    })
+}
+
+fn refuse_new(args: &Call) -> anyhow::Result<()> {
+    for (flag, is_given) in [
+        ("--header", !args.headers.is_empty()),
+        ("--pin", !args.pins.is_empty()),
+        ("--root", args.root.is_some()),
+        ("--suite", !args.suites.is_empty()),
+        ("--key-log", args.key_log.is_some()),
+    ] {
+        if is_given {
+            bail!("{flag} is of wire 3");
+        }
+    }
+    Ok(())
+}
+
+/// Whose word is taken for who the service is.
+fn trust(args: &Call) -> anyhow::Result<Trust> {
+    if !args.pins.is_empty() {
+        let pins = args.pins.iter().map(|pin| Pin::parse(pin)).collect::<Result<_, _>>();
+        return Ok(Trust::Keys(pins.context("--pin")?));
+    }
+    if let Some(root) = &args.root {
+        let text = match File::open(root) {
+            Ok(file) => {
+                let mut text = String::new();
+                file.take(ROOT_LEN_MAX)
+                    .read_to_string(&mut text)
+                    .with_context(|| format!("--root: cannot read {root}"))?;
+                text
+            }
+            Err(_) => root.clone(),
+        };
+        let key = public_key(text.trim()).context("--root: neither a file that can be read nor a key")?;
+        return Ok(Trust::Root { key: Box::new(key), state: state_file("roots") });
+    }
+    let file = args.trust_file.clone().or_else(|| state_file("known_services"));
+    file.map(Trust::FirstUse).context("no folder for --trust-file: neither XDG_STATE_HOME nor HOME is set")
+}
+
+fn state_file(name: &str) -> Option<PathBuf> {
+    let folder = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
+    state.map(|state| state.join("sealway").join(name))
+}
+
+fn headers(given: &[String]) -> anyhow::Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for text in given {
+        let (name, value) = text.split_once(':').with_context(|| "--header: expected NAME: VALUE".to_owned())?;
+        let name: HeaderName = name.trim().parse().with_context(|| format!("--header: \"{name}\" is no name"))?;
+        let value = HeaderValue::from_str(value.trim()).with_context(|| format!("--header {name}: no value"))?;
+        headers.append(name, value);
+    }
+    Ok(headers)
 }
 
 fn data(argument: &str) -> anyhow::Result<Vec<u8>> {
@@ -73,23 +271,23 @@ fn data(argument: &str) -> anyhow::Result<Vec<u8>> {
         None => Ok(argument.as_bytes().to_vec()),
         Some("-") => read(&mut std::io::stdin().lock(), "standard input"),
         Some(path) => {
-            let mut file = std::fs::File::open(path).with_context(|| format!("--data: cannot open {path}"))?;
+            let mut file = File::open(path).with_context(|| format!("--data: cannot open {path}"))?;
             read(&mut file, path)
         }
     }
 }
 
 /// Request and answer as they went over the wire.
-fn exchange(path: &str, status: http::StatusCode, seen: &Seen) -> String {
+fn shown(method: &Method, path: &str, status: StatusCode, seen: &Seen) -> String {
     let lines = |mark: &str, headers: &[(String, String)]| {
         headers.iter().map(|(name, value)| format!("{mark} {name}: {value}\n")).collect::<String>()
     };
-    format!(
-        "> POST {path}\n{}> AAD {}\n> {} sealed bytes\n< {status}\n{}< {} sealed bytes",
+    let aad = if seen.request_aad.is_empty() { String::new() } else { format!("> AAD {}\n", seen.request_aad) };
+    let text = format!(
+        "> {method} {path}\n{}{aad}> {} sealed bytes\n< {status}\n{}",
         lines(">", &seen.request_headers),
-        seen.request_aad,
         seen.request_len,
         lines("<", &seen.answer_headers),
-        seen.answer_len,
-    )
+    );
+    text.trim_end().to_owned()
 }

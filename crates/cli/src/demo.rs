@@ -1,7 +1,10 @@
 //! `sealway demo`: authority, gateway, demo service and a client through them, told step by step.
 
 use anyhow::{Context, anyhow, bail};
-use sealway_client::{Client, Options};
+use sealway_client::sealed::{INIT_PATH, Pin, Trust};
+use sealway_client::{Client, Error, Options};
+use sealway_proto::session::three::KeyId;
+use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::telemetry;
 
@@ -31,27 +34,36 @@ pub(crate) async fn run(args: args::Demo) -> anyhow::Result<()> {
     println!("Sealway demo: a purchase, sealed from the client to the service's own door\n");
     println!("1. One process serves the session authority, the gateway and a demo service on {base}");
     println!("   (embedded store, session keys wrapped at rest).");
-    show(&base).await?;
+    let identity = running.authority.identity().context("no identity key")?;
+    let key_id = *identity.live_at(SystemClock.now_ms()).first().context("no live identity key")?;
+    show(&base, key_id).await?;
     if args.once {
         running.stop().await;
         return Ok(());
     }
     println!("Serving on {base} until Ctrl-C. From another terminal:\n");
-    println!("  sealway call POST {base}{PATH} --data '{PURCHASE}' -v\n");
+    println!("  sealway call POST {base}{PATH} --pin {key_id} --data '{PURCHASE}' -v\n");
     signals.stopped().await;
     println!("Stopping.");
     running.stop().await;
     Ok(())
 }
 
-async fn show(base: &str) -> anyhow::Result<()> {
-    let client = Client::new(base.parse()?, Options { client_id: "sealway-demo".into(), ..Options::default() })?;
+async fn show(base: &str, key_id: KeyId) -> anyhow::Result<()> {
+    let options = |pin| Options {
+        client_id: "sealway-demo".into(),
+        trust: Trust::Keys(vec![Pin::Id(pin)]),
+        ..Options::default()
+    };
+    let client = Client::new(base.parse()?, options(key_id))?;
     let (session, expires_in_sec, init) = client.connect().await?;
-    println!("2. The client agreed a key with it: session {session}, for {expires_in_sec} s.");
-    println!("   Two public keys crossed the wire; the key itself did not.");
+    let said = client.recognised().await?.context("no session of wire 3")?;
+    println!("2. The client, which pins the identity key {key_id}, agreed a session with it on wire 3:");
+    println!("   {session}, for {expires_in_sec} s, by {}.", said.suite.name());
+    println!("   The service signed both halves of the agreement; the key itself did not cross the wire.");
 
     let answer = client.post(PATH, PURCHASE.as_bytes()).await?;
-    println!("3. It sealed a purchase: {PURCHASE}");
+    println!("3. It sealed a purchase, and its headers with it: {PURCHASE}");
     println!("   On the wire: {} bytes of AES-256-GCM.", answer.seen.request_len);
     println!("4. The gateway opened it and asked the service, which knows nothing of sealing; its answer was sealed.");
     println!("5. The client opened the answer:\n   {}", String::from_utf8_lossy(&answer.body));
@@ -67,10 +79,30 @@ async fn show(base: &str) -> anyhow::Result<()> {
         first.as_u16()
     );
     println!("   {} {}", second.as_u16(), String::from_utf8_lossy(&refusal));
-    if !first.is_success() || second.as_u16() != 400 {
+    if !first.is_success() || second.as_u16() != 409 {
         bail!("the replay was not refused as it must be");
     }
+    show_another(base, key_id, options).await?;
     println!("\nSuccess: sealed, opened, served, sealed again, and not to be replayed.\n");
-    println!("{}", summary::lay_out(&[("POST /session/init", &init), ("POST /transaction/purchase", &answer.timings)]));
+    let purchase = format!("POST {PATH}");
+    println!("{}", summary::lay_out(&[(&format!("POST {INIT_PATH}"), &init), (&purchase, &answer.timings)]));
     Ok(())
+}
+
+/// A client that pins another key stands to this service as one that pins this key stands to somebody in the middle.
+async fn show_another(base: &str, key_id: KeyId, options: impl Fn(KeyId) -> Options) -> anyhow::Result<()> {
+    let digits = key_id.as_str();
+    let other = if digits.starts_with('0') { digits.replacen('0', "1", 1) } else { format!("0{}", &digits[1..]) };
+    let other = KeyId::parse(&other).map_err(|err| anyhow!(err))?;
+    match Client::new(base.parse()?, options(other))?.connect().await {
+        Err(Error::KeyUntrusted { .. } | Error::KeyRetired { .. }) => {
+            println!(
+                "7. A client that pins another identity key refused to agree a session: so does one whose service"
+            );
+            println!("   somebody else pretends to be.");
+            Ok(())
+        }
+        Err(err) => Err(err.into()),
+        Ok(_) => bail!("a key that is not pinned was trusted"),
+    }
 }

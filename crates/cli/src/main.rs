@@ -9,6 +9,8 @@ mod certs;
 mod channel;
 mod config;
 mod demo;
+mod identity;
+mod inspect;
 mod kek;
 mod load;
 mod migrate;
@@ -46,6 +48,7 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         Command::Config { action } => config::command(action),
         Command::Migrate(file) => block_on(migrate::run(file)),
         Command::Kek { action } => block_on(kek::run(action)),
+        Command::Identity { action } => block_on(identity::run(action)),
         Command::Demo(demo) => block_on(demo::run(demo)),
         Command::Broker { action } => {
             if matches!(action, broker::Broker::Serve(_)) {
@@ -67,6 +70,7 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
             block_on(relay::run(action))
         }
         Command::Serve(serve) => block_on(serve::run(serve)),
+        Command::Inspect(inspect) => block_on(inspect::run(inspect)),
         Command::Call(call) => block_on(call::run(call)),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -96,7 +96,8 @@ pub(crate) struct Running {
     admin_addresses: Vec<SocketAddr>,
     /// Removed with it.
     _admin_path: Option<BoundUnix>,
-    authority: Arc<Authority>,
+    /// The sessions' authority.
+    pub(crate) authority: Arc<Authority>,
 }
 
 impl Running {

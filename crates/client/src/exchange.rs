@@ -1,4 +1,4 @@
-//! Sealed sessions without a connection: what to send, and what to make of the answer. Whoever has a connection of their
+//! Sessions of wires 1 and 2 without a connection: what to send, and what to make of the answer. Whoever has a connection of their
 //! own sends it there; [`crate::Client`] does both.
 //!
 //! ```text
@@ -16,7 +16,8 @@ use sealway_proto::session::{ClientInit, ClientSession, PendingAnswer, SealBuffe
 pub use sealway_proto::wire::Wire;
 use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, header};
 
-use crate::session::{Error, Options};
+use crate::error::{Error, excerpt};
+use crate::session::Options;
 
 /// A session is replaced this long before it ends.
 const RENEW_BEFORE_MS: u64 = 5000;
@@ -184,7 +185,7 @@ impl std::fmt::Debug for Pending<'_> {
     }
 }
 
-struct Received<'a>(&'a HeaderMap);
+pub(crate) struct Received<'a>(pub(crate) &'a HeaderMap);
 
 impl Headers for Received<'_> {
     fn field(&self, name: &'static str) -> Field<'_> {
@@ -209,23 +210,28 @@ impl Laps {
     }
 
     fn lap(&mut self, step: Step) {
+        self.named(step.name());
+    }
+
+    /// Ends a step that is not one of the old wires'.
+    pub(crate) fn named(&mut self, name: &'static str) {
         let now = Instant::now();
-        self.steps.push((step.name(), now - self.last));
+        self.steps.push((name, now - self.last));
         self.last = now;
     }
 
-    fn skip(&mut self) {
+    pub(crate) fn skip(&mut self) {
         self.last = Instant::now();
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the SDK's own door to the clock: it may not import the servers' shell")]
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Error> {
+pub(crate) fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Error> {
     let name =
         HeaderName::from_bytes(name.as_bytes()).map_err(|_| Error::Usage(format!("{name} is no header name")))?;
     let mut text =
@@ -233,8 +239,4 @@ fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Error>
     text.set_sensitive(name == AUTHORIZATION);
     headers.insert(name, text);
     Ok(())
-}
-
-fn excerpt(body: &[u8]) -> String {
-    String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(300).collect()
 }

@@ -8,11 +8,19 @@ pub mod broker;
 #[cfg(feature = "channel")]
 pub mod channel;
 #[cfg(feature = "sessions")]
+mod error;
+#[cfg(feature = "sessions")]
 pub mod exchange;
 #[cfg(feature = "sessions")]
+mod old;
+#[cfg(feature = "sessions")]
+pub mod sealed;
+#[cfg(feature = "sessions")]
 pub mod session;
+#[cfg(feature = "sessions")]
+mod transport;
 #[cfg(any(feature = "sessions", feature = "channel"))]
 mod trust;
 
 #[cfg(feature = "sessions")]
-pub use session::{Answer, Client, Error, Options, Timings};
+pub use session::{Answer, Client, Error, Options, Recognised, Timings};

@@ -1,98 +1,64 @@
-//! Sealed sessions over HTTP, wires 1 and 2. `spec/session.md`.
+//! Sealed sessions over HTTP: one face over all wires. `spec/session.md`, `spec/session-3.md`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Uri};
+use hyper::body::Body;
+use sealway_proto::session::Auth;
 use sealway_proto::wire::{SessionId, Wire};
-use tokio::sync::RwLock;
 
-use crate::exchange::{Agreement, Laps, Outgoing, Session};
-use crate::trust;
-
-/// Largest answer that is read.
-const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;
-
-/// Why a call failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The URL or an option cannot be used.
-    #[error("{0}")]
-    Usage(String),
-    /// No answer: no connection, TLS, or it broke off.
-    #[error("no answer from {url}: {reason}")]
-    Transport {
-        /// What was called.
-        url: String,
-        /// Why, in one line.
-        reason: String,
-    },
-    /// No answer in time.
-    #[error("no answer from {url} within {} ms", .after.as_millis())]
-    Timeout {
-        /// What was called.
-        url: String,
-        /// The bound.
-        after: Duration,
-    },
-    /// The service refused to agree a session.
-    #[error("session refused: {status} {body}")]
-    InitRefused {
-        /// The answer's status.
-        status: StatusCode,
-        /// The answer's body, cut at 300 characters.
-        body: String,
-    },
-    /// The service refused the call, in plain.
-    #[error("call refused: {status} {body}")]
-    Refused {
-        /// The answer's status.
-        status: StatusCode,
-        /// The answer's body, cut at 300 characters.
-        body: String,
-    },
-    /// The answer does not open, or is not an answer to this request.
-    #[error("the answer cannot be trusted: {0}")]
-    Untrusted(sealway_proto::Error),
-    /// The crypto module, or a value that the wire cannot carry.
-    #[error(transparent)]
-    Seal(sealway_proto::Error),
-}
+pub use crate::error::Error;
+use crate::exchange::Outgoing;
+use crate::old::OldSessions;
+use crate::sealed::{DpopKey, KeyId, SUITES_DEFAULT, SealedBody, Sessions, Suite, Trust};
+use crate::transport::{BoxError, Transport, whole};
 
 /// How to agree a session.
 #[derive(Clone)]
 pub struct Options {
     /// The wire.
     pub wire: Wire,
-    /// The path of the init endpoint: `/session/init`, `/v1/session/init` or `/session/init/anon`.
+    /// Wires 1 and 2: the path of the init endpoint, `/session/init`, `/v1/session/init` or `/session/init/anon`.
     pub init_path: String,
     /// Who this client says it is. Wire 1 does not send it.
     pub client_id: String,
     /// How long a session should live; the service decides.
     pub ttl_sec: Option<u32>,
-    /// A bearer token for the init.
+    /// A token for the init: a bearer's, or one that is bound to `dpop`.
     pub token: Option<String>,
-    /// How long one exchange may take.
+    /// How long one exchange may take; of one whose bodies flow, until its answer begins, after the last of its own body.
     pub timeout: Duration,
+    /// Wire 3: whose word is taken for who the service is. Nobody's unless said.
+    pub trust: Trust,
+    /// Wire 3: what is offered, the one that is liked most first; [`SUITES_DEFAULT`] unless said.
+    pub suites: Vec<Suite>,
+    /// Wire 3: the key that the token is bound to.
+    pub dpop: Option<DpopKey>,
+    /// Wire 3: how far apart two parts of an answer that flows may be.
+    pub idle_timeout: Duration,
+    /// Wire 3: a file for the secrets of all sessions, so that an inspector can read along. For development; it also takes
+    /// `SEALWAY_KEY_LOG_ALLOWED=1` in the environment.
+    pub key_log: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
-            wire: Wire::Two,
+            wire: Wire::Three,
             init_path: "/session/init".into(),
             client_id: "sealway-client".into(),
             ttl_sec: None,
             token: None,
             timeout: Duration::from_secs(30),
+            trust: Trust::Keys(Vec::new()),
+            suites: SUITES_DEFAULT.to_vec(),
+            dpop: None,
+            idle_timeout: Duration::from_secs(120),
+            key_log: None,
         }
     }
 }
@@ -117,7 +83,7 @@ pub struct Seen {
     pub request_headers: Vec<(String, String)>,
     /// The request's additional authenticated data.
     pub request_aad: String,
-    /// Length of the sealed request body.
+    /// Length of the sealed request body; of one in a header that one's, of one that flows 0.
     pub request_len: usize,
     /// Headers of the answer.
     pub answer_headers: Vec<(String, String)>,
@@ -130,7 +96,8 @@ pub struct Seen {
 pub struct Answer {
     /// Its status.
     pub status: StatusCode,
-    /// Its headers as received. On wires 1 and 2 anybody in between can change them.
+    /// Its headers. On wire 3 those that the service sealed; on wires 1 and 2 as received: anybody in between can change
+    /// them.
     pub headers: HeaderMap,
     /// What the service said.
     pub body: Bytes,
@@ -149,47 +116,52 @@ impl std::fmt::Debug for Options {
             .field("ttl_sec", &self.ttl_sec)
             .field("token", &self.token.as_ref().map(|_| "redacted"))
             .field("timeout", &self.timeout)
-            .finish()
+            .field("trust", &self.trust)
+            .field("suites", &self.suites)
+            .finish_non_exhaustive()
     }
 }
 
-struct Agreed {
-    session: Session,
-    timings: Timings,
-    expires_in_sec: u64,
+/// What a session of wire 3 is, as the service signed it.
+#[derive(Clone, Debug)]
+pub struct Recognised {
+    /// Its suite.
+    pub suite: Suite,
+    /// The identity key that signed.
+    pub key_id: KeyId,
+    /// How the service recognised this client.
+    pub auth: Auth,
+    /// As whom.
+    pub subject: Option<String>,
+    /// Of which tenant.
+    pub tenant: Option<String>,
+}
+
+#[derive(Clone)]
+enum Wires {
+    Old(Arc<OldSessions>),
+    Three(Arc<Sessions>),
 }
 
 /// A client of one service. Clones share the session and its connections.
 #[derive(Clone)]
 pub struct Client {
-    http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    base: Uri,
-    options: Options,
-    agreed: Arc<RwLock<Option<Arc<Agreed>>>>,
+    transport: Transport,
+    wires: Wires,
 }
 
 impl Client {
     /// A client of the service at `base` (`http://` or `https://`; its path is not used).
     ///
     /// # Errors
-    /// [`Error::Usage`].
+    /// [`Error::Usage`]; [`Error::Trust`] for a file of trusted keys that cannot be read.
     pub fn new(base: Uri, options: Options) -> Result<Self, Error> {
-        let scheme = base.scheme_str();
-        if base.authority().is_none() || !matches!(scheme, Some("http" | "https")) {
-            return Err(Error::Usage(format!("\"{base}\" is no http:// or https:// URL")));
-        }
-        let tls = if scheme == Some("https") { trust::system() } else { trust::nobody() };
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls.map_err(Error::Usage)?);
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
-        Ok(Client {
-            http: HttpClient::builder(TokioExecutor::new()).build(connector),
-            base,
-            options,
-            agreed: Arc::default(),
-        })
+        let transport = Transport::new(base, options.timeout)?;
+        let wires = match options.wire {
+            Wire::One | Wire::Two => Wires::Old(Arc::new(OldSessions::new(transport.clone(), options))),
+            Wire::Three => Wires::Three(Arc::new(Sessions::new(transport.clone(), Arc::new(options))?)),
+        };
+        Ok(Client { transport, wires })
     }
 
     /// Agrees a session now, or returns the one there is: its id, its life in seconds, and what it cost.
@@ -197,28 +169,117 @@ impl Client {
     /// # Errors
     /// [`Error`].
     pub async fn connect(&self) -> Result<(SessionId, u64, Timings), Error> {
-        let agreed = self.session(None).await?;
-        Ok((*agreed.session.id(), agreed.expires_in_sec, agreed.timings.clone()))
+        match &self.wires {
+            Wires::Old(old) => {
+                let agreed = old.session(None).await?;
+                Ok((*agreed.session.id(), agreed.expires_in_sec, agreed.timings.clone()))
+            }
+            Wires::Three(sessions) => {
+                let agreed = sessions.session(None).await?;
+                let session = &agreed.session;
+                Ok((*session.id(), session.agreed().expires_in_sec.into(), agreed.timings.clone()))
+            }
+        }
+    }
+
+    /// What the service signed of the session on wire 3, which is agreed if there is none; nothing on the others.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn recognised(&self) -> Result<Option<Recognised>, Error> {
+        let Wires::Three(sessions) = &self.wires else { return Ok(None) };
+        let agreed = sessions.session(None).await?;
+        let said = agreed.session.agreed();
+        Ok(Some(Recognised {
+            suite: said.suite,
+            key_id: said.key_id,
+            auth: said.auth,
+            subject: said.subject.as_deref().map(str::to_owned),
+            tenant: said.tenant.as_deref().map(str::to_owned),
+        }))
+    }
+
+    /// Whether there was reason to trust the service before this client first met it: false with [`Trust::FirstUse`] until
+    /// the first session is agreed.
+    pub fn is_met(&self) -> bool {
+        matches!(&self.wires, Wires::Three(sessions) if sessions.is_met())
     }
 
     /// Forgets the session: the next call, or [`Client::connect`], agrees a new one.
     pub async fn forget(&self) {
-        *self.agreed.write().await = None;
+        match &self.wires {
+            Wires::Old(old) => old.forget().await,
+            Wires::Three(sessions) => sessions.forget().await,
+        }
     }
 
-    /// Seals a `POST` to `path_and_query`, and opens its answer. A session that the service no longer knows is agreed
-    /// anew, once.
+    /// Ends the session, at the service too on wire 3; the others have no way to say so. The next call agrees a new one.
+    ///
+    /// # Errors
+    /// [`Error`]; the session is forgotten here nonetheless.
+    pub async fn end(&self) -> Result<(), Error> {
+        match &self.wires {
+            Wires::Old(old) => {
+                old.forget().await;
+                Ok(())
+            }
+            Wires::Three(sessions) => sessions.end().await,
+        }
+    }
+
+    /// Seals a `POST` to `path_and_query`, and opens its answer.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub async fn post(&self, path_and_query: &str, body: &[u8]) -> Result<Answer, Error> {
+        match &self.wires {
+            Wires::Old(old) => old.post(path_and_query, body).await,
+            Wires::Three(sessions) => sessions.request(&Method::POST, path_and_query, &HeaderMap::new(), body).await,
+        }
+    }
+
+    /// Seals a request and opens its answer, of 64 MiB at most. On wire 3 headers go within the seal, but for those that
+    /// frame a message, which are dropped; wires 1 and 2 seal a `POST` without headers alone.
+    ///
+    /// A session that the service no longer knows is agreed anew, and the call sent again, once; on wire 3 only if the
+    /// service proves that it has not served it, or the method is safe. A clock that is wrong is set right, once.
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn post(&self, path_and_query: &str, body: &[u8]) -> Result<Answer, Error> {
-        let agreed = self.session(None).await?;
-        match self.exchange(&agreed.session, path_and_query, body).await {
-            Err(Error::Refused { status: StatusCode::UNAUTHORIZED, .. }) => {
-                let anew = self.session(Some(agreed.session.id())).await?;
-                self.exchange(&anew.session, path_and_query, body).await
+    pub async fn request(
+        &self,
+        method: Method,
+        path_and_query: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, Error> {
+        match &self.wires {
+            Wires::Old(_) if method != Method::POST => {
+                Err(Error::Usage(format!("wires 1 and 2 seal POST alone, not {method}")))
             }
-            result => result,
+            Wires::Old(_) if !headers.is_empty() => Err(Error::Usage("wires 1 and 2 seal no headers".into())),
+            Wires::Old(old) => old.post(path_and_query, &body).await,
+            Wires::Three(sessions) => sessions.request(&method, path_and_query, &headers, &body).await,
+        }
+    }
+
+    /// Sends a request whose body is sealed as it comes, and gives an answer whose body is opened as it comes: a frame ends
+    /// where its source has nothing more ready. Of the URI only path and query are used. Less than 1 MiB is held of both.
+    /// Among the answer's extensions are [`Seen`] and [`Timings`], of the time until its first frame.
+    ///
+    /// A call with an empty body heals as [`Client::request`] does. One with a body is not sent again: what is gone of it
+    /// cannot be had once more.
+    ///
+    /// # Errors
+    /// [`Error`]; [`Error::Usage`] on wires 1 and 2.
+    pub async fn stream<B>(&self, request: Request<B>) -> Result<Response<SealedBody>, Error>
+    where
+        B: Body + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        match &self.wires {
+            Wires::Old(_) => Err(Error::Usage("bodies stream on wire 3 alone".into())),
+            Wires::Three(sessions) => sessions.stream(request).await,
         }
     }
 
@@ -227,9 +288,9 @@ impl Client {
     /// # Errors
     /// [`Error::Transport`], [`Error::Timeout`].
     pub async fn send_captured(&self, path_and_query: &str, captured: &Outgoing) -> Result<(StatusCode, Bytes), Error> {
-        let mut request = self.request(path_and_query, captured.body.clone())?;
-        *request.headers_mut() = captured.headers.clone();
-        let (status, _, body) = self.send(request).await?;
+        let (headers, body) = (captured.headers.clone(), whole(captured.body.clone()));
+        let request = self.transport.request(Method::POST, path_and_query, headers, body)?;
+        let (status, _, body) = self.transport.send(request).await?;
         Ok((status, body))
     }
 
@@ -238,108 +299,25 @@ impl Client {
     /// # Errors
     /// [`Error`].
     pub async fn seal_only(&self, path: &str, body: &[u8]) -> Result<Outgoing, Error> {
-        let agreed = self.session(None).await?;
-        agreed.session.seal(path, body).map(|(message, _)| message)
-    }
-
-    /// The session in use; agreed anew when there is none, it is about to end, or it is `not` wanted any more.
-    async fn session(&self, not: Option<&SessionId>) -> Result<Arc<Agreed>, Error> {
-        let usable = |agreed: &Arc<Agreed>| not != Some(agreed.session.id()) && agreed.session.is_usable();
-        if let Some(agreed) = self.agreed.read().await.as_ref().filter(|agreed| usable(agreed)) {
-            return Ok(agreed.clone());
-        }
-        // Whoever waits here waits for another's exchange, and no longer than for one of its own.
-        let after = self.options.timeout;
-        let mut slot = tokio::time::timeout(after, self.agreed.write())
-            .await
-            .map_err(|_| Error::Timeout { url: self.base.to_string(), after })?;
-        // Another task may have been faster.
-        if let Some(agreed) = slot.as_ref().filter(|agreed| usable(agreed)) {
-            return Ok(agreed.clone());
-        }
-        let agreed = Arc::new(self.init().await?);
-        *slot = Some(agreed.clone());
-        Ok(agreed)
-    }
-
-    async fn init(&self) -> Result<Agreed, Error> {
-        let start = Instant::now();
-        let mut laps = Laps::start();
-        let (agreement, message) = Agreement::begin_timed(&self.options, &mut laps)?;
-        let mut request = self.request(&self.options.init_path, message.body)?;
-        *request.headers_mut() = message.headers;
-        let sent = Instant::now();
-        let (status, headers, body) = self.send(request).await?;
-        let http = sent.elapsed();
-        let session = agreement.finish_timed(status, &body, &mut laps)?;
-        let timings =
-            Timings { round_trip: start.elapsed(), http, crypto: laps.steps, server: server_timing(&headers) };
-        let expires_in_sec = session.expires_in_sec();
-        Ok(Agreed { session, timings, expires_in_sec })
-    }
-
-    async fn exchange(&self, session: &Session, path_and_query: &str, body: &[u8]) -> Result<Answer, Error> {
-        let start = Instant::now();
-        let mut laps = Laps::start();
-        let (message, pending) = session.seal_timed(path_and_query, body, &mut laps)?;
-        let mut seen = Seen {
-            request_headers: texts(message.headers.iter().filter(|(name, _)| *name != CONTENT_TYPE)),
-            request_aad: String::from_utf8_lossy(&message.aad).into_owned(),
-            request_len: message.body.len(),
-            ..Seen::default()
-        };
-        let mut request = self.request(path_and_query, message.body)?;
-        *request.headers_mut() = message.headers;
-        let sent = Instant::now();
-        let (status, headers, body) = self.send(request).await?;
-        let http = sent.elapsed();
-        seen.answer_len = body.len();
-        seen.answer_headers = texts(headers.iter());
-        let body = pending.open_timed(status, &headers, body, &mut laps)?;
-        let timings =
-            Timings { round_trip: start.elapsed(), http, crypto: laps.steps, server: server_timing(&headers) };
-        Ok(Answer { status, headers, body, timings, seen })
-    }
-
-    fn request(&self, path_and_query: &str, body: impl Into<Bytes>) -> Result<Request<Full<Bytes>>, Error> {
-        let mut parts = self.base.clone().into_parts();
-        let path = path_and_query.parse().map_err(|_| Error::Usage(format!("\"{path_and_query}\" is no path")))?;
-        parts.path_and_query = Some(path);
-        let uri = Uri::from_parts(parts).map_err(|err| Error::Usage(err.to_string()))?;
-        let mut request = Request::new(Full::new(body.into()));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = uri;
-        Ok(request)
-    }
-
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, HeaderMap, Bytes), Error> {
-        let url = request.uri().to_string();
-        let exchange = async {
-            let response = self.http.request(request).await.map_err(|err| chain(&err))?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, ANSWER_LEN_MAX).collect().await.map_err(|err| chain(err.as_ref()))?;
-            Ok((head.status, head.headers, body.to_bytes()))
-        };
-        match tokio::time::timeout(self.options.timeout, exchange).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(reason)) => Err(Error::Transport { url, reason }),
-            Err(_) => Err(Error::Timeout { url, after: self.options.timeout }),
+        match &self.wires {
+            Wires::Old(old) => old.seal_only(path, body).await,
+            Wires::Three(sessions) => sessions.seal_only(&Method::POST, path, body).await,
         }
     }
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("base", &self.base).finish_non_exhaustive()
+        f.debug_struct("Client").field("base", self.transport.base()).finish_non_exhaustive()
     }
 }
 
-fn texts<'a>(headers: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>) -> Vec<(String, String)> {
+pub(crate) fn texts<'a>(headers: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>) -> Vec<(String, String)> {
     headers.map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect()
 }
 
 /// `name;dur=1.234, …` of every `Server-Timing` header.
-fn server_timing(headers: &HeaderMap) -> Vec<(String, f64)> {
+pub(crate) fn server_timing(headers: &HeaderMap) -> Vec<(String, f64)> {
     let values = headers.get_all("server-timing").iter().filter_map(|value| value.to_str().ok());
     let parse = |entry: &str| {
         let mut parts = entry.split(';').map(str::trim);
@@ -348,16 +326,4 @@ fn server_timing(headers: &HeaderMap) -> Vec<(String, f64)> {
         Some((name, ms))
     };
     values.flat_map(|value| value.split(',')).filter_map(parse).collect()
-}
-
-/// The whole story of an error, in one line.
-fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut cause = err.source();
-    while let Some(err) = cause {
-        text.push_str(": ");
-        text.push_str(&err.to_string());
-        cause = err.source();
-    }
-    text
 }

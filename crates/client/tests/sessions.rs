@@ -169,6 +169,10 @@ async fn serve(service: Arc<Service>, stream: TcpStream) {
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await;
 }
 
+fn old() -> Options {
+    Options { wire: Wire::Two, ..Options::default() }
+}
+
 async fn client(service: &Arc<Service>, options: Options) -> Client {
     Client::new(service.listen().await, options).unwrap()
 }
@@ -186,8 +190,7 @@ async fn a_session_is_agreed_once_and_calls_are_sealed_on_every_family_and_wire(
         (Wire::Two, "/v1/session/init"),
     ] {
         let service = Service::with(&[]);
-        let options =
-            Options { wire, init_path: init_path.into(), token: Some("the token".into()), ..Options::default() };
+        let options = Options { wire, init_path: init_path.into(), token: Some("the token".into()), ..old() };
         let client = client(&service, options).await;
         let (id, expires_in_sec, timings) = client.connect().await.unwrap();
         assert!(expires_in_sec > 60, "{expires_in_sec}");
@@ -212,7 +215,7 @@ async fn a_session_is_agreed_once_and_calls_are_sealed_on_every_family_and_wire(
 #[tokio::test]
 async fn a_session_that_the_service_forgot_is_agreed_anew_once_and_one_about_to_end_before_it_does() {
     let service = Service::with(&[Act::Serve, Act::Forget]);
-    let client = client(&service, Options::default()).await;
+    let client = client(&service, old()).await;
     assert_eq!(said(&client.post("/a", b"x").await.unwrap()), "you said: x");
     assert_eq!(service.paths(), ["/session/init", "/a", "/session/init", "/a"]);
     // Once: a service that refuses what was agreed a moment ago is asked no third time.
@@ -222,7 +225,7 @@ async fn a_session_that_the_service_forgot_is_agreed_anew_once_and_one_about_to_
     assert_eq!(service.paths().len(), 7);
 
     let short = Arc::new(Service { ttl_sec: Some(4), ..Service::default() });
-    let client = self::client(&short, Options::default()).await;
+    let client = self::client(&short, old()).await;
     for _ in 0..2 {
         client.post("/a", b"x").await.unwrap();
     }
@@ -232,7 +235,7 @@ async fn a_session_that_the_service_forgot_is_agreed_anew_once_and_one_about_to_
 #[tokio::test]
 async fn many_callers_wait_for_one_init() {
     let service = Service::with(&[]);
-    let client = client(&service, Options::default()).await;
+    let client = client(&service, old()).await;
     let call = |client: Client| async move { client.post("/a", b"x").await.map(|answer| answer.body) };
     let calls: Vec<_> = (0..8).map(|_| tokio::spawn(call(client.clone()))).collect();
     for call in calls {
@@ -244,7 +247,7 @@ async fn many_callers_wait_for_one_init() {
 #[tokio::test]
 async fn what_is_refused_in_plain_is_told_with_its_status_and_a_part_of_its_text() {
     let service = Service::with(&[Act::Plain(403), Act::Serve, Act::Plain(503)]);
-    let client = client(&service, Options::default()).await;
+    let client = client(&service, old()).await;
     let err = client.connect().await.unwrap_err();
     let Error::InitRefused { status, body } = &err else { panic!("{err}") };
     // No control character reaches a terminal, and no page of an intermediary fills it.
@@ -257,7 +260,7 @@ async fn what_is_refused_in_plain_is_told_with_its_status_and_a_part_of_its_text
 #[tokio::test]
 async fn an_answer_that_was_changed_or_has_a_header_twice_is_not_trusted() {
     for wire in [Wire::One, Wire::Two] {
-        let options = || Options { wire, ..Options::default() };
+        let options = || Options { wire, ..old() };
         for act in [Act::Altered, Act::Twice] {
             let service = Service::with(&[Act::Serve, act]);
             let err = client(&service, options()).await.post("/a", b"hello").await.unwrap_err();
@@ -277,7 +280,7 @@ async fn an_answer_that_was_changed_or_has_a_header_twice_is_not_trusted() {
 #[tokio::test]
 async fn what_was_captured_is_sent_again_as_it_is() {
     let service = Service::with(&[]);
-    let client = client(&service, Options::default()).await;
+    let client = client(&service, old()).await;
     let captured = client.seal_only("/a", b"x").await.unwrap();
     for _ in 0..2 {
         let (status, body) = client.send_captured("/a?b", &captured).await.unwrap();
@@ -289,18 +292,18 @@ async fn what_was_captured_is_sent_again_as_it_is() {
 #[tokio::test]
 async fn no_answer_is_told_with_the_url_and_in_time() {
     let service = Service::with(&[Act::Stall]);
-    let client = client(&service, Options { timeout: Duration::from_millis(200), ..Options::default() }).await;
+    let client = client(&service, Options { timeout: Duration::from_millis(200), ..old() }).await;
     let err = client.connect().await.unwrap_err();
     assert!(matches!(&err, Error::Timeout { url, .. } if url.ends_with("/session/init")), "{err}");
     assert!(err.to_string().ends_with("within 200 ms"), "{err}");
 
     let service = Service::with(&[Act::Break]);
-    let client = self::client(&service, Options::default()).await;
+    let client = self::client(&service, old()).await;
     let err = client.connect().await.unwrap_err();
     assert!(matches!(err, Error::Transport { .. }), "{err}");
     // Nobody listens there any more.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let nobody = Client::new(format!("http://{gone}").parse().unwrap(), Options::default()).unwrap();
+    let nobody = Client::new(format!("http://{gone}").parse().unwrap(), old()).unwrap();
     let err = nobody.connect().await.unwrap_err().to_string();
     assert!(err.contains(&gone.to_string()) && err.contains("refused") && !err.contains('\n'), "{err}");
 }
@@ -308,18 +311,18 @@ async fn no_answer_is_told_with_the_url_and_in_time() {
 #[tokio::test]
 async fn what_cannot_be_used_is_said_before_anything_is_sent() {
     for url in ["/path/alone", "ftp://h/", "h:80"] {
-        let err = Client::new(url.parse().unwrap(), Options::default()).unwrap_err();
+        let err = Client::new(url.parse().unwrap(), old()).unwrap_err();
         assert!(matches!(err, Error::Usage(_)), "{err}");
     }
-    Client::new("https://localhost".parse().unwrap(), Options::default()).unwrap();
+    Client::new("https://localhost".parse().unwrap(), old()).unwrap();
     let service = Service::with(&[]);
-    let client = client(&service, Options { token: Some("a\nb".into()), ..Options::default() }).await;
+    let client = client(&service, Options { token: Some("a\nb".into()), ..old() }).await;
     let err = client.connect().await.unwrap_err();
     assert!(err.to_string().contains("authorization") && !err.to_string().contains("a\nb"), "{err}");
-    let client = self::client(&service, Options { client_id: "no id\n".into(), ..Options::default() }).await;
+    let client = self::client(&service, Options { client_id: "no id\n".into(), ..old() }).await;
     assert!(matches!(client.connect().await.unwrap_err(), Error::Seal(_)));
     assert_eq!(service.paths(), [""; 0]);
-    let client = self::client(&service, Options::default()).await;
+    let client = self::client(&service, old()).await;
     let err = client.post("not a path", b"").await.unwrap_err();
     assert!(matches!(err, Error::Usage(_) | Error::Seal(_)), "{err}");
 }
@@ -327,7 +330,7 @@ async fn what_cannot_be_used_is_said_before_anything_is_sent() {
 #[tokio::test]
 async fn nothing_that_is_shown_has_a_key_or_a_token() {
     let service = Service::with(&[]);
-    let options = Options { token: Some("the token".into()), ..Options::default() };
+    let options = Options { token: Some("the token".into()), ..old() };
     let shown = format!("{options:?}");
     assert!(shown.contains("redacted") && !shown.contains("the token"), "{shown}");
     let (agreement, outgoing) = Agreement::begin(&options).unwrap();

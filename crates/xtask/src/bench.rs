@@ -26,6 +26,11 @@ pub(crate) fn broker(arguments: &[String]) -> anyhow::Result<()> {
     run(&with("broker", arguments))
 }
 
+/// Wire 3 in one process: no server, no socket.
+pub(crate) fn wire3(arguments: &[String]) -> anyhow::Result<()> {
+    run(&with("wire3", arguments))
+}
+
 /// Channels: handshakes and records, then the relay, then its memory over three waves of idle channels.
 pub(crate) fn channel(arguments: &[String]) -> anyhow::Result<()> {
     if !arguments.is_empty() {

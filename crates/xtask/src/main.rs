@@ -11,6 +11,7 @@ mod faults;
 mod fips;
 mod fuzz;
 mod load;
+mod model;
 mod scan;
 mod shell;
 mod steps;
@@ -57,6 +58,8 @@ enum Job {
         #[arg(long)]
         check: bool,
     },
+    /// Run Verifpal over the models of spec/model; says aloud that it did not where the tool is missing
+    Model,
     /// Which lines of the broker and of the client the tests run; fails below 80 % of either
     Coverage(coverage::Arguments),
     /// Fuzz one target, or each in turn
@@ -82,6 +85,12 @@ enum Job {
     /// The broker beside a bare socket, bare cryptography and grpc-go
     BenchBroker {
         /// Arguments for the comparison: --cases, --tools, --seconds, --rounds, --sockets, --minutes, --quick
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Wire 3 in process: inits, calls, streams, the time of refusals
+    BenchWire3 {
+        /// One part of it: init, calls, streams or timing; --samples
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -120,6 +129,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Tidy => tidy::run(),
         Job::Codegen { check } => codegen::run(check),
         Job::Vectors { check } => vectors::run(check),
+        Job::Model => model::run(),
         Job::Coverage(arguments) => coverage::run(&arguments),
         Job::Fuzz(arguments) => fuzz::run(&arguments),
         Job::Bench { arguments } => bench::run(&arguments),
@@ -127,6 +137,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::BenchLoad { arguments } => bench::load(&arguments),
         Job::BenchBroker { arguments } => bench::broker(&arguments),
         Job::BenchChannel { arguments } => bench::channel(&arguments),
+        Job::BenchWire3 { arguments } => bench::wire3(&arguments),
         Job::AcceptGateway { arguments } => bench::accept(&arguments),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::ensure;
 
 use crate::steps::Steps;
-use crate::{check, codegen, fips, shell, vectors};
+use crate::{check, codegen, fips, model, shell, vectors};
 
 const WIRE_FLOWS: &str = "tests/wire_flows.sh";
 
@@ -15,6 +15,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     check::add(&mut steps);
     steps.step("codegen", || codegen::run(true));
     steps.step("vectors", || vectors::run(true));
+    steps.step("model", model::run);
     // Fuzz corpora replay here too: they are tests of the crate `fuzz`.
     steps.step("tests", rust_tests);
     steps.step("doc tests", || shell::run(&mut shell::cargo(&["test", "--doc", "--workspace", "--locked"])));

@@ -147,6 +147,7 @@ pub(crate) fn demo(port: u16, folder: &Path) -> anyhow::Result<ServeConfig> {
     let flags = vec![
         ("sessions.store".into(), store.into()),
         ("sessions.allow_generated_kek".into(), true.into()),
+        ("sessions.identity.allow_generated".into(), true.into()),
         ("telemetry.log_level".into(), "warn,sealway_sessions::config=error".into()),
     ];
     let mut raw: RawServe = Layers::new().text::<RawServe>("demo", ONE_PORT)?.values(flags).extract()?;

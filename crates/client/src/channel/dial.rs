@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::SinkExt;
 use sealway_proto::channel::{ChannelSettings, Handshake, HandshakeRandoms, Suite};
-use sealway_proto::crypto::channel::{ChannelProvider, default_channel_provider};
+use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
 use sealway_proto::relay::{Attach, Claims, DirectInfo, Grant, Profile, Role, b64u_encode};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -134,8 +134,8 @@ fn direct_waits(options: &Options) -> Waits {
     Waits { peer: options.peer_timeout.unwrap_or(options.handshake_timeout), rest: options.handshake_timeout }
 }
 
-fn provider() -> &'static dyn ChannelProvider {
-    default_channel_provider()
+fn provider() -> &'static dyn AgreementProvider {
+    default_agreement_provider()
 }
 
 fn settings_of(grant: &Grant, options: &Options) -> Result<ChannelSettings, Error> {

@@ -1,7 +1,7 @@
 //! A static key of this side, for grants that pin the peers' keys: what takes the control plane out of those to be trusted.
 
 use sealway_proto::channel::{NativeSuite, Pattern};
-use sealway_proto::crypto::channel::{Cipher, Curve, default_channel_provider};
+use sealway_proto::crypto::agreement::{Cipher, Curve, default_agreement_provider};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::relay::{b64u_decode, b64u_encode};
 use zeroize::Zeroizing;
@@ -52,7 +52,7 @@ impl Identity {
     pub fn public(&self, curve: Curve) -> Result<String, Error> {
         // Any suite of this curve that pins keys.
         let suite = NativeSuite { pattern: Pattern::KKpsk0, curve, cipher: Cipher::Aes256Gcm, hybrid: false };
-        let public = suite.static_public(default_channel_provider(), &self.0);
+        let public = suite.static_public(default_agreement_provider(), &self.0);
         Ok(b64u_encode(&public.map_err(|err| fault(&err.to_string()))?))
     }
 

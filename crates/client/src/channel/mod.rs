@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealway_proto::channel::{Opener, Sealer};
-pub use sealway_proto::crypto::channel::Curve;
+pub use sealway_proto::crypto::agreement::Curve;
 pub use sealway_proto::relay::{DirectInfo, Grant, Role};
 pub use sealway_proto::rpc::Hello;
 use tokio::io::AsyncWriteExt;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sealway_client::sealed::{INIT_PATH, Pin, SUITES_DEFAULT, Suite, Trust, public_key};
 use sealway_runtime::config::{Problems, read_secret};
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +14,13 @@ use crate::plan::{Agree, Protocol, Request, Sealed};
 #[command(next_help_heading = "Sealed sessions")]
 #[serde(default)]
 pub struct SealedFlags {
-    /// Seal requests and open answers, on this wire: 1 or 2
+    /// Seal requests and open answers, on this wire: 1, 2 or 3
     #[arg(long, value_name = "WIRE", env = "SEALWAY_LOAD_SEALED", hide_env = true)]
     pub sealed: Option<String>,
     /// When a session is agreed: per-request, per-connection, reuse (once a worker, before), init-only [default: reuse]
     #[arg(long, value_name = "WHEN", env = "SEALWAY_LOAD_AGREE", hide_env = true)]
     pub agree: Option<String>,
-    /// The init endpoint's path [default: /session/init]
+    /// The init endpoint's path, wires 1 and 2 [default: /session/init]
     #[arg(long, value_name = "PATH", env = "SEALWAY_LOAD_INIT_PATH", hide_env = true)]
     pub init_path: Option<String>,
     /// The client id; wire 1 sends none [default: sealway-load]
@@ -28,6 +29,23 @@ pub struct SealedFlags {
     /// A file with a bearer token for the init
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_TOKEN_FILE", hide_env = true)]
     pub token_file: Option<String>,
+    /// Wire 3: trust this identity key alone, by its id or itself in base64; may be repeated. Without, and without --root,
+    /// the key that is met first is trusted, in memory
+    #[arg(
+        long = "pin",
+        value_name = "KEYID|BASE64",
+        conflicts_with = "root",
+        env = "SEALWAY_LOAD_PIN",
+        hide_env = true,
+        value_delimiter = ','
+    )]
+    pub pins: Vec<String>,
+    /// Wire 3: trust the keys that this root signs
+    #[arg(long, value_name = "BASE64", env = "SEALWAY_LOAD_ROOT", hide_env = true)]
+    pub root: Option<String>,
+    /// Wire 3: a suite to offer, the most liked first [default: X25519MLKEM768, SecP256r1MLKEM768]
+    #[arg(long = "suite", value_name = "SUITE", env = "SEALWAY_LOAD_SUITE", hide_env = true, value_delimiter = ',')]
+    pub suites: Vec<String>,
 }
 
 impl SealedFlags {
@@ -54,23 +72,32 @@ impl SealedFlags {
                 ("--token-file", &self.token_file),
             ];
             for (flag, _) in others.into_iter().filter(|(_, value)| value.is_some()) {
-                problems.add(flag, "is of sealed sessions alone: give --sealed 1 or 2");
+                problems.add(flag, "is of sealed sessions alone: give --sealed 1, 2 or 3");
             }
+            self.refuse_new(problems);
             return None;
         }
-        let wire = values::word(problems, "--sealed", self.sealed.as_ref(), &[("1", 1), ("2", 2)])?;
+        let wire = values::word(problems, "--sealed", self.sealed.as_ref(), &[("1", 1), ("2", 2), ("3", 3)])?;
         if !matches!(protocol, Protocol::Http1 | Protocol::Http2) {
             problems.add("--sealed", "sealed sessions go over HTTP/1.1 or 2");
         }
         if agree == Agree::PerConnection && !reuse {
             problems.add("--agree per-connection with --no-reuse", "that is --agree per-request");
         }
-        if !method_given {
+        if wire == 3 {
+            if self.init_path.is_some() {
+                problems.add("--init-path", "is of wires 1 and 2: wire 3 has one");
+            }
+        } else if !method_given {
             request.method = http::Method::POST;
         } else if request.method != http::Method::POST {
             problems.add(format!("--method {}", request.method), "wires 1 and 2 seal POST alone");
         }
-        let init_path = self.init_path.clone().unwrap_or_else(|| "/session/init".into());
+        if wire != 3 {
+            self.refuse_new(problems);
+        }
+        let own = if wire == 3 { INIT_PATH } else { "/session/init" };
+        let init_path = self.init_path.clone().unwrap_or_else(|| own.into());
         if !init_path.starts_with('/') || init_path.parse::<http::uri::PathAndQuery>().is_err() {
             values::wrong(problems, "--init-path", &init_path, "a path such as /session/init");
         }
@@ -81,6 +108,34 @@ impl SealedFlags {
         if let Some(file) = &self.token_file {
             problems.take(format!("--token-file {file}"), read_secret(Path::new(file)));
         }
-        Some(Sealed { wire, agree, init_path, client_id, token_file: self.token_file.as_ref().map(PathBuf::from) })
+        let token_file = self.token_file.as_ref().map(PathBuf::from);
+        let (trust, suites) = (self.trust(problems), self.suites(problems));
+        Some(Sealed { wire, agree, init_path, client_id, token_file, trust, suites })
+    }
+
+    fn refuse_new(&self, problems: &mut Problems) {
+        let given =
+            [("--pin", self.pins.is_empty()), ("--root", self.root.is_none()), ("--suite", self.suites.is_empty())];
+        for (flag, _) in given.into_iter().filter(|(_, is_absent)| !is_absent) {
+            problems.add(flag, "is of wire 3: give --sealed 3");
+        }
+    }
+
+    fn trust(&self, problems: &mut Problems) -> Trust {
+        let root = self.root.as_ref().and_then(|root| problems.take("--root", public_key(root)));
+        if let Some(key) = root {
+            return Trust::Root { key: Box::new(key), state: None };
+        }
+        let pins: Vec<_> = self.pins.iter().filter_map(|pin| problems.take("--pin", Pin::parse(pin))).collect();
+        if pins.is_empty() { Trust::FirstMet } else { Trust::Keys(pins) }
+    }
+
+    fn suites(&self, problems: &mut Problems) -> Vec<Suite> {
+        if self.suites.is_empty() {
+            return SUITES_DEFAULT.to_vec();
+        }
+        let known = Suite::ALL.map(|suite| (suite.name(), suite));
+        let read = |name: &String| values::word(problems, "--suite", Some(name), &known);
+        self.suites.iter().filter_map(read).collect()
     }
 }

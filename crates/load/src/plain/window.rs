@@ -72,6 +72,7 @@ impl Window {
             sum.handshakes_full += counts.handshakes_full;
             sum.handshakes_resumed += counts.handshakes_resumed;
             sum.sessions_agreed += counts.sessions_agreed;
+            sum.sessions_by_suite.add(counts.sessions_by_suite);
         }
         sum
     }

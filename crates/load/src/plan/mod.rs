@@ -6,6 +6,7 @@
 mod broker;
 mod channel;
 
+use sealway_client::sealed::{Suite, Trust};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -118,19 +119,23 @@ pub enum Resumption {
     Both,
 }
 
-/// Sealed sessions: `spec/session.md`.
+/// Sealed sessions: `spec/session.md`, `spec/session-3.md`.
 #[derive(Clone, Debug)]
 pub struct Sealed {
-    /// The wire, 1 or 2.
+    /// The wire, 1, 2 or 3.
     pub wire: u8,
     /// When a session is agreed.
     pub agree: Agree,
-    /// The path of the init endpoint, on the target's host.
+    /// The path of the init endpoint, on the target's host; wire 3 has one of its own.
     pub init_path: String,
     /// The client id; wire 1 sends none.
     pub client_id: String,
     /// The file with a bearer token for the init.
     pub token_file: Option<PathBuf>,
+    /// Wire 3: whose word is taken for who the service is.
+    pub trust: Trust,
+    /// Wire 3: what is offered, the one that is liked most first; at least one.
+    pub suites: Vec<Suite>,
 }
 
 /// When a session is agreed.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use http::Uri;
+use sealway_client::exchange::Wire;
 use sealway_client::{Client, Options};
 use sealway_runtime::config::{ConfigError, Problems};
 use tokio::sync::mpsc;
@@ -144,7 +145,8 @@ pub async fn run(
 }
 
 fn client(benchmark: &Benchmark) -> Result<Client, String> {
-    let options = Options { init_path: INIT_PATH.into(), timeout: benchmark.timeout, ..Options::default() };
+    let options =
+        Options { wire: Wire::Two, init_path: INIT_PATH.into(), timeout: benchmark.timeout, ..Options::default() };
     Client::new(benchmark.url.clone(), options).map_err(|err| err.to_string())
 }
 

@@ -13,6 +13,7 @@ mod times;
 
 use std::time::Duration;
 
+use sealway_client::sealed::Suite;
 use serde::{Deserialize, Serialize};
 
 pub use self::fault::{Class, Fault};
@@ -54,6 +55,50 @@ pub struct Counts {
     pub handshakes_resumed: u64,
     /// Sessions agreed.
     pub sessions_agreed: u64,
+    /// Those of wire 3 among them, by suite.
+    #[serde(default)]
+    pub sessions_by_suite: BySuite,
+}
+
+/// Sessions of wire 3 by their suite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BySuite {
+    /// ML-KEM-768 and X25519.
+    #[serde(rename = "X25519MLKEM768")]
+    pub x25519_ml_kem: u64,
+    /// P-256 and ML-KEM-768.
+    #[serde(rename = "SecP256r1MLKEM768")]
+    pub secp256r1_ml_kem: u64,
+    /// P-256 alone.
+    #[serde(rename = "P256")]
+    pub p256: u64,
+}
+
+impl BySuite {
+    /// The count of one suite.
+    pub fn of(&mut self, suite: Suite) -> &mut u64 {
+        match suite {
+            Suite::X25519MlKem768 => &mut self.x25519_ml_kem,
+            Suite::SecP256r1MlKem768 => &mut self.secp256r1_ml_kem,
+            Suite::P256 => &mut self.p256,
+        }
+    }
+
+    /// In words, such as `3 X25519MLKEM768, 1 P256`; empty for none.
+    pub fn words(mut self) -> String {
+        let told = |suite: Suite| Some((*self.of(suite), suite.name())).filter(|(count, _)| *count > 0);
+        let told = Suite::ALL.map(told).into_iter().flatten().map(|(count, name)| format!("{count} {name}"));
+        told.collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn add(&mut self, mut other: BySuite) {
+        Suite::ALL.into_iter().for_each(|suite| *self.of(suite) += *other.of(suite));
+    }
+
+    fn take(&mut self, mut other: BySuite) {
+        Suite::ALL.into_iter().for_each(|suite| *self.of(suite) = self.of(suite).saturating_sub(*other.of(suite)));
+    }
 }
 
 /// What one shard saw in one second, or several merged. Its size is constant.
@@ -162,6 +207,7 @@ impl Counts {
         self.handshakes_full += other.handshakes_full;
         self.handshakes_resumed += other.handshakes_resumed;
         self.sessions_agreed += other.sessions_agreed;
+        self.sessions_by_suite.add(other.sessions_by_suite);
     }
 }
 

@@ -241,6 +241,9 @@ impl Interval {
         counts.connections_opened += u64::from(sample.connections_opened);
         counts.reconnections += u64::from(sample.reconnected);
         counts.sessions_agreed += u64::from(sample.sessions_agreed);
+        if let Some(suite) = sample.suite {
+            *counts.sessions_by_suite.of(suite) += u64::from(sample.sessions_agreed);
+        }
         match sample.tls {
             Some((_, Handshake::Full)) => counts.handshakes_full += 1,
             Some((_, Handshake::Resumed)) => counts.handshakes_resumed += 1,

@@ -32,6 +32,7 @@ impl Interval {
         ] {
             *count = count.saturating_sub(less);
         }
+        mine.sessions_by_suite.take(old.sessions_by_suite);
         for (count, less) in rest.statuses.iter_mut().zip(before.statuses.iter()) {
             *count = count.saturating_sub(*less);
         }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use http::Uri;
+use sealway_client::sealed::Trust;
 use serde::{Deserialize, Serialize};
 
 use super::units::finite;
@@ -146,6 +147,12 @@ pub struct AskedSealed {
     pub init_path: String,
     /// Whether a bearer token was shown.
     pub token: bool,
+    /// Wire 3: by what the service's identity key was trusted: `pins`, `root` or `first_use`.
+    #[serde(default)]
+    pub trust: Option<String>,
+    /// Wire 3: the suites that were offered.
+    #[serde(default)]
+    pub suites: Vec<String>,
 }
 
 /// What was asked of a broker.
@@ -281,7 +288,15 @@ impl From<&Sealed> for AskedSealed {
             Agree::Reuse => "reuse",
             Agree::InitOnly => "init_only",
         };
+        let is_new = sealed.wire == 3;
+        let trust = match &sealed.trust {
+            Trust::Keys(_) => "pins",
+            Trust::Root { .. } => "root",
+            Trust::FirstUse(_) | Trust::FirstMet => "first_use",
+        };
         AskedSealed {
+            trust: is_new.then(|| trust.to_owned()),
+            suites: sealed.suites.iter().filter(|_| is_new).map(|suite| suite.name().to_owned()).collect(),
             wire: sealed.wire,
             agree: agree.to_owned(),
             init_path: query_hidden(&sealed.init_path),

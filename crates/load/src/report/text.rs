@@ -56,6 +56,10 @@ fn figures(out: &mut String, report: &Report) {
     }
     if counts.sessions_agreed > 0 {
         let _ = write!(connections, "; {} agreed", counted(counts.sessions_agreed, "session"));
+        let suites = counts.sessions_by_suite.words();
+        if !suites.is_empty() {
+            let _ = write!(connections, " ({suites})");
+        }
     }
     row("connections", connections);
     let statuses: Vec<_> =

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
-use sealway_client::exchange::Session;
 use sealway_runtime::clock::{Clock, SystemClock};
 
 use super::template::{Values, write};
 use super::{CLOSE, Program, Random};
 use crate::record::{Class, Fault};
+use crate::target::Agreed;
 
 /// Memory for an answer that is kept from one request to the next, in bytes; what was needed beyond is given back.
 const ANSWER_KEPT: usize = 64 * 1024;
@@ -28,12 +28,14 @@ pub struct Prepared {
     answer: Vec<u8>,
     raw: Option<Box<Raw>>,
     /// The session of this worker, where one is used for all its requests.
-    pub(crate) session: Option<Rc<Session>>,
+    pub(crate) session: Option<Rc<Agreed>>,
 }
 
 /// A request that is made by who carries others in it: a sealed one. Its answer is kept whole, and not judged.
 #[derive(Default)]
 pub(crate) struct Raw {
+    /// The method.
+    pub(crate) method: Method,
     /// Path and query.
     pub(crate) path: Option<PathAndQuery>,
     /// All headers but those of the protocol.
@@ -61,7 +63,7 @@ impl Prepared {
         }
     }
 
-    /// Carries what others put into it, as `POST`.
+    /// Carries what others put into it.
     pub(crate) fn raw(program: &Arc<Program>) -> Self {
         Prepared { raw: Some(Box::default()), ..Prepared::new(program, 0) }
     }
@@ -73,7 +75,7 @@ impl Prepared {
         let program = &self.program;
         write(
             &mut self.buffer,
-            format_args!("POST {} HTTP/1.1\r\n", raw.path.as_ref().map_or("/", PathAndQuery::as_str)),
+            format_args!("{} {} HTTP/1.1\r\n", raw.method, raw.path.as_ref().map_or("/", PathAndQuery::as_str)),
         );
         self.buffer.extend_from_slice(&program.http1_first);
         if raw.is_last && program.says_close {
@@ -132,9 +134,9 @@ impl Prepared {
         }
     }
 
-    /// The method.
+    /// The method of what is carried, or else of the request.
     pub(crate) fn method(&self) -> &Method {
-        if self.raw.is_some() { &Method::POST } else { &self.program.method }
+        self.raw.as_ref().map_or(&self.program.method, |raw| &raw.method)
     }
 
     /// Path and query, for who does not send [`Prepared::http1`].

@@ -46,7 +46,13 @@ impl Ground {
         Ok(Ground {
             program: Program::new(plan).map_err(|err| unfit(err.to_string()))?,
             material: Material::of(plan).map_err(unfit)?,
-            seals: plan.target.sealed.as_ref().map(Seals::new).transpose().map_err(unfit)?,
+            seals: plan
+                .target
+                .sealed
+                .as_ref()
+                .map(|sealed| Seals::new(sealed, &plan.target.url))
+                .transpose()
+                .map_err(unfit)?,
             work: plan.target.broker.as_ref().map(|asked| Work::new(asked, plan.seed)).transpose().map_err(unfit)?,
             addresses: Addresses::of(plan).map_err(unfit)?,
         })

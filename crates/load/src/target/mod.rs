@@ -26,8 +26,11 @@ pub use self::h1::Http1;
 pub use self::h2::Http2;
 #[cfg(feature = "http3")]
 pub use self::h3::Http3;
+pub(crate) use self::sealed::Agreed;
 pub use self::sealed::Sealed;
 pub use self::ws::WebSocket;
+use sealway_client::sealed::Suite;
+
 use crate::record::Fault;
 use crate::request::Prepared;
 
@@ -135,6 +138,8 @@ pub struct Sample {
     pub reconnected: bool,
     /// Sessions that were agreed for it.
     pub sessions_agreed: u32,
+    /// The suite of the last of them, on wire 3.
+    pub suite: Option<Suite>,
     /// Opening a TCP connection, where that was part of it.
     pub connect: Option<Duration>,
     /// The TLS handshake, where that was part of it.
@@ -180,6 +185,7 @@ impl Sample {
             connections_opened: 0,
             reconnected: false,
             sessions_agreed: 0,
+            suite: None,
             connect: None,
             tls: None,
             first_byte: None,

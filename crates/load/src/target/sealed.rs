@@ -1,16 +1,18 @@
-//! Sealed sessions over a connection of another kind: `spec/session.md`, wires 1 and 2.
+//! Sealed sessions over a connection of another kind: `spec/session.md`, `spec/session-3.md`.
 //!
-//! What is sealed is [`sealway_client::exchange`]'s; here stands when a session is agreed, and what that cost. Another wire
-//! is another way to make an [`Outgoing`] and to open its answer.
+//! What is sealed is [`sealway_client::exchange`]'s and [`sealway_client::sealed`]'s; here stands when a session is agreed, and
+//! what that cost.
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
+use http::{Method, StatusCode, Uri};
 use sealway_client::exchange::{Agreement, Outgoing, Session, Wire};
+use sealway_client::sealed::{self, KEY_SET_PATH, Keyring, suite_required};
 use sealway_client::{Error, Options};
 use sealway_runtime::config::read_secret;
 
@@ -26,6 +28,32 @@ pub(crate) struct Seals {
     options: Arc<Options>,
     init_path: PathAndQuery,
     agree: Agree,
+    three: Option<Arc<Three>>,
+}
+
+/// What all workers know of a service of wire 3.
+#[derive(Debug)]
+struct Three {
+    keyring: Keyring,
+    /// Which of the offered suites the service takes.
+    suite: AtomicUsize,
+    url: String,
+}
+
+/// An agreed session of any wire.
+#[derive(Debug)]
+pub(crate) enum Agreed {
+    Old(Session),
+    Three(Box<sealed::Session>),
+}
+
+impl Agreed {
+    fn is_usable(&self) -> bool {
+        match self {
+            Agreed::Old(session) => session.is_usable(),
+            Agreed::Three(session) => session.is_usable(),
+        }
+    }
 }
 
 impl Seals {
@@ -33,11 +61,12 @@ impl Seals {
     ///
     /// # Errors
     /// In one line.
-    pub(crate) fn new(sealed: &plan::Sealed) -> Result<Self, String> {
+    pub(crate) fn new(sealed: &plan::Sealed, url: &Uri) -> Result<Self, String> {
         let wire = match sealed.wire {
             1 => Wire::One,
             2 => Wire::Two,
-            other => return Err(format!("wire {other} is not spoken here; 1 and 2 are")),
+            3 => Wire::Three,
+            other => return Err(format!("wire {other} is not spoken here; 1, 2 and 3 are")),
         };
         let init_path: PathAndQuery =
             sealed.init_path.parse().map_err(|err| format!("the init path {} is none: {err}", sealed.init_path))?;
@@ -47,11 +76,27 @@ impl Seals {
             init_path: init_path.path().to_owned(),
             client_id: sealed.client_id.clone(),
             token,
+            trust: sealed.trust.clone(),
+            suites: sealed.suites.clone(),
             ..Options::default()
         };
         // What no init can be made of fails here, and not in each request.
-        Agreement::begin(&options).map_err(|err| err.to_string())?;
-        Ok(Seals { options: Arc::new(options), init_path, agree: sealed.agree })
+        let three = match options.suites.first() {
+            _ if wire != Wire::Three => {
+                Agreement::begin(&options).map_err(|err| err.to_string())?;
+                None
+            }
+            None => return Err("no suite is offered".into()),
+            Some(suite) => {
+                let origin = sealed::trust::origin(url);
+                let keyring = Keyring::new(options.trust.clone(), &origin).map_err(|err| err.to_string())?;
+                let url = format!("{origin}{init_path}");
+                sealed::Agreement::begin(&options, *suite, keyring.pinned(), &url, None)
+                    .map_err(|err| err.to_string())?;
+                Some(Arc::new(Three { keyring, suite: 0.into(), url }))
+            }
+        };
+        Ok(Seals { options: Arc::new(options), init_path, agree: sealed.agree, three })
     }
 }
 
@@ -63,7 +108,7 @@ pub struct Sealed {
     seals: Seals,
     carrier: Prepared,
     /// The session of this connection, where each has its own.
-    session: Option<Rc<Session>>,
+    session: Option<Rc<Agreed>>,
 }
 
 impl Sealed {
@@ -106,7 +151,7 @@ impl Sealed {
     }
 
     /// The session to use now.
-    async fn session(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<Rc<Session>, Fault> {
+    async fn session(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<Rc<Agreed>, Fault> {
         let known = match self.seals.agree {
             Agree::PerConnection => self.session.clone(),
             Agree::Reuse => prepared.session.clone(),
@@ -125,7 +170,7 @@ impl Sealed {
         Ok(session)
     }
 
-    fn keep(&mut self, session: &Rc<Session>, prepared: &mut Prepared) {
+    fn keep(&mut self, session: &Rc<Agreed>, prepared: &mut Prepared) {
         match self.seals.agree {
             Agree::PerConnection => self.session = Some(session.clone()),
             Agree::Reuse => prepared.session = Some(session.clone()),
@@ -133,26 +178,118 @@ impl Sealed {
         }
     }
 
-    async fn agree(&mut self, sample: &mut Sample, is_last: bool) -> Result<Session, Fault> {
+    async fn agree(&mut self, sample: &mut Sample, is_last: bool) -> Result<Agreed, Fault> {
         let before = Instant::now();
-        let session = |err: Error| Fault::new(Class::Session, format!("no session could be agreed: {err}"));
-        let (agreement, message) = Agreement::begin(&self.seals.options).map_err(session)?;
-        let raw = raw(self.seals.init_path.clone(), message, is_last);
-        let (status, _, body) = self.send(raw, sample).await?;
-        let agreed = agreement.finish(status, &body).map_err(session)?;
+        let agreed = match self.seals.three.clone() {
+            Some(three) => Agreed::Three(Box::new(self.agree_three(&three, sample, is_last).await?)),
+            None => {
+                let (agreement, message) = Agreement::begin(&self.seals.options).map_err(not_agreed)?;
+                let raw = raw(Method::POST, self.seals.init_path.clone(), message, is_last);
+                let (status, _, body) = self.send(raw, sample).await?;
+                Agreed::Old(agreement.finish(status, &body).map_err(not_agreed)?)
+            }
+        };
         sample.key_agreement = Some(sample.key_agreement.unwrap_or_default() + before.elapsed());
         sample.sessions_agreed += 1;
         Ok(agreed)
     }
 
-    async fn call(&mut self, session: &Session, prepared: &Prepared, sample: &mut Sample) -> Result<(), Refusal> {
+    async fn agree_three(
+        &mut self,
+        three: &Three,
+        sample: &mut Sample,
+        is_last: bool,
+    ) -> Result<sealed::Session, Fault> {
+        let options = self.seals.options.clone();
+        let mut may_change = true;
+        loop {
+            let suite = options.suites.get(three.suite.load(Ordering::Relaxed)).copied().unwrap_or(options.suites[0]);
+            let begun = sealed::Agreement::begin(&options, suite, three.keyring.pinned(), &three.url, None);
+            let (agreement, message) = begun.map_err(not_agreed)?;
+            let raw = raw(Method::POST, self.seals.init_path.clone(), message, is_last);
+            let (status, _, body) = self.send(raw, sample).await?;
+            let arrived = Instant::now();
+            let key_id = match agreement.claimed(status, &body) {
+                Ok(key_id) => key_id,
+                Err(err) => {
+                    let wanted = suite_required(&err, &options.suites).filter(|_| std::mem::take(&mut may_change));
+                    let index = options.suites.iter().position(|suite| Some(*suite) == wanted);
+                    three.suite.store(index.ok_or_else(|| not_agreed(err))?, Ordering::Relaxed);
+                    continue;
+                }
+            };
+            let key = match three.keyring.key(&key_id).map_err(not_agreed)? {
+                Some(key) => key,
+                None => {
+                    let set = self.key_set(sample, is_last).await?;
+                    three.keyring.look_up(&key_id, &set).map_err(not_agreed)?
+                }
+            };
+            let session = agreement.finish(&key, &body, arrived).map_err(not_agreed)?;
+            three.keyring.remember(session.agreed()).map_err(not_agreed)?;
+            sample.status = status.as_u16();
+            sample.suite = Some(suite);
+            return Ok(session);
+        }
+    }
+
+    async fn key_set(&mut self, sample: &mut Sample, is_last: bool) -> Result<Vec<u8>, Fault> {
+        let path = PathAndQuery::from_static(KEY_SET_PATH);
+        let (status, _, set) = self.send(Raw { path: Some(path), is_last, ..Raw::default() }, sample).await?;
+        if status == StatusCode::OK {
+            return Ok(set);
+        }
+        let words = format!("the service has no key set at {KEY_SET_PATH}: {status}; give --pin with its public key");
+        Err(Fault::new(Class::Session, words))
+    }
+
+    async fn call(&mut self, session: &Agreed, prepared: &Prepared, sample: &mut Sample) -> Result<(), Refusal> {
+        match session {
+            Agreed::Old(session) => self.call_old(session, prepared, sample).await,
+            Agreed::Three(session) => self.call_three(session, prepared, sample).await,
+        }
+    }
+
+    async fn call_three(
+        &mut self,
+        session: &sealed::Session,
+        prepared: &Prepared,
+        sample: &mut Sample,
+    ) -> Result<(), Refusal> {
+        let (path, body, method) = (prepared.path()?, prepared.sent(), prepared.method());
+        let before = Instant::now();
+        let sealed = session.seal(method, path.as_str(), &prepared.headers()?, &body);
+        let (message, pending) = sealed.map_err(|err| Fault::new(Class::Internal, err))?;
+        sample.seal = Some(before.elapsed());
+        let (status, headers, body) = self.send(raw(method.clone(), path, message, true), sample).await?;
+        let before = Instant::now();
+        let opened = pending.open(status, &headers, &body);
+        sample.open = Some(before.elapsed());
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(err @ Error::Problem { .. }) => {
+                let is_over = matches!(&err, Error::Problem { code, .. } if code == "session_expired");
+                let fault = Fault::new(Class::Status, format!("the call was refused in plain: {err}"));
+                return Err(if is_over { Refusal::Unknown(fault) } else { fault.into() });
+            }
+            Err(err @ Error::Refused { .. }) => {
+                return Err(Fault::new(Class::Status, format!("in plain: {err}")).into());
+            }
+            Err(err) => return Err(Fault::new(Class::Unsealed, err).into()),
+        };
+        sample.ended = Some(Instant::now());
+        prepared.check_other(sample.status, &opened.body)?;
+        Ok(())
+    }
+
+    async fn call_old(&mut self, session: &Session, prepared: &Prepared, sample: &mut Sample) -> Result<(), Refusal> {
         let path = prepared.path()?;
         let body = prepared.sent();
         let before = Instant::now();
         let sealed = session.seal(path.as_str(), &body);
         let (message, pending) = sealed.map_err(|err| Fault::new(Class::Internal, err))?;
         sample.seal = Some(before.elapsed());
-        let mut raw = raw(path, message, true);
+        let mut raw = raw(Method::POST, path, message, true);
         for (name, value) in prepared.headers()? {
             let Some(name) = name else { continue };
             if !raw.headers.contains_key(&name) && ![CONTENT_LENGTH, TRANSFER_ENCODING, HOST].contains(&name) {
@@ -201,8 +338,12 @@ impl Sealed {
     }
 }
 
-fn raw(path: PathAndQuery, message: Outgoing, is_last: bool) -> Raw {
-    Raw { path: Some(path), headers: message.headers, body: message.body, is_last, ..Raw::default() }
+fn not_agreed(err: Error) -> Fault {
+    Fault::new(Class::Session, format!("no session could be agreed: {err}"))
+}
+
+fn raw(method: Method, path: PathAndQuery, message: Outgoing, is_last: bool) -> Raw {
+    Raw { method, path: Some(path), headers: message.headers, body: message.body, is_last, ..Raw::default() }
 }
 
 /// Why a call failed.

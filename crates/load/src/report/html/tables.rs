@@ -139,7 +139,11 @@ pub(super) fn totals(report: &Report) -> String {
                 format!("{} full, {} resumed", count(counts.handshakes_full), count(counts.handshakes_resumed)),
             ),
             pair("reconnections", format!("{} after the server had closed one", count(counts.reconnections))),
-            pair("sessions agreed", count(counts.sessions_agreed)),
+            pair("sessions agreed", {
+                let suites = counts.sessions_by_suite.words();
+                let all = count(counts.sessions_agreed);
+                if suites.is_empty() { all } else { format!("{all} ({suites})") }
+            }),
             pair("sent", format!("{}/s", bytes(rates.sent_bytes_per_s))),
             pair("received", format!("{}/s", bytes(rates.received_bytes_per_s))),
             pair("limit", words::limit(&report.limit)),
@@ -194,6 +198,9 @@ pub(super) fn asked(report: &Report) -> String {
     }
     if let Some(sealed) = &asked.sealed {
         pairs.push(pair("sealed", format!("wire {}, {}", sealed.wire, sealed.agree)));
+        if let Some(trust) = &sealed.trust {
+            pairs.push(pair("identity key trusted by", trust.replace('_', " ")));
+        }
     }
     if let Some(broker) = &asked.broker {
         pairs.push(pair("broker", broker.words()));

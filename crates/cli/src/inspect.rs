@@ -1,0 +1,20 @@
+//! `sealway inspect`: from arguments to a proxy that looks on, and back to its end.
+
+use anyhow::anyhow;
+use sealway_gateway::inspect::{InspectSettings, Inspection};
+use sealway_runtime::shutdown::StopSignals;
+
+use crate::args;
+
+/// Shows what passes until a signal.
+pub(crate) async fn run(args: args::Inspect) -> anyhow::Result<()> {
+    let args::Inspect { key_log, to, listen } = args;
+    let mut signals = StopSignals::install()?;
+    let settings = InspectSettings { key_log, to, listen };
+    let inspection = Inspection::start(&settings, Box::new(std::io::stdout())).map_err(|err| anyhow!(err))?;
+    eprintln!("WARNING: what is sealed is shown in plain on standard output; for development alone");
+    println!("Inspecting on http://{} what goes to {}, until Ctrl-C.", inspection.address(), settings.to);
+    signals.stopped().await;
+    inspection.stop().await;
+    Ok(())
+}

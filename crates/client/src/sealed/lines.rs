@@ -1,0 +1,100 @@
+//! Files of what a client has to remember: a line for each service, its origin first.
+//!
+//! They are read and written by several processes at a time: a writer holds a lock beside the file, looks again, and puts
+//! a new file in the place of the old one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// Longest file, in bytes.
+const FILE_LEN_MAX: u64 = 4 * 1024 * 1024;
+
+/// What stands behind `origin` in its line; none without a line or a file.
+///
+/// # Errors
+/// [`Error::Trust`] for a file that cannot be read, or that others may write.
+pub(super) fn read(file: &Path, origin: &str) -> Result<Option<String>, Error> {
+    let text = whole(file)?;
+    Ok(text.lines().find_map(|line| behind(line, origin)).map(str::to_owned))
+}
+
+/// Puts what `change` makes of `origin`'s line in its place. Nobody else changes the file meanwhile.
+///
+/// # Errors
+/// Those of `change`, [`Error::Trust`].
+pub(super) fn update(
+    file: &Path,
+    origin: &str,
+    change: impl FnOnce(Option<&str>) -> Result<String, Error>,
+) -> Result<(), Error> {
+    let told = |what: &str, err: std::io::Error| Error::Trust(format!("cannot {what} {}: {err}", file.display()));
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(|err| told("make the folder of", err))?;
+    }
+    let lock = private(OpenOptions::new().write(true).create(true)).open(beside(file, "lock"));
+    let lock = lock.map_err(|err| told("lock", err))?;
+    lock.lock().map_err(|err| told("lock", err))?;
+    let text = whole(file)?;
+    let old = text.lines().find_map(|line| behind(line, origin));
+    let new = change(old)?;
+    if old == Some(new.as_str()) {
+        return Ok(());
+    }
+    let others = text.lines().filter(|line| behind(line, origin).is_none());
+    let new = others.chain([format!("{origin} {new}").as_str()]).fold(String::new(), |all, line| all + line + "\n");
+    let temporary = beside(file, "new");
+    let written = private(OpenOptions::new().write(true).create(true).truncate(true)).open(&temporary);
+    let written = written.and_then(|mut out| out.write_all(new.as_bytes()).and_then(|()| out.sync_all()));
+    written.and_then(|()| fs::rename(&temporary, file)).map_err(|err| told("write", err))
+}
+
+fn behind<'a>(line: &'a str, origin: &str) -> Option<&'a str> {
+    line.strip_prefix(origin)?.strip_prefix(' ').map(str::trim)
+}
+
+fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+fn whole(file: &Path) -> Result<String, Error> {
+    let told = |err: &dyn std::fmt::Display| Error::Trust(format!("cannot read {}: {err}", file.display()));
+    let opened = match File::open(file) {
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(String::new()),
+        opened => opened.map_err(|err| told(&err))?,
+    };
+    if may_others_write(&opened).map_err(|err| told(&err))? {
+        return Err(told(&"others than its owner may write it, so it proves nothing (chmod 600)"));
+    }
+    let mut text = String::new();
+    opened.take(FILE_LEN_MAX + 1).read_to_string(&mut text).map_err(|err| told(&err))?;
+    if text.len() as u64 > FILE_LEN_MAX { Err(told(&"it is longer than 4 MiB")) } else { Ok(text) }
+}
+
+/// Makes what is created its owner's alone.
+#[cfg(unix)]
+pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(0o600)
+}
+
+#[cfg(not(unix))]
+pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+#[cfg(unix)]
+fn may_others_write(file: &File) -> std::io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(file.metadata()?.permissions().mode() & 0o022 != 0)
+}
+
+#[cfg(not(unix))]
+fn may_others_write(_: &File) -> std::io::Result<bool> {
+    Ok(false)
+}
