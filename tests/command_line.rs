@@ -15,7 +15,16 @@ const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 const ORDER: &str = r#"{"schemeCode":"AEF","amount":5000}"#;
 
 fn run(args: &[&str]) -> Output {
-    clear_environment(&mut Command::new(BINARY)).args(args).stdin(Stdio::null()).output().unwrap()
+    command().args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// With a file of its own for the services that it meets.
+fn command() -> Command {
+    static STATE: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let state = STATE.get_or_init(|| tempfile::tempdir().unwrap());
+    let mut command = Command::new(BINARY);
+    clear_environment(&mut command).env("XDG_STATE_HOME", state.path());
+    command
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -30,11 +39,11 @@ fn server() -> SocketAddr {
             "
 listeners: [{{ address: '127.0.0.1:0' }}]
 routes:
-  - {{ match: {{ path_prefix: [/session/, /v1/session/] }}, sessions: {{}} }}
+  - {{ match: {{ path_prefix: [/session/, /v1/session/, /v3/], path: /.well-known/sealway-keys }}, sessions: {{}} }}
   - {{ match: {{ path_prefix: /transaction/ }}, sealed: required, upstream: shop }}
   - {{ match: {{}}, sealed: required, upstream: service }}
 upstreams: {{ shop: {{ servers: ['demo:'] }}, service: {{ servers: ['http://{}'] }} }}
-sessions: {{ anonymous_paths: [/transaction/purchase] }}
+sessions: {{ anonymous_paths: [/transaction/purchase], identity: {{ allow_generated: true }} }}
 ",
             upstream.address
         );
@@ -53,19 +62,22 @@ fn the_demo_shows_success_and_the_summary_and_exits() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
     assert!(said.contains("Success: sealed, opened, served, sealed again"), "{said}");
-    assert!(said.contains(r#""status":"SUCCESS""#) && said.contains(r#"400 {"error":"CRYPTO_ERROR"}"#), "{said}");
+    assert!(said.contains(r#""status":"SUCCESS""#) && said.contains("409 {\"code\":\"replayed\""), "{said}");
+    assert!(said.contains("on wire 3") && said.contains("by X25519MLKEM768"), "{said}");
+    assert!(said.contains("A client that pins another identity key refused"), "{said}");
     let summary = said.split("Performance Metrics Summary").nth(1).unwrap();
     let mut rest = summary;
     for name in [
-        "POST /session/init",
+        "POST /v3/sessions",
         "Total Round-Trip",
         "HTTP Request Time",
         "Client Crypto Operations",
-        "- ecdh-keygen",
+        "- share",
+        "- agree",
+        "Server Timing",
         "- ecdh-compute",
         "- hkdf",
-        "Server Timing",
-        "- replay-protection",
+        "- sign",
         "- session-store",
         "- total",
         "POST /transaction/purchase",
@@ -121,6 +133,7 @@ fn a_port_in_use_is_named_with_the_flag_or_setting_that_chose_it() {
 fn a_purchase_is_called_on_every_wire_and_family() {
     for more in [
         &[][..],
+        &["--wire", "3", "--suite", "P256"],
         &["--wire", "2"],
         &["--wire", "1"],
         &["--init", "v1"],
@@ -133,7 +146,8 @@ fn a_purchase_is_called_on_every_wire_and_family() {
         assert_eq!(output.status.code(), Some(0), "{more:?}: {}", text(&output.stderr));
         let receipt: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(receipt["status"], "SUCCESS", "{more:?}");
-        assert_eq!(text(&output.stderr), "", "quiet unless asked");
+        let said = text(&output.stderr);
+        assert!(said.is_empty() || said.contains("was met for the first time"), "quiet unless asked: {said}");
     }
 }
 
@@ -150,6 +164,65 @@ fn a_verbose_call_shows_headers_aad_and_timings() {
 }
 
 #[test]
+fn a_call_on_wire_3_says_whom_it_met_and_keeps_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = folder.path().join("known");
+    let trust = format!("--trust-file={}", known.display());
+    let purchase = url("/transaction/purchase");
+    let args = ["call", &purchase, "--data", ORDER, &trust, "-v", "-H", "X-Own: 1"];
+    let first = run(&args);
+    let said = text(&first.stderr);
+    let line = std::fs::read_to_string(&known).unwrap();
+    let key_id = line.split([' ', ':']).find(|word| word.len() == 32).unwrap();
+    for part in [
+        "for the first time",
+        key_id,
+        "suite X25519MLKEM768",
+        "recognised by none",
+        "x-seal: 3",
+        "> POST /transaction/purchase",
+    ] {
+        assert!(said.contains(part), "{part} is not in:\n{said}");
+    }
+    assert!(!said.to_ascii_lowercase().contains("> x-own"), "{said}");
+    serde_json::from_slice::<serde_json::Value>(&first.stdout).expect("standard output is the answer alone");
+    assert!(!text(&run(&args).stderr).contains("for the first time"));
+
+    let out = folder.path().join("answer.json");
+    let pin = ["call", "POST", &purchase, "-d", ORDER, "--pin", key_id, "-o", out.to_str().unwrap()];
+    assert_eq!((run(&pin).status.code(), text(&run(&pin).stderr).as_str()), (Some(0), ""));
+    assert!(std::fs::read_to_string(&out).unwrap().contains("SUCCESS"));
+
+    // Another key now stands in the file: the one who is met is another, and nothing is sent.
+    let public = sealway_proto::crypto::es256::default_es256().generate().unwrap().1;
+    let other = sealway_client::sealed::Pin::Key(Box::new(*public.public())).key_id();
+    let origin = line.split(' ').next().unwrap();
+    let forged = format!("{origin} {other}:{}\n", sealway_proto::wire::base64::encode(public.public()));
+    std::fs::write(&known, forged).unwrap();
+    let refused = run(&args);
+    let said = text(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && refused.stdout.is_empty(), "{said}");
+    assert!(said.contains(&known.display().to_string()) && said.contains("remove the line"), "{said}");
+}
+
+#[test]
+fn a_key_log_is_written_by_flag_and_environment_together_and_for_its_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("keys");
+    let output = command()
+        .args(["call", &url("/transaction/purchase"), "-d", ORDER, "--key-log", log.to_str().unwrap()])
+        .env("SEALWAY_KEY_LOG_ALLOWED", "1")
+        .output()
+        .unwrap();
+    assert!(text(&output.stderr).contains("WARNING: the keys"), "{}", text(&output.stderr));
+    let line = std::fs::read_to_string(&log).unwrap();
+    let words: Vec<&str> = line.trim_end().split(' ').collect();
+    assert!(words.len() == 3 && words[0] == "SEALWAY3" && words[1].starts_with("S-") && words[2].len() == 64);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&log).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
 fn a_call_takes_its_body_from_a_file_or_standard_input() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("order.json");
@@ -157,7 +230,7 @@ fn a_call_takes_its_body_from_a_file_or_standard_input() {
     let from_file = format!("@{}", file.display());
     let output = run(&["call", "POST", &url("/transaction/purchase"), "--data", &from_file]);
     assert!(text(&output.stdout).contains("SUCCESS"), "{}", text(&output.stderr));
-    let mut child = Command::new(BINARY)
+    let mut child = command()
         .args(["call", "post", &url("/transaction/purchase"), "--data", "@-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -172,10 +245,15 @@ fn a_call_that_fails_says_why_and_exits_with_1() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = format!("http://{nobody}/x");
     for (args, said) in [
-        (&["call", "GET", &url("/x")][..], "POST alone"),
+        (&["call", "GET", &url("/x"), "--wire", "2"][..], "POST alone"),
+        (&["call", &url("/x"), "--wire", "2", "-H", "a: b"], "--header is of wire 3"),
+        (&["call", &url("/x"), "--init", "v1", "--wire", "3"], "--init is of wires 1 and 2"),
+        (&["call", &url("/x"), "--pin", "abc"], "neither a key id"),
+        (&["call", &url("/x"), "--pin", "00112233445566778899aabbccddeeff"], "uses none of the trusted identity keys"),
+        (&["call", &url("/x"), "--key-log", "/nowhere"], "SEALWAY_KEY_LOG_ALLOWED"),
         (&["call", "POST", "not a url"], "URL"),
         (&["call", "POST", &nobody], "no answer from"),
-        (&["call", "POST", &url("/transaction/purchase"), "-d", "{}"], "CRYPTO_ERROR"),
+        (&["call", "POST", &url("/transaction/purchase"), "-d", "{}", "--wire", "2"], "CRYPTO_ERROR"),
         (&["call", "POST", &url("/service"), "-d", "x"], "409"),
         (&["call", "POST", &url("/x"), "--init", "anon"], "--init anon"),
         (&["call", "POST", &url("/x"), "--init", "v1", "--wire", "1"], "--init v1"),

@@ -52,7 +52,7 @@ fn accepted(what: &str, request: &Request) {
 fn stamped(wire: Wire, stamp: &str, nonce: &str) -> Request {
     match wire {
         Wire::One => good(wire).set("X-Timestamp", stamp).set("X-Nonce", nonce),
-        Wire::Two => good(wire).set("X-Idempotency-Key", format!("{stamp}.{nonce}")),
+        Wire::Two | Wire::Three => good(wire).set("X-Idempotency-Key", format!("{stamp}.{nonce}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `sealway load` with sealed sessions against a real gateway: both wires, each time at which a session is agreed, over
+//! `sealway load` with sealed sessions against a real gateway: all wires, each time at which a session is agreed, over
 //! HTTP/1.1 and HTTP/2.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use load_ground::{fault, plan, run, run_well, workers};
+use sealway_client::sealed::{Pin, SUITES_DEFAULT, Suite, Trust};
 use sealway_load::plan::{Agree, Assertion, Plan, Protocol, Sealed, Stop, Text};
 use sealway_load::record::{Class, Phase};
 use sealway_testkit::daemon::free_port;
@@ -26,10 +27,10 @@ fn server() -> SocketAddr {
             "
 listeners: [{{ address: '127.0.0.1:0' }}]
 routes:
-  - {{ match: {{ path_prefix: [/session/, /v1/session/] }}, sessions: {{}} }}
+  - {{ match: {{ path_prefix: [/session/, /v1/session/, /v3/], path: /.well-known/sealway-keys }}, sessions: {{}} }}
   - {{ match: {{}}, sealed: required, upstream: echo }}
 upstreams: {{ echo: {{ servers: ['http://{}'] }} }}
-sessions: {{ anonymous_paths: [/echo], anonymous_inits_per_minute: 0, authenticated_inits_per_minute: 0 }}
+sessions: {{ identity: {{ allow_generated: true }}, anonymous_paths: [/echo], anonymous_inits_per_minute: 0, authenticated_inits_per_minute: 0 }}
 ",
             echo.address
         );
@@ -44,8 +45,15 @@ fn sealed(wire: u8, agree: Agree, init_path: &str, requests: u64) -> Plan {
     plan.request.method = http::Method::POST;
     plan.request.path = "/echo?n={{counter}}".into();
     plan.request.body = Some(Text::Template(r#"{"n":"{{counter}}","id":"{{uuid}}"}"#.into()));
-    plan.target.sealed =
-        Some(Sealed { wire, agree, init_path: init_path.into(), client_id: "load-test".into(), token_file: None });
+    plan.target.sealed = Some(Sealed {
+        wire,
+        agree,
+        init_path: init_path.into(),
+        client_id: "load-test".into(),
+        token_file: None,
+        trust: Trust::FirstMet,
+        suites: SUITES_DEFAULT.to_vec(),
+    });
     if agree != Agree::InitOnly {
         plan.assertions = vec![
             Assertion::JsonPath { path: "$.n".into(), equals: "{{counter}}".into() },
@@ -59,9 +67,13 @@ fn sealed(wire: u8, agree: Agree, init_path: &str, requests: u64) -> Plan {
 #[test]
 fn sessions_are_agreed_when_the_plan_says_and_each_phase_is_timed() {
     let requests = 60;
-    for (wire, init_path) in
-        [(1, "/session/init"), (2, "/session/init"), (2, "/v1/session/init"), (1, "/session/init/anon")]
-    {
+    for (wire, init_path) in [
+        (1, "/session/init"),
+        (2, "/session/init"),
+        (2, "/v1/session/init"),
+        (1, "/session/init/anon"),
+        (3, "/v3/sessions"),
+    ] {
         for (agree, reuse, sessions) in [
             (Agree::PerRequest, true, requests),
             (Agree::PerConnection, true, 4),
@@ -81,7 +93,9 @@ fn sessions_are_agreed_when_the_plan_says_and_each_phase_is_timed() {
             assert_eq!(sum.times(Phase::KeyAgreement).len(), sessions, "{what}");
             assert_eq!((sum.times(Phase::Seal).len(), sum.times(Phase::Open).len()), (calls, calls), "{what}");
             assert_eq!(sum.times(Phase::Server).len(), requests, "{what}");
-            assert_eq!(sum.statuses(), [(200, requests)], "{what}");
+            let status = if wire == 3 && agree == Agree::InitOnly { 201 } else { 200 };
+            assert_eq!(sum.statuses(), [(status, requests)], "{what}");
+            assert_eq!(sum.counts.sessions_by_suite.x25519_ml_kem, if wire == 3 { sessions } else { 0 }, "{what}");
             assert_eq!(sum.counts.connections_opened, if reuse { 4 } else { requests }, "{what}");
         }
     }
@@ -89,13 +103,27 @@ fn sessions_are_agreed_when_the_plan_says_and_each_phase_is_timed() {
 
 #[test]
 fn sealed_requests_go_over_streams_of_http2_too() {
-    for wire in [1, 2] {
-        let mut plan = sealed(wire, Agree::Reuse, "/session/init", 100);
+    for (wire, init_path) in [(1, "/session/init"), (2, "/session/init"), (3, "/v3/sessions")] {
+        let mut plan = sealed(wire, Agree::Reuse, init_path, 100);
         plan.target.protocol = Protocol::Http2;
         plan.connections.streams = 4;
         let counts = run_well(plan).totals.sum.counts;
         assert_eq!((counts.succeeded, counts.sessions_agreed, counts.connections_opened), (100, 4, 1), "{counts:?}");
     }
+}
+
+#[test]
+fn any_method_goes_on_wire_3_under_the_key_that_is_pinned_and_under_no_other() {
+    let mut plan = sealed(3, Agree::PerRequest, "/v3/sessions", 20);
+    plan.request.method = http::Method::PUT;
+    plan.target.sealed.as_mut().unwrap().suites = vec![Suite::P256];
+    let counts = run_well(plan).totals.sum.counts;
+    assert_eq!((counts.sessions_agreed, counts.sessions_by_suite.p256), (20, 20));
+    let mut plan = sealed(3, Agree::Reuse, "/v3/sessions", 4);
+    let other = Pin::parse("00112233445566778899aabbccddeeff").unwrap();
+    plan.target.sealed.as_mut().unwrap().trust = Trust::Keys(vec![other]);
+    let (class, words) = fault(&run(plan));
+    assert!(class == Class::Session && words.contains("key_retired"), "{class:?}: {words}");
 }
 
 #[test]

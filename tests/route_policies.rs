@@ -56,6 +56,7 @@ routes:
     preserve_host: true
     request_headers: {{ set: {{ X-Customer-Id: '${{CUSTOMER}}', X-Fixed: 'a b' }}, remove: [X-Secret] }}
     response_headers: {{ set: {{ X-Added: '1' }}, remove: [X-Internal] }}
+  - {{ match: {{ path_prefix: /whose/ }}, sealed: optional, upstream: service }}
   - {{ match: {{ path: /late }}, standalone: ok, delay_ms: 300 }}
   - match: {{ path_prefix: /fields/ }}
     upstream: service
@@ -234,5 +235,32 @@ fn a_sealed_call_over_tls_has_the_client_id_of_its_certificate_or_no_certificate
         let answer = own.seal(PURCHASE, ORDER).0.set("X-ClientId", "sealway-client").send(mtls).unwrap();
         // A session of wire 1 was agreed under no client id, whatever a header says.
         assert_eq!(answer.status, if wire == Wire::Two { 200 } else { 403 }, "{wire:?}: {}", answer.text());
+    }
+}
+
+#[test]
+fn the_service_is_told_whose_a_sealed_call_is_and_no_clients_word_for_it() {
+    let Setup { server, .. } = setup();
+    let to = server.addresses[0];
+    let spoofed = ["X-Sealway-Subject", "X_Sealway_Tenant", "X-Sealway-Client-Id", "x-sealway_auth", "X-Sealway-Other"];
+    let spoof = |request: Request| spoofed.iter().fold(request, |request, name| request.set(name, "evil"));
+    let ours = |headers: &serde_json::Value| -> Vec<(String, String)> {
+        let pairs = headers.as_array().unwrap().iter();
+        let pairs = pairs.map(|pair| (pair[0].as_str().unwrap().to_owned(), pair[1].as_str().unwrap().to_owned()));
+        pairs.filter(|(name, value)| name.replace('_', "-").starts_with("x-sealway") || value == "evil").collect()
+    };
+    for (wire, client_id) in [(Wire::Two, Some(CLIENT_ID)), (Wire::One, None)] {
+        let agreed = Agreed::open(to, wire, "/session/init").unwrap();
+        let (request, pending) = agreed.seal("/whose/call", ORDER);
+        let answer = spoof(request).send(to).unwrap();
+        let plaintext = sealway_testkit::wire_client::open(&pending, &answer).unwrap();
+        let mut want: Vec<_> =
+            client_id.map(|id| ("x-sealway-client-id".to_owned(), id.to_owned())).into_iter().collect();
+        want.push(("x-sealway-auth".to_owned(), "none".to_owned()));
+        assert_eq!(ours(&serde_json::from_slice(&plaintext).unwrap()), want);
+    }
+    for path in ["/whose/plain", "/elsewhere"] {
+        let answer = spoof(Request::new("GET", path)).send(to).unwrap();
+        assert_eq!(ours(&answer.json()), [], "{path}");
     }
 }

@@ -238,7 +238,7 @@ fn the_service_receives_the_plaintext_as_json_and_no_trace_of_the_seal() {
             .header("TE", "trailers")
             .header("Proxy-Authorization", "Basic eDp5")
             .header("Proxy-Connection", "keep-alive")
-            .header("X-Seal", "3")
+            // X-Seal would make it a request of wire 3.
             .header("X-Sealed", "x")
             .header("X-Request-Id", "kept")
             .header("Authorization", "Bearer kept")

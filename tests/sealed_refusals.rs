@@ -40,7 +40,7 @@ fn expired(what: &str, request: &Request) {
 fn headers_of(wire: Wire) -> &'static [&'static str] {
     match wire {
         Wire::One => &["X-Kid", "X-Nonce", "X-Timestamp", "X-Enc-Alg", "X-IV", "X-Tag", "X-AAD"],
-        Wire::Two => &["X-Kid", "X-Idempotency-Key", "X-ClientId"],
+        Wire::Two | Wire::Three => &["X-Kid", "X-Idempotency-Key", "X-ClientId"],
     }
 }
 

@@ -1,0 +1,125 @@
+//! The service behind: it keeps every byte that it got, and answers a request when all of it is there.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use sealway_testkit::raw_http::{Connection, find};
+use sealway_testkit::upstream::{Received, Upstream, answer};
+
+/// The path whose answer comes in [`CHUNKS`].
+pub(crate) const FRAMES: &str = "/frames";
+/// An answer in parts, each of which becomes a frame.
+pub(crate) const CHUNKS: [&[u8]; 5] = [&[b'a'; 1000], &[b'b'; 700], &[b'c'; 1], &[b'd'; 2000], &[b'e'; 333]];
+/// The header within the seal that says which case of a test a request is.
+pub(crate) const CASE: &str = "x-case";
+
+/// What reached the service under one case.
+#[derive(Debug, Default)]
+struct Seen {
+    bodies: Vec<(Vec<u8>, bool)>,
+}
+
+#[derive(Default)]
+struct Book {
+    seen: Mutex<HashMap<String, Seen>>,
+    begun: AtomicUsize,
+    open: AtomicUsize,
+}
+
+pub(crate) struct Recorder {
+    pub(crate) address: SocketAddr,
+    book: Arc<Book>,
+}
+
+impl Recorder {
+    pub(crate) fn start() -> Self {
+        let book = Arc::new(Book::default());
+        let kept = book.clone();
+        let upstream = Upstream::serve(move |received, connection| {
+            kept.open.fetch_add(1, Ordering::SeqCst);
+            kept.begun.fetch_add(1, Ordering::SeqCst);
+            let served = serve(&kept, received, connection);
+            kept.open.fetch_sub(1, Ordering::SeqCst);
+            served
+        });
+        Recorder { address: upstream.unwrap().address, book }
+    }
+
+    /// Waits until so many requests have begun to come.
+    pub(crate) fn wait_for(&self, begun: usize) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while self.book.begun.load(Ordering::SeqCst) < begun {
+            assert!(Instant::now() < until, "the service was not asked");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Holds what came to what was sent: of each case, a prefix of its plaintext, and whole as often as it may be; of no
+    /// other case anything. Waits for what is still on its way. Returns how many bodies came in part, and how many whole.
+    pub(crate) fn check(&self, sent: &HashMap<String, (Vec<u8>, usize)>) -> (usize, usize) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while self.book.open.load(Ordering::SeqCst) > 0 {
+            assert!(Instant::now() < until, "the service still waits for a request's end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (mut parts, mut whole) = (0, 0);
+        for (case, seen) in &*self.book.seen.lock().unwrap() {
+            let (truth, wholes_max) = sent.get(case).unwrap_or_else(|| panic!("nobody sent case {case}"));
+            let wholes = seen.bodies.iter().filter(|(_, is_whole)| *is_whole).count();
+            assert!(wholes <= *wholes_max, "case {case} reached the service {wholes} times");
+            for (body, is_whole) in &seen.bodies {
+                assert!(truth.starts_with(body), "case {case}: the service got what nobody sent");
+                assert!(!is_whole || body == truth, "case {case}: a part was taken for the whole");
+            }
+            parts += seen.bodies.len() - wholes;
+            whole += wholes;
+        }
+        (parts, whole)
+    }
+}
+
+fn serve(book: &Book, received: &Received, connection: &mut Connection) -> anyhow::Result<Vec<u8>> {
+    let (body, is_whole) = read(received, connection);
+    let case = received.header(CASE).unwrap_or("none").to_owned();
+    book.seen.lock().unwrap().entry(case.clone()).or_default().bodies.push((body.clone(), is_whole));
+    if !is_whole {
+        return Ok(body);
+    }
+    if received.method_and_target().1 != FRAMES {
+        connection.write(&answer("200 OK", &[("X-Answer", &case)], &body))?;
+        return Ok(body);
+    }
+    connection.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nX-Answer: 1\r\n\r\n")?;
+    for chunk in CHUNKS {
+        connection.write_chunk(chunk)?;
+        // So that each becomes a frame of its own; tests take what comes, as long as it is some frames.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    connection.write_chunk(&[])?;
+    Ok(body)
+}
+
+/// What there is of a body, and whether that is all of it.
+fn read(received: &Received, connection: &mut Connection) -> (Vec<u8>, bool) {
+    if find(&received.headers, "transfer-encoding").is_none() {
+        return match connection.read_body(&received.headers, false) {
+            Ok(body) => (body, true),
+            Err(_) => (connection.read_to_end().unwrap_or_default(), false),
+        };
+    }
+    let mut body = Vec::new();
+    loop {
+        match connection.read_chunk() {
+            Ok(chunk) if chunk.is_empty() => return (body, true),
+            Ok(chunk) => body.extend_from_slice(&chunk),
+            Err(_) => {
+                // What came of a chunk that was not finished.
+                body.append(&mut connection.read_to_end().unwrap_or_default());
+                return (body, false);
+            }
+        }
+    }
+}
