@@ -1,5 +1,5 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test test-fips e2e-faults load-long scan-tls check coverage bench bench-gateway bench-load bench-broker bench-channel accept-gateway fuzz vectors fmt tidy clean help
+.PHONY: run test test-fips e2e-faults load-long scan-tls check coverage bench bench-gateway bench-load bench-broker bench-channel bench-wire3 accept-gateway fuzz vectors model fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
@@ -30,12 +30,16 @@ bench-broker: ## the broker beside a bare socket, bare cryptography and grpc-go;
 	cargo xtask bench-broker $(ARGS)
 bench-channel: ## channels beside bare cryptography, the relay's cost of a channel and of a byte, memory of 5,000 idle channels
 	cargo xtask bench-channel $(ARGS)
+bench-wire3: ## wire 3 in process beside bare cryptography and the old wires, and the time of refusals; ARGS="init" is one part
+	cargo xtask bench-wire3 $(ARGS)
 accept-gateway: ## the published acceptance test: 4 x 3,000 new mTLS connections through the gateway
 	cargo xtask accept-gateway $(ARGS)
 fuzz: ## fuzz every target for a minute, or TARGET=name
 	cargo xtask fuzz $(TARGET)
 vectors: ## write vectors/ anew from the reference
 	cargo xtask vectors
+model: ## run Verifpal, where it is installed, over the models of spec/model
+	cargo xtask model
 fmt: ## format
 	cargo fmt --all
 clean: ## remove what builds and tests leave behind

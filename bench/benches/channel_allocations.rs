@@ -8,7 +8,7 @@ use std::hint::black_box;
 use sealway_proto::channel::{
     ChannelSettings, Content, Handshake, HandshakeRandoms, Opener, Progress, Sealer, Suite, looks_like_record,
 };
-use sealway_proto::crypto::channel::default_channel_provider;
+use sealway_proto::crypto::agreement::default_agreement_provider;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -18,7 +18,7 @@ const NOW_S: u64 = 1_800_000_000;
 const COUNT: usize = 1000;
 
 fn handshake(id: u16) -> (Handshake, Handshake) {
-    let provider = default_channel_provider();
+    let provider = default_agreement_provider();
     let settings = ChannelSettings::new("bench", [7; 32], Suite::from_id(id).unwrap(), NOW_S + 60);
     let draw = || HandshakeRandoms::draw(provider).unwrap();
     let (client, mut message) = Handshake::client(settings.clone(), provider, draw(), NOW_S).unwrap();

@@ -8,7 +8,7 @@ use aws_lc_rs::agreement::{self, ECDH_P256, PrivateKey, UnparsedPublicKey, X2551
 use sealway_proto::channel::{
     ChannelSettings, Content, Handshake, HandshakeRandoms, Opener, Progress, Sealer, Suite, looks_like_record,
 };
-use sealway_proto::crypto::channel::{ChannelProvider, default_channel_provider};
+use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
 
 use crate::crypto::compare;
 use crate::table::{us, verdict};
@@ -17,8 +17,8 @@ const NOW_S: u64 = 1_800_000_000;
 const SIZES: [(&str, usize); 5] =
     [("256 B", 256), ("1 KiB", 1024), ("8 KiB", 8192), ("64 KiB", 65_536), ("1 MiB", (1 << 20) - 34)];
 
-fn provider() -> &'static dyn ChannelProvider {
-    default_channel_provider()
+fn provider() -> &'static dyn AgreementProvider {
+    default_agreement_provider()
 }
 
 /// Both ends, from nothing to keys that are proved.

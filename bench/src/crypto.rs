@@ -20,7 +20,7 @@ const ROUNDS: usize = 31;
 const NOW: u64 = 1_800_000_000_000;
 
 /// CPU time of this thread, in nanoseconds.
-fn cpu_ns() -> f64 {
+pub(crate) fn cpu_ns() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
@@ -97,7 +97,7 @@ fn init() -> anyhow::Result<(f64, f64)> {
     Ok(compare(200, floor, ours))
 }
 
-fn agreed(wire: Wire) -> anyhow::Result<(ClientSession, Arc<Session>)> {
+pub(crate) fn agreed(wire: Wire) -> anyhow::Result<(ClientSession, Arc<Session>)> {
     let provider = default_provider();
     let (init, request) = ClientInit::new(wire, false, "bench", None, provider.p256_generate()?, &[7; 16], NOW)?;
     let policy = ReplayPolicy::default();

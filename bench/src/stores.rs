@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::session::{Session, SessionKey, SessionRecord};
+use sealway_proto::session::{Auth, Session, SessionKey, SessionRecord};
 use sealway_proto::wire::{SessionId, Wire};
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::config::{Problems, load_yaml};
@@ -119,6 +119,8 @@ fn new_session(clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<Session>> {
         wire: Wire::Two,
         client_id: Some("bench-client".into()),
         subject: None,
+        tenant: None,
+        auth: Auth::None,
         created_ms: now_ms,
         expires_ms: now_ms + 1_800_000,
         key: SessionKey::from_bytes(key),
