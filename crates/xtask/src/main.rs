@@ -6,13 +6,16 @@
 mod bench;
 mod check;
 mod codegen;
+mod conformance;
 mod coverage;
 mod faults;
 mod fips;
 mod fuzz;
 mod load;
+mod matrix;
 mod model;
 mod scan;
+mod sdk;
 mod shell;
 mod steps;
 mod test;
@@ -60,6 +63,12 @@ enum Job {
     },
     /// Run Verifpal over the models of spec/model; says aloud that it did not where the tool is missing
     Model,
+    /// Build and test the SDKs, and hold each against each other
+    Sdk,
+    /// Every client against every server on bytes of their own; the SDKs are built
+    Conformance(conformance::Arguments),
+    /// Measure every client against every server; the SDKs are built
+    Matrix(matrix::Arguments),
     /// Which lines of the broker and of the client the tests run; fails below 80 % of either
     Coverage(coverage::Arguments),
     /// Fuzz one target, or each in turn
@@ -130,6 +139,9 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Codegen { check } => codegen::run(check),
         Job::Vectors { check } => vectors::run(check),
         Job::Model => model::run(),
+        Job::Sdk => sdk::run(),
+        Job::Conformance(arguments) => conformance::run(&arguments),
+        Job::Matrix(arguments) => matrix::run(&arguments),
         Job::Coverage(arguments) => coverage::run(&arguments),
         Job::Fuzz(arguments) => fuzz::run(&arguments),
         Job::Bench { arguments } => bench::run(&arguments),

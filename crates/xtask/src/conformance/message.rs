@@ -1,0 +1,143 @@
+//! Messages as drivers give them, and what may be done to them.
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+/// A sealed message: `headers` and `body_hex` as they cross the wire, and what they are sent with.
+#[derive(Clone)]
+pub(super) struct Message(pub(super) Value);
+
+impl Message {
+    /// A request: what was sealed, and its line.
+    pub(super) fn request(sealed: &Value, method: &str, target: &str, now_ms: u64) -> Self {
+        Message(json!({
+            "method": method, "target": target, "headers": sealed["headers"], "body_hex": sealed["body_hex"], "now_ms": now_ms,
+        }))
+    }
+
+    /// With the member that says whom it is for.
+    pub(super) fn to(&self, name: &str, value: &Value) -> Value {
+        let mut members = self.0.clone();
+        members[name] = value.clone();
+        members
+    }
+
+    pub(super) fn with(&self, name: &str, value: impl Into<Value>) -> Self {
+        let mut changed = self.clone();
+        changed.0[name] = value.into();
+        changed
+    }
+
+    fn headers(&self) -> Vec<(String, String)> {
+        let pairs = self.0["headers"].as_array().into_iter().flatten();
+        pairs
+            .map(|pair| {
+                (pair[0].as_str().unwrap_or_default().to_owned(), pair[1].as_str().unwrap_or_default().to_owned())
+            })
+            .collect()
+    }
+
+    fn with_headers(&self, headers: Vec<(String, String)>) -> Self {
+        let pairs: Vec<Value> = headers.into_iter().map(|(name, value)| json!([name, value])).collect();
+        self.with("headers", pairs)
+    }
+
+    /// Names of the headers, as they stand there.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.headers().into_iter().map(|(name, _)| name).collect()
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<String> {
+        self.headers().into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(super) fn without(&self, name: &str) -> Self {
+        self.with_headers(self.headers().into_iter().filter(|(known, _)| !known.eq_ignore_ascii_case(name)).collect())
+    }
+
+    pub(super) fn twice(&self, name: &str) -> anyhow::Result<Self> {
+        let mut headers = self.headers();
+        let value = self.header(name).with_context(|| format!("no {name}"))?;
+        headers.push((name.to_owned(), value));
+        Ok(self.with_headers(headers))
+    }
+
+    pub(super) fn replaced(&self, name: &str, value: &str) -> Self {
+        let headers = self.headers().into_iter();
+        let replaced = headers.map(|(known, old)| {
+            let value = if known.eq_ignore_ascii_case(name) { value.to_owned() } else { old };
+            (known, value)
+        });
+        self.with_headers(replaced.collect())
+    }
+
+    /// Wherever the sealed bytes are: the body, or a header in base64, whose text is changed instead.
+    pub(super) fn bytes_changed(&self, change: Change) -> anyhow::Result<Self> {
+        let body = self.0["body_hex"].as_str().unwrap_or_default();
+        if !body.is_empty() {
+            return Ok(self.with("body_hex", change.hex(body)?));
+        }
+        let name = "X-Sealed";
+        let value = self.header(name).context("neither a body nor X-Sealed")?;
+        Ok(self.replaced(name, &change.base64(&value)?))
+    }
+}
+
+/// What happens to sealed bytes on their way.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    FirstByte,
+    LastByte,
+    Shorter,
+    Longer,
+    Nothing,
+}
+
+impl Change {
+    fn hex(self, text: &str) -> anyhow::Result<String> {
+        ensure!(text.len() >= 4 && text.is_ascii(), "too short to change");
+        let flip = |digit: char| if digit == '0' { '1' } else { '0' };
+        let mut digits: Vec<char> = text.chars().collect();
+        let last = digits.len() - 1;
+        match self {
+            Change::FirstByte => digits[0] = flip(digits[0]),
+            Change::LastByte => digits[last] = flip(digits[last]),
+            Change::Shorter => digits.truncate(last - 1),
+            Change::Longer => digits.extend(['0', '0']),
+            Change::Nothing => digits.clear(),
+        }
+        Ok(digits.into_iter().collect())
+    }
+
+    /// Stays canonical base64: whole groups of four characters change.
+    fn base64(self, text: &str) -> anyhow::Result<String> {
+        ensure!(text.len() >= 16 && text.is_ascii(), "too short to change");
+        let flip = |letter: &str| if letter == "A" { "B" } else { "A" };
+        // The group before the last has no padding.
+        let at = text.len() - 8;
+        Ok(match self {
+            Change::FirstByte => format!("{}{}", flip(&text[..1]), &text[1..]),
+            Change::LastByte => format!("{}{}{}", &text[..at], flip(&text[at..=at]), &text[at + 1..]),
+            Change::Shorter => text[4..].to_owned(),
+            Change::Longer => format!("AAAA{text}"),
+            Change::Nothing => String::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_changes() {
+        for change in [Change::FirstByte, Change::LastByte, Change::Shorter, Change::Longer, Change::Nothing] {
+            assert_ne!(change.hex("00ff00ff").unwrap(), "00ff00ff", "{change:?}");
+            assert_ne!(change.base64("QUJDREVGR0hJSktMTU4=").unwrap(), "QUJDREVGR0hJSktMTU4=", "{change:?}");
+        }
+        let message = Message(json!({"headers": [["X-Kid", "a"], ["X-Seal", "3"]], "body_hex": "00ff00ff"}));
+        assert_eq!(message.without("x-kid").names(), ["X-Seal"]);
+        assert_eq!(message.twice("X-Kid").unwrap().names(), ["X-Kid", "X-Seal", "X-Kid"]);
+        assert_eq!(message.replaced("x-seal", "2").header("X-SEAL").unwrap(), "2");
+    }
+}

@@ -1,0 +1,138 @@
+//! Every client against every server, on bytes that they draw themselves: `sdk/conformance/README.md`.
+//!
+//! The driver of Rust is the one that the others are held to where a message is wrong: each must refuse with the code that it
+//! refuses with. What is right must come out as it went in.
+
+mod agreed;
+mod calls;
+mod driver;
+mod message;
+mod wrong;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+
+use crate::sdk;
+use agreed::{Family, families};
+use driver::Driver;
+
+/// What the reference refused with, by the name of the case: the same for every client.
+type Codes = BTreeMap<String, String>;
+
+/// What one pair of languages showed.
+#[derive(Default)]
+struct Tally {
+    cells: usize,
+    faults: Vec<String>,
+}
+
+impl Tally {
+    /// One cell of the table: something that held, or did not.
+    fn cell(&mut self, name: &str, held: anyhow::Result<()>) {
+        self.cells += 1;
+        if let Err(err) = held {
+            self.faults.push(format!("{name}: {err:#}"));
+        }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// These languages alone; the reference answers for wrong messages all the same
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+}
+
+impl Arguments {
+    /// All languages.
+    pub(crate) fn all() -> Self {
+        Self { only: Vec::new() }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut sdks = sdk::all("debug");
+    ensure!(sdks.first().is_some_and(|sdk| sdk.name == "rust"), "the reference comes first");
+    // Answers the questions that say what a wrong message must be refused with.
+    let mut reference = Driver::start("rust", sdks[0].program("driver")?)?;
+    if let Some(unknown) = arguments.only.iter().find(|name| !sdks.iter().any(|sdk| sdk.name == **name)) {
+        bail!("--only: there is no SDK `{unknown}`");
+    }
+    sdks.retain(|sdk| arguments.only.is_empty() || arguments.only.iter().any(|name| sdk.name == *name));
+    let mut clients = Vec::new();
+    let mut servers = Vec::new();
+    for sdk in &sdks {
+        clients.push(Driver::start(sdk.name, sdk.program("driver")?)?);
+        servers.push(Driver::start(sdk.name, sdk.program("driver")?)?);
+    }
+    println!("cells that hold, a client a row, a server a column:");
+    println!("{:>12}{}", "", servers.iter().map(|server| format!(" {:>12}", server.name)).collect::<String>());
+    let mut codes = Codes::new();
+    // The reference with itself says which code a wrong answer has; else the first client of the table would.
+    if !arguments.only.is_empty() {
+        let mut server = Driver::start("rust", sdk::all("debug")[0].program("driver")?)?;
+        let mut client = Driver::start("rust", sdk::all("debug")[0].program("driver")?)?;
+        pair(&mut client, &mut server, &mut reference, &mut codes)?;
+    }
+    let (mut cells, mut faults) = (0, Vec::new());
+    for client in &mut clients {
+        let mut row = format!("{:>12}", client.name);
+        for server in &mut servers {
+            let tally = pair(client, server, &mut reference, &mut codes)
+                .with_context(|| format!("{} as client of {}", client.name, server.name))?;
+            let _ = write!(row, " {:>12}", tally.cells - tally.faults.len());
+            cells += tally.cells;
+            faults.extend(tally.faults.into_iter().map(|fault| format!("{} -> {}: {fault}", client.name, server.name)));
+        }
+        println!("{row}");
+    }
+    for fault in &faults {
+        println!("conformance: {fault}");
+    }
+    println!(
+        "conformance: {cells} cells, {} pairs of languages, {} faults",
+        clients.len() * servers.len(),
+        faults.len()
+    );
+    if !faults.is_empty() {
+        bail!("{} of {cells} cells do not hold", faults.len());
+    }
+    Ok(())
+}
+
+fn pair(client: &mut Driver, server: &mut Driver, reference: &mut Driver, codes: &mut Codes) -> anyhow::Result<Tally> {
+    let mut tally = Tally::default();
+    for family in families(&client.suites, &server.suites) {
+        play(client, server, reference, codes, &family, &mut tally).with_context(|| family.name.clone())?;
+        client.must("reset", serde_json::json!({}))?;
+        server.must("reset", serde_json::json!({}))?;
+        reference.must("reset", serde_json::json!({}))?;
+    }
+    Ok(tally)
+}
+
+fn play(
+    client: &mut Driver,
+    server: &mut Driver,
+    reference: &mut Driver,
+    codes: &mut Codes,
+    family: &Family,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    wrong::inits(client, server, reference, codes, family, tally)?;
+    let session = agreed::agree(client, server, family)?;
+    tally.cell(&format!("{}: init", family.name), Ok(()));
+    calls::right(client, server, reference, family, &session, tally)?;
+    let other = agreed::agree(client, server, family)?;
+    wrong::requests(client, server, reference, family, [&session, &other], tally)?;
+    wrong::answers(client, server, codes, family, &session, tally)?;
+    if family.wire == 3 {
+        let renewed = agreed::renew(client, server, family, &session)?;
+        tally.cell(&format!("{}: renew", family.name), Ok(()));
+        calls::right(client, server, reference, family, &renewed, tally)?;
+    }
+    Ok(())
+}

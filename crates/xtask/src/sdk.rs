@@ -1,0 +1,142 @@
+//! The SDKs as jobs see them: how each is tested, and how its programs are started. One row a language.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use crate::steps::Steps;
+use crate::{conformance, matrix, shell};
+
+/// An SDK in one language.
+pub(crate) struct Sdk {
+    /// What it calls itself.
+    pub(crate) name: &'static str,
+    /// The command that runs `driver`, `single`, `benchmark` or `server` of it, of a profile where there are several.
+    words: fn(&str, &str) -> Vec<PathBuf>,
+    profile: &'static str,
+}
+
+/// All of them, the one that the others are held to first. Rust's programs are of the profile `debug` or `release`.
+pub(crate) fn all(profile: &'static str) -> Vec<Sdk> {
+    vec![
+        Sdk { name: "rust", words: |program, profile| vec![rust(program, profile)], profile },
+        Sdk { name: "typescript", words: |program, _| vec!["node".into(), typescript(program)], profile },
+        Sdk { name: "go", words: |program, _| vec![go(program)], profile },
+        Sdk { name: "java", words: |program, _| vec![root("sdk/java/run"), program.into()], profile },
+        Sdk { name: "python", words: |program, _| vec![root("sdk/python/.venv/bin/python"), python(program)], profile },
+    ]
+}
+
+impl Sdk {
+    /// One of its programs, ready to start.
+    ///
+    /// # Errors
+    /// If it was not built.
+    pub(crate) fn program(&self, program: &str) -> anyhow::Result<Command> {
+        let words = (self.words)(program, self.profile);
+        for file in words.iter().filter(|word| word.is_absolute()) {
+            let shown = file.strip_prefix(shell::root()).unwrap_or(file).display();
+            ensure!(file.is_file(), "{shown} is missing: `cargo xtask sdk` builds and tests the SDKs");
+        }
+        let (first, others) = words.split_first().context("no command")?;
+        let mut command = shell::command(first);
+        command.args(others);
+        Ok(command)
+    }
+}
+
+fn root(path: &str) -> PathBuf {
+    shell::root().join(path)
+}
+
+fn rust(program: &str, profile: &str) -> PathBuf {
+    let built = shell::target_dir().join(profile);
+    if program == "driver" { built.join("conformance-driver") } else { built.join("examples").join(program) }
+}
+
+fn typescript(program: &str) -> PathBuf {
+    let file = if program == "driver" { "driver/main.js".to_owned() } else { format!("examples/{program}.js") };
+    root("sdk/typescript/dist").join(file)
+}
+
+fn go(program: &str) -> PathBuf {
+    shell::target_dir().join("sdk-go").join(program)
+}
+
+fn python(program: &str) -> PathBuf {
+    let file = if program == "driver" { "driver.py".to_owned() } else { format!("examples/{program}.py") };
+    root("sdk/python").join(file)
+}
+
+/// `cargo xtask sdk`: what of `make test` is the SDKs'.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let mut steps = Steps::default();
+    steps.step("setup", || shell::run(&mut shell::command("scripts/setup-tests.sh")));
+    add(&mut steps);
+    steps.finish()
+}
+
+/// The steps of `make test` that are the SDKs': each one's own tests, then all of them together.
+pub(crate) fn add(steps: &mut Steps) {
+    steps.step("sdk: rust", build_rust);
+    steps.step("sdk: typescript", test_typescript);
+    steps.step("sdk: go", test_go);
+    steps.step("sdk: java", test_java);
+    steps.step("sdk: python", test_python);
+    steps.step("conformance", || conformance::run(&conformance::Arguments::all()));
+    steps.step("matrix", || matrix::run(&matrix::Arguments::short()));
+    steps.step("pages", test_pages);
+}
+
+/// The binary that SDKs' tests start.
+fn with_sealway(command: &mut Command) -> anyhow::Result<&mut Command> {
+    let sealway = shell::target_dir().join("debug/sealway");
+    ensure!(sealway.is_file(), "the SDKs' tests start `sealway`: run `cargo build -p sealway-cli`");
+    Ok(command.env("SEALWAY_BIN", sealway))
+}
+
+/// Its tests are among the workspace's.
+fn build_rust() -> anyhow::Result<()> {
+    shell::run(&mut shell::cargo(&["build", "--workspace", "--bins", "--examples", "--locked"]))
+}
+
+fn test_typescript() -> anyhow::Result<()> {
+    let folder = root("sdk/typescript");
+    shell::run(shell::command("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(&folder))?;
+    shell::run(with_sealway(shell::command("npm").arg("test").current_dir(&folder))?)
+}
+
+fn test_go() -> anyhow::Result<()> {
+    let folder = root("sdk/go");
+    let go = |arguments: &[&str]| -> anyhow::Result<()> {
+        let mut command = shell::command("go");
+        shell::run(with_sealway(command.args(arguments).current_dir(&folder))?)
+    };
+    go(&["vet", "./..."])?;
+    for (program, package) in GO_PROGRAMS {
+        let output = self::go(program);
+        go(&["build", "-buildvcs=false", "-o", output.to_str().context("a path that is not UTF-8")?, package])?;
+    }
+    go(&["test", "./..."])
+}
+
+const GO_PROGRAMS: [(&str, &str); 4] = [
+    ("driver", "./cmd/conformance-driver"),
+    ("single", "./examples/single"),
+    ("benchmark", "./examples/benchmark"),
+    ("server", "./examples/server"),
+];
+
+fn test_java() -> anyhow::Result<()> {
+    let mut command = shell::command(root("sdk/java/mvn25"));
+    shell::run(with_sealway(command.args(["-B", "-q", "verify"]).current_dir(root("sdk/java")))?)
+}
+
+fn test_python() -> anyhow::Result<()> {
+    shell::run(with_sealway(&mut shell::command(root("sdk/python/test")))?)
+}
+
+fn test_pages() -> anyhow::Result<()> {
+    shell::run(with_sealway(&mut shell::command(root("apps/test")))?)
+}
