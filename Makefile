@@ -1,11 +1,15 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test test-fips e2e-faults load-long scan-tls check coverage bench bench-gateway bench-load bench-broker bench-channel bench-wire3 accept-gateway fuzz vectors model fmt tidy clean help
+.PHONY: run test sdk matrix test-fips e2e-faults load-long scan-tls check coverage bench bench-gateway bench-load bench-broker bench-channel bench-wire3 accept-gateway fuzz vectors model fmt tidy clean help
 .DEFAULT_GOAL := help
 
 run: ## build in release and run the demo, which keeps serving on port 3000
 	cargo run --release --locked -p sealway-cli -- demo
 test: ## everything that CI tests, installing what the tests need
 	cargo xtask test
+sdk: ## build and test the SDKs and the pages alone, and hold each SDK against each other
+	cargo xtask sdk
+matrix: ## measure every client against every server, RUNS=3 times each; a page and a table in target/matrix
+	cargo xtask matrix $(if $(RUNS),--runs $(RUNS)) $(ARGS)
 test-fips: ## the broker over a validated module: what is below it, that it starts on nothing else; make test does it too
 	cargo xtask test-fips
 e2e-faults: ## the fault tests in their long form, a quarter of an hour

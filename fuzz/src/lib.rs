@@ -21,6 +21,7 @@ mod party;
 pub mod relay;
 pub mod route;
 pub mod sealed;
+pub mod three;
 pub mod wire;
 
 /// A target.
@@ -49,4 +50,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("wire-parse", wire::wire_parse),
     ("wire1-open", sealed::wire1_open),
     ("wire2-open", sealed::wire2_open),
+    ("wire3-json", three::wire3_json),
+    ("wire3-open", three::wire3_open),
 ];

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::ensure;
 
 use crate::steps::Steps;
-use crate::{check, codegen, fips, model, shell, vectors};
+use crate::{check, codegen, fips, model, sdk, shell, vectors};
 
 const WIRE_FLOWS: &str = "tests/wire_flows.sh";
 
@@ -24,6 +24,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         shell::run(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
     });
     steps.step("wire flows", wire_flows);
+    sdk::add(&mut steps);
     steps.step("deny", deny);
     fips::add(&mut steps);
     steps.finish()
