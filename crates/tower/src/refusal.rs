@@ -113,7 +113,8 @@ impl Refused {
     /// As an answer.
     pub(crate) fn response(self) -> Response<Body> {
         self.refusal.report();
-        let problem = self.more.into_iter().fold(self.refusal.problem(), |problem, (name, value)| problem.with(name, value));
+        let problem =
+            self.more.into_iter().fold(self.refusal.problem(), |problem, (name, value)| problem.with(name, value));
         problem_response(&problem)
     }
 }

@@ -195,7 +195,9 @@ fn tls(is_used: bool) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(crypto).with_safe_default_protocol_versions();
     let builder = builder.map_err(|err| err.to_string())?;
     let builder = match is_used {
-        true => builder.with_native_roots().map_err(|err| format!("no certificate authorities on this machine: {err}"))?,
+        true => {
+            builder.with_native_roots().map_err(|err| format!("no certificate authorities on this machine: {err}"))?
+        }
         false => builder.with_root_certificates(RootCertStore::empty()),
     };
     Ok(builder.with_no_client_auth())

@@ -62,7 +62,8 @@ pub(super) fn session(bytes: &[u8]) -> Result<SessionRecord, String> {
     if if wire == Wire::One { raw.client_id.is_some() } else { !is_named || id.is_anonymous() } {
         return fault("client_id");
     }
-    let is_text = |text: &Option<Cow<'_, str>>| text.as_ref().is_none_or(|text| (1..=SUBJECT_LEN_MAX).contains(&text.len()));
+    let is_text =
+        |text: &Option<Cow<'_, str>>| text.as_ref().is_none_or(|text| (1..=SUBJECT_LEN_MAX).contains(&text.len()));
     if !is_text(&raw.subject) || !is_text(&raw.tenant) {
         return fault("subject");
     }

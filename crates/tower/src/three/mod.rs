@@ -230,4 +230,3 @@ fn inner_headers(headers: &HeaderMap) -> Result<InnerHeaders, Unsealed> {
     }
     Ok(inner)
 }
-

@@ -10,7 +10,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use sealway_proto::Error;
 use sealway_proto::session::three::{FrameOpener, Read};
 
-use crate::body::{Body, BoxError, Bounded};
+use crate::body::{Body, Bounded, BoxError};
 use crate::refusal::Refusal;
 
 /// Why a stream broke off, for who must answer it.
