@@ -87,9 +87,11 @@ async fn serve(port: u16, authority: Authority) -> std::io::Result<()> {
     {
         println!("listening http://{}", listener.local_addr()?);
     }
-    axum::serve(listener, app).with_graceful_shutdown(async move {
+    axum::serve(listener, app)
+        .with_graceful_shutdown(async move {
             stop.recv().await;
-        }).await
+        })
+        .await
 }
 
 #[tokio::main]

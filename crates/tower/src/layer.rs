@@ -189,21 +189,38 @@ impl<E, F: FnOnce(Request<Body>) -> Answering<E> + Send> Behind<E> for F {}
 
 async fn answer<E>(shared: &Shared, request: Request<Body>, service: impl Behind<E>) -> Result<Response<Body>, E> {
     let (mut parts, body) = request.into_parts();
-    let Some(sealed) = shared.settings.routes.find(parts.uri.path()) else {
-        tracing::warn!("refused: the path is another spelling of a sealed one");
-        discard(body).await;
-        return Ok(plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR"));
-    };
+    let sealed = shared.settings.routes.find(parts.uri.path());
     let passes = match sealed {
-        Sealed::Off => true,
-        Sealed::Optional => !looks_sealed(&parts),
-        Sealed::Required => false,
+        Some(Sealed::Off) => true,
+        Some(Sealed::Optional) => parts.method != Method::OPTIONS && !looks_sealed(&parts),
+        Some(Sealed::Required) | None => false,
     };
     if passes {
         // What the layer tells of a client nobody else may say, on no path.
         headers::remove_identity(&mut parts.headers);
         return service(Request::from_parts(parts, body)).await;
     }
+    let mut timing = Timing::start();
+    let mut response = match sealed {
+        None => {
+            tracing::warn!("refused: the path is another spelling of a sealed one");
+            discard(body).await;
+            plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR")
+        }
+        Some(_) => sealed_only(shared, parts, body, service, &mut timing).await?,
+    };
+    timing.put(response.headers_mut());
+    Ok(response)
+}
+
+/// What is answered where nothing passes in plain.
+async fn sealed_only<E>(
+    shared: &Shared,
+    parts: Parts,
+    body: Body,
+    service: impl Behind<E>,
+    timing: &mut Timing,
+) -> Result<Response<Body>, E> {
     if parts.method == Method::CONNECT || parts.method == Method::TRACE {
         discard(body).await;
         return Ok(method_not_allowed("POST, OPTIONS"));
@@ -216,14 +233,11 @@ async fn answer<E>(shared: &Shared, request: Request<Body>, service: impl Behind
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, OPTIONS"));
         return Ok(response);
     }
-    let mut timing = Timing::start();
-    let mut response = if parts.headers.contains_key(X_SEAL) {
-        three::call(shared, parts, body, service, &mut timing).await?
+    if parts.headers.contains_key(X_SEAL) {
+        three::call(shared, parts, body, service, timing).await
     } else {
-        old::call(shared, parts, body, service, &mut timing).await?
-    };
-    timing.put(response.headers_mut());
-    Ok(response)
+        old::call(shared, parts, body, service, timing).await
+    }
 }
 
 fn looks_sealed(parts: &Parts) -> bool {
