@@ -22,13 +22,16 @@ pub(crate) struct Agreed {
 /// The sessions of one client, one at a time.
 pub(crate) struct OldSessions {
     transport: Transport,
+    /// Where sessions are agreed.
+    authority: Transport,
     options: Options,
     agreed: RwLock<Option<Arc<Agreed>>>,
 }
 
 impl OldSessions {
-    pub(crate) fn new(transport: Transport, options: Options) -> Self {
-        OldSessions { transport, options, agreed: RwLock::default() }
+    pub(crate) fn new(transport: Transport, options: Options) -> Result<Self, Error> {
+        let authority = transport.at(options.session_url.as_ref())?;
+        Ok(OldSessions { transport, authority, options, agreed: RwLock::default() })
     }
 
     pub(crate) async fn forget(&self) {
@@ -77,7 +80,7 @@ impl OldSessions {
         let mut laps = Laps::start();
         let (agreement, message) = Agreement::begin_timed(&self.options, &mut laps)?;
         let (path, body) = (&self.options.init_path, whole(message.body));
-        let request = self.transport.request(Method::POST, path, message.headers, body)?;
+        let request = self.authority.request(Method::POST, path, message.headers, body)?;
         let sent = Instant::now();
         let (status, headers, body) = self.transport.send(request).await?;
         let http = sent.elapsed();

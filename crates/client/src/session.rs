@@ -22,6 +22,8 @@ use crate::transport::{BoxError, Transport, whole};
 pub struct Options {
     /// The wire.
     pub wire: Wire,
+    /// Where sessions are agreed, and identity keys published: the service itself unless said. Of the URL the path is not used.
+    pub session_url: Option<Uri>,
     /// Wires 1 and 2: the path of the init endpoint, `/session/init`, `/v1/session/init` or `/session/init/anon`.
     pub init_path: String,
     /// Who this client says it is. Wire 1 does not send it.
@@ -49,6 +51,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             wire: Wire::Three,
+            session_url: None,
             init_path: "/session/init".into(),
             client_id: "sealway-client".into(),
             ttl_sec: None,
@@ -111,6 +114,7 @@ impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Options")
             .field("wire", &self.wire)
+            .field("session_url", &self.session_url)
             .field("init_path", &self.init_path)
             .field("client_id", &self.client_id)
             .field("ttl_sec", &self.ttl_sec)
@@ -158,7 +162,7 @@ impl Client {
     pub fn new(base: Uri, options: Options) -> Result<Self, Error> {
         let transport = Transport::new(base, options.timeout)?;
         let wires = match options.wire {
-            Wire::One | Wire::Two => Wires::Old(Arc::new(OldSessions::new(transport.clone(), options))),
+            Wire::One | Wire::Two => Wires::Old(Arc::new(OldSessions::new(transport.clone(), options)?)),
             Wire::Three => Wires::Three(Arc::new(Sessions::new(transport.clone(), Arc::new(options))?)),
         };
         Ok(Client { transport, wires })

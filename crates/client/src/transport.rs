@@ -41,14 +41,16 @@ pub(crate) fn whole(body: impl Into<Bytes>) -> Sent {
     Full::new(body.into()).map_err(BoxError::from).boxed_unsync()
 }
 
+fn check(base: &Uri) -> Result<(), Error> {
+    let is_http = base.authority().is_some() && matches!(base.scheme_str(), Some("http" | "https"));
+    if is_http { Ok(()) } else { Err(Error::Usage(format!("\"{base}\" is no http:// or https:// URL"))) }
+}
+
 impl Transport {
     /// To the service at `base`, each exchange bounded by `timeout`.
     pub(crate) fn new(base: Uri, timeout: Duration) -> Result<Self, Error> {
-        let scheme = base.scheme_str();
-        if base.authority().is_none() || !matches!(scheme, Some("http" | "https")) {
-            return Err(Error::Usage(format!("\"{base}\" is no http:// or https:// URL")));
-        }
-        let tls = if scheme == Some("https") { trust::system() } else { trust::nobody() };
+        check(&base)?;
+        let tls = if base.scheme_str() == Some("https") { trust::system() } else { trust::nobody() };
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls.map_err(Error::Usage)?);
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
@@ -56,6 +58,14 @@ impl Transport {
         let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
         let http = HttpClient::builder(TokioExecutor::new()).http1_max_buf_size(BUFFER_MAX).build(connector);
         Ok(Transport { http, base, timeout })
+    }
+
+    /// To another service; the same one where none is named.
+    pub(crate) fn at(&self, base: Option<&Uri>) -> Result<Self, Error> {
+        match base {
+            Some(base) if *base != self.base => Transport::new(base.clone(), self.timeout),
+            _ => Ok(self.clone()),
+        }
     }
 
     pub(crate) fn base(&self) -> &Uri {

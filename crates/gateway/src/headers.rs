@@ -75,32 +75,10 @@ pub(crate) fn is_sealways(name: &HeaderName) -> bool {
 
 /// The headers that tell a service whose session a sealed call is of; what the session does not know is left out.
 pub(crate) fn identity_headers(session: &SessionRecord) -> Vec<(HeaderName, HeaderValue)> {
-    let texts = [
-        session.client_id.as_deref(),
-        Some(session.auth.name()),
-        session.subject.as_deref(),
-        session.tenant.as_deref(),
-    ];
-    let headers = IDENTITY_HEADERS.iter().zip(texts);
-    headers.filter_map(|(name, text)| Some((name.clone(), HeaderValue::try_from(header_text(text?)).ok()?))).collect()
-}
-
-/// A text as a header carries it, two texts never alike: what is not visible ASCII, percent signs, and spaces at its ends,
-/// which whoever reads a header drops, are percent-encoded.
-fn header_text(text: &str) -> String {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    let last = text.len().saturating_sub(1);
-    let mut out = String::with_capacity(text.len());
-    for (at, byte) in text.bytes().enumerate() {
-        let is_plain = byte.is_ascii_graphic() && byte != b'%' || (byte == b' ' && at != 0 && at != last);
-        if is_plain {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.extend([byte >> 4, byte & 15].map(|nibble| char::from(HEX[usize::from(nibble)])));
-        }
-    }
-    out
+    let headers = session.identity_headers().into_iter();
+    headers
+        .filter_map(|(name, text)| Some((HeaderName::from_static(name), HeaderValue::try_from(text).ok()?)))
+        .collect()
 }
 
 /// Who sends a sealed request, as an extension of the request inside: the service is told when the headers are made fit for

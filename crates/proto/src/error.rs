@@ -215,6 +215,19 @@ impl Error {
         }
     }
 
+    /// What `/session/init` and sealed calls of wires 1 and 2 tell of it: the status, and the word under `error`. One word for
+    /// all that does not open: no peer learns how far it came.
+    // SPEC session.md#open
+    pub fn plain(&self) -> (u16, &'static str) {
+        match self {
+            Error::SessionUnknown | Error::SessionExpired => (401, "SESSION_EXPIRED"),
+            Error::BodyTooLarge => (413, "PAYLOAD_TOO_LARGE"),
+            Error::Provider => (503, "SERVICE_UNAVAILABLE"),
+            Error::Policy => (403, "SESSION_FORBIDDEN"),
+            _ => (400, "CRYPTO_ERROR"),
+        }
+    }
+
     /// Who is to blame.
     pub fn blame(&self) -> Blame {
         match self {

@@ -98,21 +98,18 @@ impl Refusal {
     /// What `/session/init`, `/session/init/anon` and sealed calls answer: `{"error": CODE}`.
     pub fn plain(&self) -> Response<Body> {
         match self {
-            Refusal::Wire(Error::SessionUnknown | Error::SessionExpired) => {
-                plain_error(StatusCode::UNAUTHORIZED, "SESSION_EXPIRED")
-            }
-            Refusal::Wire(Error::BodyTooLarge) | Refusal::Body(BodyRefusal::TooLarge) => {
-                plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE")
-            }
             Refusal::Wire(Error::Provider) | Refusal::Store(_) | Refusal::IntrospectionUnavailable(_) => {
                 retry_soon(unavailable())
             }
-            Refusal::Forbidden | Refusal::AnotherClient | Refusal::Wire(Error::Policy) => {
-                plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN")
+            Refusal::Wire(err) => {
+                let (status, code) = err.plain();
+                plain_error(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), code)
             }
+            Refusal::Body(BodyRefusal::TooLarge) => plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),
+            Refusal::Forbidden | Refusal::AnotherClient => plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"),
             Refusal::WireOff(_) => plain_error(StatusCode::FORBIDDEN, "WIRE_DISABLED"),
             Refusal::RateLimited(sec) => retry_after(plain_error(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED"), *sec),
-            Refusal::Wire(_) | Refusal::NoncesFull | Refusal::Body(_) | Refusal::Token(_) | Refusal::ContentType => {
+            Refusal::NoncesFull | Refusal::Body(_) | Refusal::Token(_) | Refusal::ContentType => {
                 plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR")
             }
         }

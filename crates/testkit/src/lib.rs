@@ -3,6 +3,7 @@
 pub mod broker;
 pub mod certificates;
 pub mod channel_vectors;
+pub mod conformance;
 pub mod daemon;
 pub mod fleet;
 pub mod generator;

@@ -32,6 +32,8 @@ pub(crate) struct Agreed {
 /// The sessions of one client, one at a time.
 pub(crate) struct Sessions {
     transport: Transport,
+    /// Where sessions are agreed, renewed and ended.
+    authority: Transport,
     options: Arc<Options>,
     keyring: Arc<Keyring>,
     slot: RwLock<Option<Arc<Agreed>>>,
@@ -81,13 +83,19 @@ impl Sessions {
         if let Some(file) = &options.key_log {
             key_log::check(file)?;
         }
-        let keyring = Arc::new(Keyring::new(options.trust.clone(), &origin(transport.base()))?);
-        Ok(Sessions { transport, options, keyring, slot: RwLock::default() })
+        let authority = transport.at(options.session_url.as_ref())?;
+        let keyring = Arc::new(Keyring::new(options.trust.clone(), &origin(authority.base()))?);
+        Ok(Sessions { transport, authority, options, keyring, slot: RwLock::default() })
     }
 
     /// Whether the service is known: at first use it is not yet.
     pub(crate) fn is_met(&self) -> bool {
         self.keyring.is_met()
+    }
+
+    /// Where a request to this path goes: a session's own paths are its authority's.
+    fn place(&self, path: &str) -> &Transport {
+        if path.starts_with(INIT_PATH) { &self.authority } else { &self.transport }
     }
 
     /// Seals without sending.
@@ -151,7 +159,7 @@ impl Sessions {
         if let Some(old) = old {
             suite = old.session.agreed().suite;
         }
-        let url = self.transport.uri(INIT_PATH)?.to_string();
+        let url = self.authority.uri(INIT_PATH)?.to_string();
         loop {
             let mut laps = Laps::start();
             let pinned = self.keyring.pinned();
@@ -197,7 +205,7 @@ impl Sessions {
     async fn ask(&self, message: Outgoing, old: Option<&Arc<Agreed>>) -> Result<(StatusCode, HeaderMap, Bytes), Error> {
         let Some(old) = old else {
             let body = whole(message.body);
-            return self.transport.send(self.transport.request(Method::POST, INIT_PATH, message.headers, body)?).await;
+            return self.authority.send(self.authority.request(Method::POST, INIT_PATH, message.headers, body)?).await;
         };
         let path = format!("{INIT_PATH}/{}/renew", old.session.id());
         let sent = self.exchange(&old.session, &Method::POST, &path, &message.headers, &message.body).await;
@@ -217,8 +225,8 @@ impl Sessions {
     }
 
     async fn key_set(&self) -> Result<Bytes, Error> {
-        let request = self.transport.request(Method::GET, KEY_SET_PATH, HeaderMap::new(), whole(Bytes::new()))?;
-        let (status, _, body) = self.transport.send(request).await?;
+        let request = self.authority.request(Method::GET, KEY_SET_PATH, HeaderMap::new(), whole(Bytes::new()))?;
+        let (status, _, body) = self.authority.send(request).await?;
         if status == StatusCode::OK {
             return Ok(body);
         }
@@ -329,7 +337,7 @@ impl Sessions {
         laps.named(Step::Encrypt.name());
         let mut seen =
             Seen { request_headers: texts(message.headers.iter()), request_len: message.body.len(), ..Seen::default() };
-        let request = self.transport.request(method.clone(), path, message.headers, whole(message.body))?;
+        let request = self.place(path).request(method.clone(), path, message.headers, whole(message.body))?;
         let sent = Instant::now();
         let (status, outer, body) = self.transport.send(request).await?;
         let http = sent.elapsed();

@@ -27,7 +27,7 @@ pub use call::{Opened, Reply, SealRandoms, SealedCall, SealedMessage};
 pub use client::{ClientInit, ClientSession, InitRequest, PendingAnswer};
 pub use init::{Family, InitCall, InitRandoms, TtlPolicy};
 pub use keys::SessionKey;
-pub use record::{Auth, Session, SessionRecord};
+pub use record::{Auth, IDENTITY_HEADERS, Session, SessionRecord};
 pub use replay::{Claim, ClaimKey, Fresh, Unreplayed};
 
 /// A step whose end is reported to the caller, who may look at a clock: this crate cannot.

@@ -1,6 +1,8 @@
 //! A session as a server holds it: who agreed it on which wire, until when, and its key.
 
 use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::crypto::{AeadKey, Provider};
@@ -64,6 +66,39 @@ impl Auth {
     pub fn from_name(name: &str) -> Option<Auth> {
         Auth::ALL.into_iter().find(|auth| auth.name() == name)
     }
+}
+
+/// The headers that tell a service whose session a sealed request is of.
+pub const IDENTITY_HEADERS: [&str; 4] =
+    ["x-sealway-client-id", "x-sealway-auth", "x-sealway-subject", "x-sealway-tenant"];
+
+impl SessionRecord {
+    /// What the service is told of the client, as headers; what the session does not know is left out. Values are visible
+    /// ASCII, and two texts never give one value.
+    // SPEC session-3.md#who-the-client-is
+    pub fn identity_headers(&self) -> Vec<(&'static str, String)> {
+        let texts =
+            [self.client_id.as_deref(), Some(self.auth.name()), self.subject.as_deref(), self.tenant.as_deref()];
+        let headers = IDENTITY_HEADERS.into_iter().zip(texts);
+        headers.filter_map(|(name, text)| Some((name, header_text(text?)))).collect()
+    }
+}
+
+/// A text as a header carries it: what is not visible ASCII, percent signs, and spaces at its ends, which whoever reads a
+/// header drops, are percent-encoded.
+fn header_text(text: &str) -> String {
+    let last = text.len().saturating_sub(1);
+    let mut out = String::with_capacity(text.len());
+    for (at, byte) in text.bytes().enumerate() {
+        let is_plain = byte.is_ascii_graphic() && byte != b'%' || (byte == b' ' && at != 0 && at != last);
+        if is_plain {
+            out.push(char::from(byte));
+        } else {
+            let digit = |nibble: u8| char::from(if nibble < 10 { b'0' + nibble } else { b'A' + nibble - 10 });
+            out.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+    out
 }
 
 /// A session ready for use: its record and its expanded keys.

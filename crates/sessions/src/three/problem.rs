@@ -22,21 +22,7 @@ impl Refusal {
     pub fn problem(&self) -> Problem {
         let problem = Problem::new;
         match self {
-            Refusal::Wire(err) => match err {
-                Error::SessionUnknown | Error::SessionExpired => problem("session_expired"),
-                Error::TimestampOutsideWindow => problem("clock_skew"),
-                Error::Replayed => problem("replayed"),
-                Error::BodyTooLarge => problem("too_large"),
-                Error::Provider => problem("store_unavailable"),
-                Error::Policy => problem("policy"),
-                Error::Unauthenticated => problem("unauthenticated"),
-                Error::SuiteRequired => problem("suite_required"),
-                Error::KeyRetired => problem("key_retired"),
-                Error::JsonInvalid => problem("malformed"),
-                Error::FieldInvalid(field) => problem("malformed").with("field", *field),
-                Error::PublicKeyInvalid => problem("malformed").with("field", "share"),
-                _ => problem("unsealable"),
-            },
+            Refusal::Wire(err) => Problem::of(err),
             Refusal::Body(BodyRefusal::TooLarge) => problem("too_large"),
             Refusal::Body(_) | Refusal::ContentType => problem("unsealable"),
             Refusal::Store(StoreError::Unavailable(_) | StoreError::Full)

@@ -9,6 +9,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("sealway-runtime", &[]),
     ("sealway-awslc", &[]),
     ("sealway-client", &["sealway-proto"]),
+    ("sealway-tower", &["sealway-proto"]),
     ("sealway-sessions", &["sealway-proto", "sealway-runtime", "sealway-client"]),
     ("sealway-gateway", &["sealway-proto", "sealway-runtime", "sealway-sessions"]),
     ("sealway-broker", &["sealway-proto", "sealway-runtime", "sealway-awslc"]),

@@ -61,6 +61,27 @@ impl Problem {
         Problem { code: code.to_string(), status, more: Map::new() }
     }
 
+    /// What a client is told of a refusal by the wire's own rules; proofs are its caller's to add.
+    // SPEC session-3.md#problems
+    pub fn of(err: &Error) -> Self {
+        let problem = Problem::new;
+        match err {
+            Error::SessionUnknown | Error::SessionExpired => problem("session_expired"),
+            Error::TimestampOutsideWindow => problem("clock_skew"),
+            Error::Replayed => problem("replayed"),
+            Error::BodyTooLarge => problem("too_large"),
+            Error::Provider => problem("store_unavailable"),
+            Error::Policy => problem("policy"),
+            Error::Unauthenticated => problem("unauthenticated"),
+            Error::SuiteRequired => problem("suite_required"),
+            Error::KeyRetired => problem("key_retired"),
+            Error::JsonInvalid => problem("malformed"),
+            Error::FieldInvalid(field) => problem("malformed").with("field", *field),
+            Error::PublicKeyInvalid => problem("malformed").with("field", "share"),
+            _ => problem("unsealable"),
+        }
+    }
+
     /// Adds a member.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {

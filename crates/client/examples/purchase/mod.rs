@@ -1,0 +1,115 @@
+//! What both example programs share: the environment, the client, and one purchase.
+//!
+//! `SESSION_URL` (default http://localhost:3000), `SERVER_URL` (default: `SESSION_URL`), `SEALWAY_PINS` (key ids or public
+//! keys, with commas between; without it the service is trusted at first use), `SEALWAY_WIRE` (default 3),
+//! `SEALWAY_CLIENT_ID` (default sealway-rust).
+#![allow(dead_code, reason = "each program uses a part")]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use http::Uri;
+use sealway_client::sealed::{Pin, Suite, Trust};
+use sealway_client::{Answer, Client, Error, Options};
+use sealway_proto::wire::Wire;
+
+/// What is bought.
+pub(crate) const BODY: &[u8] = br#"{"schemeCode":"AEF","amount":5000}"#;
+/// Where.
+pub(crate) const PATH: &str = "/transaction/purchase";
+
+/// What the environment and the arguments say.
+pub(crate) struct Setup {
+    pub(crate) session_url: Uri,
+    pub(crate) server_url: Uri,
+    pub(crate) wire: Wire,
+    pub(crate) is_json: bool,
+    options: Options,
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn url(name: &str, default: &str) -> Result<Uri, String> {
+    let text = variable(name).unwrap_or_else(|| default.into());
+    let url = text.parse::<Uri>().ok().filter(|url| url.authority().is_some());
+    url.ok_or_else(|| format!("{name}: expected http://HOST[:PORT] or https://HOST[:PORT]"))
+}
+
+/// A number of the environment within bounds.
+pub(crate) fn number(name: &str, text: &str, bounds: std::ops::RangeInclusive<usize>) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| bounds.contains(number));
+    number.ok_or_else(|| format!("{name}: expected a number of {} to {}", bounds.start(), bounds.end()))
+}
+
+impl Setup {
+    /// The set-up, and the arguments but for `--json`.
+    pub(crate) fn read() -> Result<(Setup, Vec<String>), String> {
+        let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+        let is_json = arguments.iter().any(|argument| argument == "--json");
+        arguments.retain(|argument| argument != "--json");
+        let session_url = url("SESSION_URL", "http://localhost:3000")?;
+        let server_url = url("SERVER_URL", &session_url.to_string())?;
+        let wire = variable("SEALWAY_WIRE").map_or(Some(3), |wire| wire.parse().ok()).and_then(Wire::from_number);
+        let wire = wire.ok_or("SEALWAY_WIRE: expected 1, 2 or 3")?;
+        let mut options = Options {
+            wire,
+            client_id: variable("SEALWAY_CLIENT_ID").unwrap_or_else(|| "sealway-rust".into()),
+            timeout: Duration::from_secs(10),
+            ..Options::default()
+        };
+        // The client's own default leaves P-256 alone out; a demo takes what the service has.
+        options.suites = Suite::ALL.to_vec();
+        let pins = variable("SEALWAY_PINS").map(|pins| pins.split(',').map(|pin| Pin::parse(pin.trim())).collect());
+        options.trust = match pins {
+            Some(Ok(pins)) => Trust::Keys(pins),
+            Some(Err(err)) => return Err(format!("SEALWAY_PINS: {err}")),
+            None => {
+                if wire == Wire::Three {
+                    warn(
+                        "SEALWAY_PINS is not set: WHOEVER ANSWERS FIRST IS TRUSTED. Pin the service's keys before you rely on it.",
+                    );
+                }
+                Trust::FirstMet
+            }
+        };
+        Ok((Setup { session_url, server_url, wire, is_json, options }, arguments))
+    }
+
+    pub(crate) fn client(&self) -> Result<Client, Error> {
+        let options = Options { session_url: Some(self.session_url.clone()), ..self.options.clone() };
+        Client::new(self.server_url.clone(), options)
+    }
+
+    pub(crate) async fn purchase(&self, client: &Client) -> Result<Answer, Error> {
+        client.post(PATH, BODY).await
+    }
+
+    /// Says something to a person, where one is looking.
+    #[expect(clippy::print_stdout, reason = "it is the program's job")]
+    pub(crate) fn narrate(&self, line: &str) {
+        if !self.is_json {
+            println!("{line}");
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "it is the program's job")]
+pub(crate) fn say(line: &str) {
+    println!("{line}");
+}
+
+#[expect(clippy::print_stderr, reason = "it is the program's job")]
+pub(crate) fn warn(line: &str) {
+    eprintln!("{line}");
+}
+
+pub(crate) fn fail(code: u8, what: &str) -> ExitCode {
+    warn(what);
+    ExitCode::from(code)
+}
+
+pub(crate) fn milliseconds(took: Duration) -> f64 {
+    took.as_secs_f64() * 1000.0
+}

@@ -1,0 +1,212 @@
+//! The client's operations.
+
+use std::rc::Rc;
+
+use sealway_proto::Error;
+use sealway_proto::session::three::{self, ClientOffer, InnerHeaders, KeyId, RequestLine, ShareKey};
+use sealway_proto::session::{self, SealBuffer, SealRandoms};
+use sealway_proto::wire::{ReplayPolicy, Wire};
+use serde_json::{Value, json};
+
+use super::member::{Members, Pairs, hex, pairs};
+use super::{Handles, Outcome, Refusal, provider, stream};
+
+/// A public identity key.
+type PublicKey = [u8; 65];
+
+/// An init or a renewal that waits for its answer.
+pub(super) enum Init {
+    Old(session::ClientInit),
+    Three(Box<three::ClientInit>, Vec<PublicKey>),
+}
+
+/// An agreed session.
+#[derive(Clone)]
+pub(super) enum Session {
+    Old(Rc<session::ClientSession>),
+    Three(Rc<three::ClientSession>, Vec<PublicKey>),
+}
+
+/// A request that waits for its answer.
+pub(super) struct ClientCall {
+    session: Session,
+    method: String,
+    target: String,
+    /// Wire 3: the request's, as sent.
+    stamp: String,
+    nonce: String,
+}
+
+impl std::fmt::Debug for Init {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Init")
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Session")
+    }
+}
+
+impl std::fmt::Debug for ClientCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClientCall")
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    provider().fill_random(&mut bytes)?;
+    Ok(bytes)
+}
+
+pub(super) fn init(inits: &mut Handles<Init>, members: &Members<'_>) -> Outcome {
+    let wire = u8::try_from(members.number("wire")?).ok().and_then(Wire::from_number);
+    let wire = wire.ok_or_else(|| Refusal::fault("wire: expected 1, 2 or 3"))?;
+    let (path, ttl_sec, now_ms) = (members.text("path")?, members.optional_u32("ttl_sec")?, members.number("now_ms")?);
+    if wire == Wire::Three {
+        let trusted = members.arrays("trusted_hex")?;
+        let client_id = members.text("client_id")?;
+        let (init, body) = begin3(members, client_id, ttl_sec, trusted, None)?;
+        let headers = [["content-type", "application/json"]];
+        return Ok(json!({
+            "handle": inits.put(init), "method": "POST", "headers": headers, "body_hex": hex(body.as_bytes()),
+        }));
+    }
+    let anonymous = path.split('?').next().is_some_and(|path| path.ends_with("/anon"));
+    let client_id = if wire == Wire::One { "" } else { members.text("client_id")? };
+    let ephemeral = provider().p256_generate()?;
+    let begun = session::ClientInit::new(wire, anonymous, client_id, ttl_sec, ephemeral, &random()?, now_ms);
+    let (init, request) = begun?;
+    let mut headers = vec![json!(["content-type", "application/json"])];
+    headers.extend(request.headers.iter().map(|(name, value)| json!([name, value])));
+    Ok(json!({
+        "handle": inits.put(Init::Old(init)), "method": "POST", "headers": headers, "body_hex": hex(request.body.as_bytes()),
+    }))
+}
+
+fn begin3(
+    members: &Members<'_>,
+    client_id: &str,
+    ttl_sec: Option<u32>,
+    trusted: Vec<PublicKey>,
+    renewed: Option<&three::ClientSession>,
+) -> Result<(Init, String), Refusal> {
+    let share = ShareKey::generate(provider(), members.suite("suite")?)?;
+    let offer = ClientOffer {
+        suites: members.suites("suites")?,
+        client_id: client_id.into(),
+        ttl_sec,
+        pinned_key_ids: trusted.iter().map(|key| KeyId::of(provider(), key)).collect(),
+        credential: None,
+    };
+    let init = three::ClientInit::new(offer, share, renewed)?;
+    let body = init.body();
+    Ok((Init::Three(Box::new(init), trusted), body))
+}
+
+pub(super) fn renew(inits: &mut Handles<Init>, sessions: &Handles<Session>, members: &Members<'_>) -> Outcome {
+    let Session::Three(old, trusted) = sessions.get(members, "session")? else {
+        return Err(Error::WireMismatch.into());
+    };
+    let (init, body) = begin3(members, old.client_id(), None, trusted.clone(), Some(old))?;
+    Ok(json!({"handle": inits.put(init), "body_hex": hex(body.as_bytes())}))
+}
+
+pub(super) fn finish(inits: &mut Handles<Init>, sessions: &mut Handles<Session>, members: &Members<'_>) -> Outcome {
+    let init = inits.take(members, "handle")?;
+    let (status, body, now_ms) = (members.status()?, members.bytes("body_hex")?, members.number("now_ms")?);
+    let (session, id) = match init {
+        Init::Old(_) if status != 200 => return Err(Error::AnswerMismatch.into()),
+        Init::Old(init) => {
+            let session = init.finish(provider(), &body, now_ms, &mut |_| ())?;
+            let id = session.id().to_string();
+            (Session::Old(Rc::new(session)), id)
+        }
+        Init::Three(..) if status != 201 => return Err(Error::AnswerMismatch.into()),
+        Init::Three(init, trusted) => {
+            let claimed = init.claimed(&body)?.key_id;
+            let key = trusted.iter().find(|key| KeyId::of(provider(), key) == claimed);
+            let key = match key {
+                Some(key) => Some(sealway_proto::crypto::es256::default_es256().public(key)?),
+                None => None,
+            };
+            let session = init.finish(provider(), key.as_deref(), &body)?;
+            let id = session.id().to_string();
+            (Session::Three(Rc::new(session), trusted), id)
+        }
+    };
+    Ok(json!({"session": sessions.put(session), "session_id": id}))
+}
+
+pub(super) fn seal(sessions: &Handles<Session>, calls: &mut Handles<ClientCall>, members: &Members<'_>) -> Outcome {
+    let session = sessions.get(members, "session")?.clone();
+    let (method, target) = (members.text("method")?.to_owned(), members.text("target")?.to_owned());
+    let (body, now_ms) = (members.bytes("body_hex")?, members.number("now_ms")?);
+    let (headers, body_hex, stamp, nonce) = match &session {
+        Session::Old(session) => {
+            let randoms = SealRandoms::draw(provider())?;
+            let sealed =
+                session.seal(path_of(&target), SealBuffer::from(body.as_slice()), now_ms, &randoms, &mut |_| ());
+            let (message, _) = sealed?;
+            let mut headers: Vec<Value> = message.headers.iter().map(|(name, value)| json!([name, value])).collect();
+            headers.push(json!(["content-type", message.content_type]));
+            (headers, hex(&message.body), String::new(), String::new())
+        }
+        Session::Three(session, _) => {
+            let inner = members.inner_headers()?;
+            let is_bodyless = body.is_empty() && ["GET", "HEAD", "DELETE"].contains(&method.as_str());
+            let content_type = if is_bodyless { "" } else { stream::OCTETS };
+            let line = RequestLine { method: &method, target: &target };
+            let call = session.seal(provider(), line, content_type, now_ms, &random()?)?;
+            let (stamp, nonce) = call.pending.stamp_and_nonce();
+            let (stamp, nonce) = (stamp.to_owned(), nonce.to_owned());
+            let (headers, body_hex) = stream::message(call.headers, call.sealer, &inner, &body, is_bodyless)?;
+            (headers, body_hex, stamp, nonce)
+        }
+    };
+    let call = calls.put(ClientCall { session, method, target, stamp, nonce });
+    Ok(json!({"call": call, "headers": headers, "body_hex": body_hex}))
+}
+
+pub(super) fn open(calls: &mut Handles<ClientCall>, members: &Members<'_>) -> Outcome {
+    let call = calls.take(members, "call")?;
+    let (status, headers, body) = (members.status()?, members.headers()?, members.bytes("body_hex")?);
+    match &call.session {
+        Session::Old(session) => {
+            let now_ms = members.number("now_ms")?;
+            let body = open_old(session, path_of(&call.target), status, &headers, body, now_ms)?;
+            Ok(json!({"headers": [], "body_hex": hex(&body)}))
+        }
+        Session::Three(session, _) => {
+            let line = RequestLine { method: &call.method, target: &call.target };
+            // What waits for an answer borrows its session; it is made anew of what was kept of the request.
+            let pending = session.seal_as(provider(), line, "", &call.stamp, &call.nonce)?.pending;
+            let (header, opener) = pending.open(provider(), &headers, status)?;
+            let (first, rest) = stream::open(opener, &stream::place(header, body)?)?;
+            let (inner, len) = InnerHeaders::parse(&first)?;
+            let body = [first.get(len..).unwrap_or_default(), &rest].concat();
+            Ok(json!({"headers": pairs(&inner), "body_hex": hex(&body)}))
+        }
+    }
+}
+
+fn open_old(
+    session: &session::ClientSession,
+    path: &str,
+    status: u16,
+    headers: &Pairs,
+    body: Vec<u8>,
+    now_ms: u64,
+) -> Result<Vec<u8>, Error> {
+    // As above: of a request that nobody is sent, under an IV of its own.
+    let randoms = SealRandoms::draw(provider())?;
+    let (_, pending) = session.seal(path, SealBuffer::with_capacity(0), now_ms, &randoms, &mut |_| ())?;
+    let opened = pending.open(headers, status, body, now_ms, &ReplayPolicy::default(), &mut |_| ())?;
+    Ok(opened.as_slice().to_vec())
+}
+
+fn path_of(target: &str) -> &str {
+    target.split('?').next().unwrap_or_default()
+}

@@ -1,0 +1,70 @@
+//! Whole streams of wire 3: sealed at once, opened at once, in a body or in `X-Sealed`.
+
+use sealway_proto::Error;
+use sealway_proto::limits::FRAME_LEN_MAX;
+use sealway_proto::session::three::{FrameOpener, FrameSealer, InnerHeaders, Read, SealHeaders};
+use sealway_proto::wire::base64;
+use sealway_proto::wire::header::X_SEALED;
+use serde_json::{Value, json};
+
+use super::member::hex;
+
+/// The media type of a sealed body.
+pub(super) const OCTETS: &str = "application/octet-stream";
+
+/// Frames as full as they can be.
+fn seal(mut sealer: FrameSealer, inner: &InnerHeaders, body: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut plaintext = Vec::new();
+    inner.encode(&mut plaintext);
+    plaintext.extend_from_slice(body);
+    let (mut out, count) = (Vec::new(), plaintext.len().div_ceil(FRAME_LEN_MAX));
+    for (index, part) in plaintext.chunks(FRAME_LEN_MAX).enumerate() {
+        let begun = sealer.begin(&mut out);
+        out.extend_from_slice(part);
+        sealer.seal(&mut out, begun, index + 1 == count)?;
+    }
+    Ok(out)
+}
+
+/// What goes over the wire of a sealed message: its headers, and its body or the header that holds it.
+pub(super) fn message(
+    headers: SealHeaders,
+    sealer: FrameSealer,
+    inner: &InnerHeaders,
+    body: &[u8],
+    is_bodyless: bool,
+) -> Result<(Vec<Value>, String), Error> {
+    let stream = seal(sealer, inner, body)?;
+    let mut headers: Vec<Value> = headers.into_iter().map(|(name, value)| json!([name, value])).collect();
+    if is_bodyless {
+        headers.push(json!([X_SEALED, base64::encode(&stream)]));
+        return Ok((headers, String::new()));
+    }
+    headers.push(json!(["content-type", OCTETS]));
+    Ok((headers, hex(&stream)))
+}
+
+/// Where a message has its stream: never at both places.
+pub(super) fn place(header: Option<Vec<u8>>, body: Vec<u8>) -> Result<Vec<u8>, Error> {
+    match header {
+        Some(_) if !body.is_empty() => Err(Error::HeaderInvalid(X_SEALED)),
+        Some(stream) => Ok(stream),
+        None => Ok(body),
+    }
+}
+
+/// All of a stream: its first frame, and what follows.
+pub(super) fn open(mut opener: FrameOpener, stream: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Error> {
+    let (mut input, mut first, mut rest, mut frame) = (stream, None, Vec::new(), Vec::new());
+    while !input.is_empty() {
+        if opener.read(&mut input, &mut frame)? == Read::More {
+            continue;
+        }
+        match first {
+            None => first = Some(std::mem::take(&mut frame)),
+            Some(_) => rest.append(&mut frame),
+        }
+    }
+    opener.end()?;
+    first.map(|first| (first, rest)).ok_or(Error::StreamTruncated)
+}

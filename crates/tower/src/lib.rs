@@ -1,0 +1,45 @@
+//! The server side of the Rust SDK: a [`tower`](https://docs.rs/tower) layer that opens sealed requests in front of an
+//! ordinary service, and seals what that answers. `spec/session.md`, `spec/session-3.md`.
+//!
+//! ```no_run
+//! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//!
+//! use sealway_tower::{Authority, Routes, SealLayer, Sealed, Settings};
+//!
+//! let secret = std::fs::read_to_string("authority.secret")?;
+//! let store = Arc::new(Authority::new("http://localhost:3000", secret.trim())?);
+//! let routes = Routes::all(Sealed::Required).exact("/health", Sealed::Off);
+//! let app = axum::Router::new()
+//!     .route("/health", axum::routing::get(|| async { "well" }))
+//!     .route("/echo", axum::routing::post(|body: String| async { body }))
+//!     .layer(SealLayer::new(store, Settings { routes, ..Settings::default() }));
+//! axum::serve(tokio::net::TcpListener::bind("127.0.0.1:3100").await?, app).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! * [`SealLayer`] — the layer; [`Settings`] — bounds, windows, wires; [`Routes`] — which paths are sealed.
+//! * [`store`] — where sessions and claims are: an authority ([`Authority`]), or this process's memory ([`Memory`]).
+//!
+//! It may not know: how sessions are agreed, who serves HTTP, a byte of a wire (those are `sealway_proto`'s).
+#![warn(missing_docs)]
+
+mod body;
+mod clock;
+mod headers;
+mod layer;
+mod old;
+mod refusal;
+mod routes;
+pub mod store;
+mod three;
+mod timing;
+
+pub use body::{Body, BoxError};
+pub use clock::{Clock, SystemClock};
+pub use layer::{SealLayer, SealService, Settings};
+pub use routes::{Routes, Sealed};
+#[cfg(feature = "authority")]
+pub use store::Authority;
+pub use store::{Memory, ReserveError, Store, StoreError};

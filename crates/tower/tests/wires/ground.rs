@@ -1,0 +1,214 @@
+//! An application behind the layer, on a real socket, and sessions that need no authority: both halves are agreed here.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::{HeaderMap, Response, StatusCode};
+use sealway_proto::crypto::agreement::default_agreement_provider;
+use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::session::three::{
+    self, InitRequest, InnerHeaders, KeyId, PendingAnswer, RequestLine, SealedCall, ServerRandoms, Suite, Terms, agree,
+};
+use sealway_proto::session::{
+    Auth, ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, Laps, SealBuffer, SealRandoms, TtlPolicy,
+};
+use sealway_proto::wire::{ReplayPolicy, Wire, base64};
+use sealway_testkit::raw_http::{Answer, Request as Raw};
+use sealway_testkit::wire3_client::{OCTETS, offer};
+use sealway_tower::{Clock, Memory, SealLayer, Settings};
+
+pub(crate) const NOW_MS: u64 = 1_750_000_000_000;
+
+/// A clock that a test sets.
+#[derive(Default)]
+pub(crate) struct TestClock(AtomicU64);
+
+impl Clock for TestClock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What the application was asked.
+pub(crate) struct Seen {
+    pub(crate) method: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Result<Vec<u8>, String>,
+}
+
+pub(crate) struct Ground {
+    pub(crate) address: SocketAddr,
+    pub(crate) store: Arc<Memory>,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
+    _runtime: tokio::runtime::Runtime,
+}
+
+/// Answers by path: `/status/N` with N, `/long` with 300 000 bytes, `/grow` with a chunk more for each that comes, all else
+/// with what was sent.
+async fn application(seen: Arc<Mutex<Vec<Seen>>>, request: Request) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.map(|body| body.to_vec()).map_err(|err| err.to_string());
+    let echo = body.clone().unwrap_or_else(|err| err.into_bytes());
+    seen.lock().unwrap().push(Seen { method: head.method.to_string(), headers: head.headers, body });
+    let path = head.uri.path();
+    let (status, body) = match path.strip_prefix("/status/").map(|status| status.parse::<u16>().unwrap()) {
+        Some(status) => (StatusCode::from_u16(status).unwrap(), Body::from("told")),
+        None if path == "/long" => {
+            // Not known to end: sealed as it comes.
+            let chunks = (0..30).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 10_000])));
+            (StatusCode::OK, Body::from_stream(futures_util::stream::iter(chunks)))
+        }
+        None => (StatusCode::OK, Body::from(echo)),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert("x-from", "the application".parse().unwrap());
+    response.headers_mut().insert("content-type", "text/plain".parse().unwrap());
+    response
+}
+
+impl Ground {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let store = Arc::new(Memory::default());
+        let clock = Arc::new(TestClock(AtomicU64::new(NOW_MS)));
+        let layer = SealLayer::with_clock(store.clone(), settings, clock.clone());
+        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let noted = seen.clone();
+        let app = Router::new().fallback(move |request| application(noted.clone(), request)).layer(layer);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(async move { axum::serve(listener, app).await });
+        Ground { address, store, clock, seen, _runtime: runtime }
+    }
+
+    pub(crate) fn set_clock(&self, now_ms: u64) {
+        self.clock.0.store(now_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn served(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+
+    /// A session of wires 1 and 2.
+    pub(crate) fn old(&self, family: Family, wire: Wire) -> ClientSession {
+        let provider = default_agreement_provider();
+        let is_anonymous = family == Family::Anonymous;
+        let ephemeral = provider.p256_generate().unwrap();
+        let (init, request) =
+            ClientInit::new(wire, is_anonymous, "demo-client", None, ephemeral, &random(), NOW_MS).unwrap();
+        let policy = ReplayPolicy::default();
+        let call =
+            InitCall::parse(provider, family, &request.headers, request.body.as_bytes(), NOW_MS, &policy).unwrap();
+        let fresh = Fresh::reserved(call.claim());
+        let draw = |laps: Laps<'_>| InitRandoms::draw(provider, laps);
+        let call = call.release(fresh).unwrap();
+        let (answer, session) =
+            call.accept(provider, &TtlPolicy::default(), false, None, draw, NOW_MS, &mut |_| ()).unwrap();
+        assert!(self.store.put(session, NOW_MS));
+        init.finish(provider, answer.encode().as_bytes(), NOW_MS, &mut |_| ()).unwrap()
+    }
+
+    /// A session of wire 3.
+    pub(crate) fn three(&self) -> three::ClientSession {
+        let (provider, now_ms) = (default_agreement_provider(), NOW_MS);
+        let (init, request) = sealway_testkit::wire3_client::init(offer(Suite::P256, &[]));
+        let request = InitRequest::parse(request.body_bytes()).unwrap();
+        let (_, key) = default_es256().generate().unwrap();
+        let key_id = KeyId::of(provider, key.public());
+        let terms = Terms {
+            suites: vec![Suite::P256],
+            expires_in_sec: 600,
+            key_id,
+            key_ids: vec![key_id],
+            auth: Auth::Bearer,
+            subject: Some("alice".into()),
+            tenant: None,
+            credential: None,
+        };
+        let agreed =
+            agree(provider, &request, terms, None, &random(), ServerRandoms::Draw, now_ms, &mut |_| ()).unwrap();
+        let signature = key.sign(&agreed.message()).unwrap();
+        let (answer, session) = agreed.signed(provider, signature).unwrap();
+        assert!(self.store.put(session, NOW_MS));
+        let public = default_es256().public(key.public()).unwrap();
+        init.finish(provider, Some(public.as_ref()), answer.as_bytes()).unwrap()
+    }
+
+    pub(crate) fn send(&self, request: &Raw) -> Answer {
+        request.send(self.address).unwrap()
+    }
+}
+
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    default_agreement_provider().fill_random(&mut bytes).unwrap();
+    bytes
+}
+
+/// A sealed `POST` of wires 1 and 2, and what opens its answer.
+pub(crate) fn old_request<'a>(
+    session: &'a ClientSession,
+    path: &str,
+    body: &[u8],
+) -> (Raw, sealway_proto::session::PendingAnswer<'a>) {
+    let randoms = SealRandoms { iv: random(), nonce: random() };
+    let (message, pending) = session.seal(path, SealBuffer::from(body), NOW_MS, &randoms, &mut |_| ()).unwrap();
+    let mut request = Raw::post(path, message.body).header("Content-Type", message.content_type);
+    for (name, value) in message.headers {
+        request = request.header(name, value);
+    }
+    (request, pending)
+}
+
+/// Opens the answer of wires 1 and 2.
+pub(crate) fn open_old(
+    pending: &sealway_proto::session::PendingAnswer<'_>,
+    answer: &Answer,
+) -> Result<Vec<u8>, sealway_proto::Error> {
+    let (policy, body) = (ReplayPolicy::default(), answer.body.clone());
+    let opened = pending.open(&answer.headers, answer.status, body, NOW_MS, &policy, &mut |_| ())?;
+    Ok(opened.as_slice().to_vec())
+}
+
+/// A sealed request of wire 3 whose body comes in these frames; without any, in `X-Sealed`.
+pub(crate) fn request3<'a>(
+    session: &'a three::ClientSession,
+    method: &str,
+    target: &str,
+    inner: &[(&str, &str)],
+    frames: &[&[u8]],
+) -> (Raw, PendingAnswer<'a>) {
+    let content_type = if frames.is_empty() { "" } else { OCTETS };
+    let line = RequestLine { method, target };
+    let call = session.seal(default_agreement_provider(), line, content_type, NOW_MS, &random()).unwrap();
+    let SealedCall { headers, mut sealer, pending } = call;
+    let mut within = InnerHeaders::new();
+    for (name, value) in inner {
+        within.push(name, value.as_bytes()).unwrap();
+    }
+    let (mut stream, all) = (Vec::new(), if frames.is_empty() { &[&[][..]] } else { frames });
+    for (index, frame) in all.iter().enumerate() {
+        let begun = sealer.begin(&mut stream);
+        if index == 0 {
+            within.encode(&mut stream);
+        }
+        stream.extend_from_slice(frame);
+        sealer.seal(&mut stream, begun, index + 1 == all.len()).unwrap();
+    }
+    let mut request = Raw::new(method, target);
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let request = if frames.is_empty() {
+        request.header("X-Sealed", base64::encode(&stream))
+    } else {
+        request.header("Content-Type", OCTETS).body(stream)
+    };
+    (request, pending)
+}

@@ -1,0 +1,160 @@
+//! Sealed requests of wire 3.
+
+use std::time::Duration;
+
+use crate::ground::{Ground, NOW_MS, request3};
+use sealway_proto::crypto::agreement::default_agreement_provider;
+use sealway_proto::session::Family;
+use sealway_proto::wire::{Wire, base64};
+use sealway_testkit::raw_http::Connection;
+use sealway_testkit::wire3_client::{code, open};
+use sealway_tower::Settings;
+
+#[test]
+fn any_method_goes_through_with_its_headers_within() {
+    let ground = Ground::new(Settings::default());
+    let session = ground.three();
+    let inner = [("content-type", "text/x-order"), ("x-in", "1"), ("forwarded", "for=6.6.6.6")];
+    for (method, frames) in
+        [("POST", &[&b"an order"[..]][..]), ("PUT", &[b""]), ("GET", &[]), ("DELETE", &[]), ("POST", &[b"one", b"two"])]
+    {
+        let (request, pending) = request3(&session, method, "/echo?a=b", &inner, frames);
+        let answer =
+            ground.send(&request.header("Cookie", "outside").header("X-In", "outside").header("X-Sealway-Tenant", "t"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let opened = open(&pending, &answer).unwrap();
+        assert_eq!(opened.body, frames.concat());
+        assert_eq!(opened.headers.get("x-from"), Some(&b"the application"[..]));
+        assert_eq!((answer.header("x-from"), answer.header("cache-control")), (None, Some("no-store, no-transform")));
+        assert!(answer.header("server-timing").unwrap().contains("upstream;dur="));
+        let seen = ground.seen.lock().unwrap().pop().unwrap();
+        let header = |name: &str| seen.headers.get(name).map(|value| value.to_str().unwrap());
+        assert_eq!((seen.method.as_str(), seen.body), (method, Ok(frames.concat())));
+        assert_eq!((header("content-type"), header("x-in"), header("cookie")), (Some("text/x-order"), Some("1"), None));
+        assert_eq!((header("x-sealway-subject"), header("x-sealway-auth")), (Some("alice"), Some("bearer")));
+        assert_eq!((header("x-sealway-tenant"), header("forwarded"), header("x-seal")), (None, None, None));
+    }
+    let (request, pending) = request3(&session, "HEAD", "/echo", &[], &[]);
+    let answer = ground.send(&request);
+    assert!(answer.header("x-sealed").is_some() && open(&pending, &answer).unwrap().body.is_empty());
+    let (request, pending) = request3(&session, "POST", "/status/204", &[], &[b"x"]);
+    let answer = ground.send(&request);
+    assert_eq!((answer.status, open(&pending, &answer).unwrap().body), (204, Vec::new()));
+    let (request, pending) = request3(&session, "POST", "/status/422", &[], &[b"x"]);
+    let answer = ground.send(&request);
+    assert_eq!((answer.status, open(&pending, &answer).unwrap().body), (422, b"told".to_vec()));
+}
+
+#[test]
+fn long_bodies_flow_both_ways() {
+    let ground = Ground::new(Settings::default());
+    let session = ground.three();
+    let frame = vec![b'y'; 60_000];
+    let (request, pending) = request3(&session, "POST", "/long", &[], &[&frame, &frame, &frame]);
+    let answer = ground.send(&request.chunked(1000));
+    let opened = open(&pending, &answer).unwrap();
+    assert!(opened.body.len() == 300_000 && opened.frames > 4);
+    assert_eq!(ground.seen.lock().unwrap()[0].body.as_ref().unwrap().len(), 180_000);
+}
+
+#[test]
+fn what_does_not_open_is_a_problem_with_its_code_and_reaches_nobody() {
+    let ground = Ground::new(Settings { body_max: 100_000, ..Settings::default() });
+    let session = ground.three();
+    let fresh = || request3(&session, "POST", "/echo", &[], &[b"an order"]).0;
+    let bent = |at: usize| {
+        let mut body = fresh().body_bytes().to_vec();
+        body[at] ^= 1;
+        body
+    };
+    let one = fresh();
+    let long = [one.body_bytes(), b"x"].concat();
+    let (bent_commit, bent_tag, cut) = (bent(0), bent(30), one.body_bytes()[..30].to_vec());
+    for (what, request, told, status) in [
+        ("commit", fresh().body(bent_commit), "unsealable", 400),
+        ("tag", fresh().body(bent_tag), "unsealable", 400),
+        ("cut", one.clone().body(cut), "unsealable", 400),
+        ("long", one.clone().body(long), "unsealable", 400),
+        ("other method", fresh().method("PUT"), "unsealable", 400),
+        ("other target", fresh().target("/echo?b"), "unsealable", 400),
+        ("other type", fresh().set("Content-Type", "text/plain"), "unsealable", 400),
+        ("no kid", fresh().without("x-kid"), "unsealable", 400),
+        ("a seal of another", fresh().set("x-seal", "4"), "unsealable", 400),
+        ("both places", fresh().header("x-sealed", "AAAA"), "unsealable", 400),
+        ("too large", fresh().body(vec![0; 100_001]), "too_large", 413),
+        ("unknown", fresh().set("x-kid", "session:S-00000000000000000000000000000000"), "session_expired", 401),
+    ] {
+        let answer = ground.send(&request);
+        assert_eq!((code(&answer).as_str(), answer.status), (told, status), "{what}");
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{what}");
+    }
+    let old = ground.old(Family::Session, Wire::Two);
+    let answer = ground.send(&fresh().set("x-kid", old.id().kid()));
+    assert_eq!(code(&answer), "unsealable");
+    assert_eq!(ground.served(), 0);
+    ground.set_clock(NOW_MS + 600_000);
+    assert_eq!(code(&ground.send(&fresh())), "session_expired");
+}
+
+#[test]
+fn a_wrong_clock_is_told_the_time_with_proof() {
+    let ground = Ground::new(Settings::default());
+    let session = ground.three();
+    ground.set_clock(NOW_MS + 300_001);
+    let (request, pending) = request3(&session, "POST", "/echo", &[], &[b"an order"]);
+    let answer = ground.send(&request);
+    assert_eq!(code(&answer), "clock_skew");
+    let told = answer.json();
+    let (time, mac) = (told["server_time_ms"].as_u64().unwrap(), base64::decode_array(told["mac"].as_str().unwrap()));
+    let (stamp, nonce) = pending.stamp_and_nonce();
+    assert!(session.verifies_clock(default_agreement_provider(), stamp, nonce, time, &mac.unwrap()));
+    assert_eq!(time, NOW_MS + 300_001);
+}
+
+#[test]
+fn a_request_is_served_once_however_many_send_it() {
+    let ground = Ground::new(Settings::default());
+    let session = ground.three();
+    let (request, _) = request3(&session, "POST", "/echo", &[], &[b"an order"]);
+    let codes: Vec<String> = std::thread::scope(|scope| {
+        let sending: Vec<_> = (0..8).map(|_| scope.spawn(|| code(&ground.send(&request)))).collect();
+        sending.into_iter().map(|sent| sent.join().unwrap()).collect()
+    });
+    assert_eq!(codes.iter().filter(|code| *code == "replayed").count(), 7, "{codes:?}");
+    assert_eq!(ground.served(), 1);
+}
+
+#[test]
+fn a_stream_that_breaks_behind_its_first_frame_is_no_whole_body_for_the_handler() {
+    let ground = Ground::new(Settings::default());
+    let session = ground.three();
+    let (request, _) = request3(&session, "POST", "/echo", &[], &[b"one", b"two", b"three"]);
+    let whole = request.body_bytes().to_vec();
+    let mut bent = whole.clone();
+    *bent.last_mut().unwrap() ^= 1;
+    let answer = ground.send(&request.clone().body(bent));
+    assert_eq!((answer.status, code(&answer).as_str()), (400, "unsealable"));
+    assert!(ground.seen.lock().unwrap().pop().unwrap().body.is_err());
+
+    let (request, _) = request3(&session, "POST", "/echo", &[], &[b"one", b"two", b"three"]);
+    let cut = request.body_bytes()[..whole.len() - 20].to_vec();
+    let answer = ground.send(&request.body(cut));
+    assert_eq!((answer.status, code(&answer).as_str()), (400, "unsealable"));
+    assert!(ground.seen.lock().unwrap().pop().unwrap().body.is_err());
+}
+
+#[test]
+fn a_body_that_comes_too_slowly_ends_the_request_in_time() {
+    let ground = Ground::new(Settings { body_idle: Duration::from_millis(200), ..Settings::default() });
+    let session = ground.three();
+    for frames in [&[&b"an order"[..]][..], &[b"one", b"two"]] {
+        let (request, _) = request3(&session, "POST", "/echo", &[], frames);
+        let bytes = request.bytes();
+        let mut connection = Connection::open(ground.address).unwrap();
+        connection.write(&bytes[..bytes.len() - 4]).unwrap();
+        let began = std::time::Instant::now();
+        let answer = connection.read_answer("POST").unwrap();
+        assert_eq!((answer.status, code(&answer).as_str()), (400, "unsealable"));
+        assert!(began.elapsed() < Duration::from_secs(5));
+    }
+}
