@@ -3,6 +3,7 @@ package crypto
 import (
 	"crypto/ecdh"
 	"crypto/mlkem"
+	"fmt"
 	"io"
 
 	"sealway.dev/go/wire"
@@ -101,8 +102,8 @@ type Keys struct {
 // String shows nothing.
 func (Keys) String() string { return "Keys(redacted)" }
 
-// GoString shows nothing.
-func (Keys) GoString() string { return "Keys(redacted)" }
+// Format is String, whatever the verb: no verb shows a key.
+func (v Keys) Format(state fmt.State, _ rune) { io.WriteString(state, v.String()) }
 
 // DrawP256 draws a key of P-256. A reader that fails is provider.
 func DrawP256(random io.Reader) (*ecdh.PrivateKey, error) {

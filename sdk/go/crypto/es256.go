@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"encoding/asn1"
 	"encoding/hex"
+	"fmt"
+	"io"
 	"math/big"
 
 	"sealway.dev/go/wire"
@@ -52,8 +54,8 @@ func (i *identity) PublicKey() []byte { return i.public }
 // String hides the scalar from every format.
 func (i *identity) String() string { return "Identity(" + KeyID(i.public) + ")" }
 
-// GoString hides the scalar from %#v.
-func (i *identity) GoString() string { return i.String() }
+// Format is String, whatever the verb: no verb shows a key.
+func (i *identity) Format(state fmt.State, _ rune) { io.WriteString(state, i.String()) }
 
 func (i *identity) Sign(message []byte) ([]byte, error) {
 	hash := sha256.Sum256(message)

@@ -128,7 +128,11 @@ func (r *Reply3) Session() *Session { return r.session }
 // Seal begins an answer: its headers, and what writes its stream, which begins with inner headers. contentType is the outer one,
 // empty without a body.
 func (r *Reply3) Seal(status int, contentType string, nowMs uint64, nonce [16]byte) (wire.HeaderList, *FrameSealer, error) {
-	stamp, text, id := strconv.FormatUint(nowMs, 10), wire.NonceText(nonce, true), r.session.record.ID
-	sealer, err := newFrameSealer(r.session.keys.answer(r.nonce, text), answerContext(status, r.line, contentType, stamp, text, id))
-	return headers3(id, stamp, text), sealer, err
+	return r.sealAs(status, contentType, strconv.FormatUint(nowMs, 10), wire.NonceText(nonce, true))
+}
+
+func (r *Reply3) sealAs(status int, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer, error) {
+	id := r.session.record.ID
+	sealer, err := newFrameSealer(r.session.keys.answer(r.nonce, nonce), answerContext(status, r.line, contentType, stamp, nonce, id))
+	return headers3(id, stamp, nonce), sealer, err
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/cipher"
 	"crypto/ecdh"
 	"encoding/json"
+	"fmt"
+	"io"
 	"strconv"
 
 	"sealway.dev/go/crypto"
@@ -48,8 +50,8 @@ func NewClientInit(version wire.Version, anonymous bool, clientID string, ttlSec
 // String shows no key.
 func (c *ClientInit) String() string { return "ClientInit(redacted)" }
 
-// GoString shows no key.
-func (c *ClientInit) GoString() string { return c.String() }
+// Format is String, whatever the verb: no verb shows a key.
+func (c *ClientInit) Format(state fmt.State, _ rune) { io.WriteString(state, c.String()) }
 
 // Finish takes the server's answer, received at nowMs.
 func (c *ClientInit) Finish(answer []byte, nowMs uint64) (*ClientSession, error) {
@@ -115,8 +117,8 @@ func (s *ClientSession) LifeSec() uint64 { return s.lifeSec }
 // String shows the id alone.
 func (s *ClientSession) String() string { return "ClientSession(" + s.id + ")" }
 
-// GoString shows the id alone.
-func (s *ClientSession) GoString() string { return s.String() }
+// Format is String, whatever the verb: no verb shows a key.
+func (s *ClientSession) Format(state fmt.State, _ rune) { io.WriteString(state, s.String()) }
 
 // Pending is what a client must remember of a request of wires 1 and 2 to open its answer.
 type Pending struct {

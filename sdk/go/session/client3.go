@@ -1,6 +1,8 @@
 package session
 
 import (
+	"fmt"
+	"io"
 	"strconv"
 
 	"sealway.dev/go/crypto"
@@ -73,8 +75,8 @@ func (c *ClientInit3) Body() []byte { return c.request.Encode() }
 // String shows no key.
 func (c *ClientInit3) String() string { return "ClientInit3(redacted)" }
 
-// GoString shows no key.
-func (c *ClientInit3) GoString() string { return c.String() }
+// Format is String, whatever the verb: no verb shows a key.
+func (c *ClientInit3) Format(state fmt.State, _ rune) { io.WriteString(state, c.String()) }
 
 // Claimed reads the answer as far as its suite, and gives the key id that it names: the caller says whether it trusts that.
 func (c *ClientInit3) Claimed(status int, body []byte) (*InitAnswer3, error) {
@@ -161,8 +163,8 @@ func (s *ClientSession3) Wipe() {
 // String shows the id alone.
 func (s *ClientSession3) String() string { return "ClientSession3(" + s.answer.SessionID + ")" }
 
-// GoString shows the id alone.
-func (s *ClientSession3) GoString() string { return s.String() }
+// Format is String, whatever the verb: no verb shows a key.
+func (s *ClientSession3) Format(state fmt.State, _ rune) { io.WriteString(state, s.String()) }
 
 // Pending3 is what a client must remember of a request of wire 3 to open its answer.
 type Pending3 struct {

@@ -3,6 +3,8 @@ package session
 import (
 	"crypto/cipher"
 	"encoding/binary"
+	"fmt"
+	"io"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
@@ -89,8 +91,8 @@ func StreamLen(plaintext int) int {
 // String shows nothing.
 func (s *FrameSealer) String() string { return "FrameSealer(redacted)" }
 
-// GoString shows nothing.
-func (s *FrameSealer) GoString() string { return s.String() }
+// Format is String, whatever the verb: no verb shows a key.
+func (s *FrameSealer) Format(state fmt.State, _ rune) { io.WriteString(state, s.String()) }
 
 // FrameOpener reads the frames of one message of wire 3.
 type FrameOpener struct {
@@ -185,8 +187,8 @@ func (o *FrameOpener) End() error {
 // String shows nothing.
 func (o *FrameOpener) String() string { return "FrameOpener(redacted)" }
 
-// GoString shows nothing.
-func (o *FrameOpener) GoString() string { return o.String() }
+// Format is String, whatever the verb: no verb shows a key.
+func (o *FrameOpener) Format(state fmt.State, _ rune) { io.WriteString(state, o.String()) }
 
 // OpenWhole opens a stream that is there: inner headers, and the body.
 func (o *FrameOpener) OpenWhole(input []byte) (wire.HeaderList, []byte, error) {

@@ -2,6 +2,8 @@ package session
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
@@ -32,8 +34,8 @@ type Key [wire.KeyLen]byte
 // String shows nothing.
 func (Key) String() string { return "Key(redacted)" }
 
-// GoString shows nothing.
-func (Key) GoString() string { return "Key(redacted)" }
+// Format is String, whatever the verb: no verb shows a key.
+func (v Key) Format(state fmt.State, _ rune) { io.WriteString(state, v.String()) }
 
 // MarshalJSON refuses, so that no log gets it by accident. [Record.Encode] writes it.
 func (Key) MarshalJSON() ([]byte, error) { return []byte(`"redacted"`), nil }

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"io"
 
 	"sealway.dev/go/wire"
 )
@@ -93,5 +95,5 @@ func (u *Unreplayed[T]) Release(fresh Fresh) (T, error) {
 // String shows the claim alone.
 func (u *Unreplayed[T]) String() string { return "Unreplayed(" + u.claim.KeyHex() + ")" }
 
-// GoString shows the claim alone.
-func (u *Unreplayed[T]) GoString() string { return u.String() }
+// Format is String, whatever the verb: no verb shows a key.
+func (u *Unreplayed[T]) Format(state fmt.State, _ rune) { io.WriteString(state, u.String()) }

@@ -3,6 +3,8 @@ package session
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
+	"io"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
@@ -44,8 +46,8 @@ func schedule3(prk Key) keys3 {
 // String shows nothing.
 func (keys3) String() string { return "keys(redacted)" }
 
-// GoString shows nothing.
-func (keys3) GoString() string { return "keys(redacted)" }
+// Format is String, whatever the verb: no verb shows a key.
+func (v keys3) Format(state fmt.State, _ rune) { io.WriteString(state, v.String()) }
 
 func confirm3(prk Key, th [32]byte) []byte {
 	key := crypto.Expand(prk[:], 32, []byte("sealway/3 confirm"))

@@ -2,6 +2,8 @@ package session
 
 import (
 	"crypto/cipher"
+	"fmt"
+	"io"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
@@ -32,8 +34,8 @@ func (s *Session) Record() *Record { return &s.record }
 // String shows the id alone.
 func (s *Session) String() string { return "Session(" + s.record.ID + ")" }
 
-// GoString shows the id alone.
-func (s *Session) GoString() string { return s.String() }
+// Format is String, whatever the verb: no verb shows a key.
+func (s *Session) Format(state fmt.State, _ rune) { io.WriteString(state, s.String()) }
 
 // check is what every wire asks of a session before its tag: id, expiry, wire.
 func (s *Session) check(id string, version wire.Version, nowMs uint64) error {
