@@ -130,7 +130,7 @@ func (c *ClientInit3) Finish(status int, body []byte, trusted func(keyID string)
 	if !crypto.Equal(confirm3(prk, th), confirm) {
 		return nil, wire.Refuse(wire.CodeUnconfirmed)
 	}
-	session := &ClientSession3{answer: answer, keys: schedule3(prk)}
+	session := &ClientSession3{answer: answer, clientID: c.request.ClientID, keys: schedule3(prk)}
 	session.exporter = [32]byte(crypto.Expand(prk[:], 32, []byte("sealway/3 exporter")))
 	return session, nil
 }
@@ -138,12 +138,16 @@ func (c *ClientInit3) Finish(status int, body []byte, trusted func(keyID string)
 // ClientSession3 is an agreed session of wire 3, for as many calls as its time allows, concurrent ones too.
 type ClientSession3 struct {
 	answer   *InitAnswer3
+	clientID string
 	keys     keys3
 	exporter [32]byte
 }
 
 // ID gives the session's id.
 func (s *ClientSession3) ID() string { return s.answer.SessionID }
+
+// ClientID gives whom the client said it is; a renewal says the same.
+func (s *ClientSession3) ClientID() string { return s.clientID }
 
 // Agreed gives what the server said; all of it is under its signature.
 func (s *ClientSession3) Agreed() *InitAnswer3 { return s.answer }

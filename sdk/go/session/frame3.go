@@ -82,6 +82,23 @@ func (s *FrameSealer) Seal(dst []byte, last bool, parts ...[]byte) ([]byte, erro
 	return dst, nil
 }
 
+// SealWhole appends a whole stream, in full frames: the inner headers, encoded, and the body.
+func (s *FrameSealer) SealWhole(dst, inner, body []byte) ([]byte, error) {
+	room := wire.FrameLenMax - len(inner)
+	if room < 0 {
+		return dst, wire.Refuse(wire.CodeInnerHeadersInvalid)
+	}
+	head := body[:min(room, len(body))]
+	body = body[len(head):]
+	dst, err := s.Seal(dst, len(body) == 0, inner, head)
+	for err == nil && len(body) > 0 {
+		frame := body[:min(wire.FrameLenMax, len(body))]
+		body = body[len(frame):]
+		dst, err = s.Seal(dst, len(body) == 0, frame)
+	}
+	return dst, err
+}
+
 // StreamLen is how long the stream of so many bytes of plaintext, inner headers and all, is in full frames.
 func StreamLen(plaintext int) int {
 	frames := max(1, (plaintext+wire.FrameLenMax-1)/wire.FrameLenMax)
