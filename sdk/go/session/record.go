@@ -103,10 +103,11 @@ func DecodeRecord(data []byte) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return recordOf(members)
+	return RecordOf(members)
 }
 
-func recordOf(members wire.Members) (*Record, error) {
+// RecordOf reads that form from members that were read before.
+func RecordOf(members wire.Members) (*Record, error) {
 	bad := func(name string) error { return &wire.Error{Code: wire.CodeFieldInvalid, Name: name} }
 	record := &Record{Auth: AuthNone}
 	var ok bool
