@@ -1,0 +1,356 @@
+package sealway
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"sealway.dev/go/crypto"
+	"sealway.dev/go/session"
+	"sealway.dev/go/wire"
+)
+
+const renewBeforeMax = time.Minute
+
+// life is how long a session lasts, by a clock that never jumps.
+type life struct {
+	born time.Time
+	span time.Duration
+}
+
+func (l life) left() time.Duration { return l.span - time.Since(l.born) }
+
+// fresh is all of its life but the last tenth, a minute at most.
+func (l life) fresh() bool { return l.left() > min(l.span/10, renewBeforeMax) }
+
+// over is the last hundredth, a second at most: a request on its way would come too late.
+func (l life) over() bool { return l.left() <= min(l.span/100, time.Second) }
+
+type agreed3 struct {
+	life
+	session *session.ClientSession3
+	mu      sync.Mutex
+	// The server's clock was serverMs at the moment at.
+	serverMs uint64
+	at       time.Time
+}
+
+// stampMs is the server's clock as this session knows it: what the server said, and what has passed since.
+func (a *agreed3) stampMs() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.serverMs + uint64(max(0, time.Since(a.at).Milliseconds()))
+}
+
+func (a *agreed3) setClock(serverMs uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.serverMs, a.at = serverMs, time.Now()
+}
+
+type agreedOld struct {
+	life
+	session *session.ClientSession
+}
+
+func nowMs() uint64 { return uint64(max(0, time.Now().UnixMilli())) }
+
+func random16() (out [16]byte) {
+	rand.Read(out[:]) // never fails
+	return out
+}
+
+func (t *Transport) session3(ctx context.Context) (*agreed3, error) { return t.session3Not(ctx, nil) }
+
+func (t *Transport) session3Not(ctx context.Context, not *agreed3) (*agreed3, error) {
+	return t.three.get(ctx, not, func(ctx context.Context, old *agreed3) (*agreed3, error) {
+		if old != nil && !old.over() {
+			// Whatever speaks against a renewal, an init may still do.
+			if renewed, err := t.agree3(ctx, old); err == nil {
+				return renewed, nil
+			}
+		}
+		return t.agree3(ctx, nil)
+	})
+}
+
+// agree3 agrees a session, or renews old. Begins anew at most once for a suite, and once for new keys of a root.
+func (t *Transport) agree3(ctx context.Context, old *agreed3) (*agreed3, error) {
+	suite, mayChange, mayRetake := t.config.Suites[0], true, true
+	if old != nil {
+		suite = crypto.Suite(old.session.Agreed().Suite)
+	}
+	for {
+		agreed, err := t.agreeOnce(ctx, suite, old)
+		var problem *ProblemError
+		if !errors.As(err, &problem) {
+			return agreed, err
+		}
+		switch {
+		case problem.Code == "suite_required" && mayChange:
+			wanted := slices.IndexFunc(t.config.Suites, func(suite crypto.Suite) bool {
+				return slices.Contains(problem.problem.Suites(), string(suite))
+			})
+			if wanted < 0 || t.config.Suites[wanted] == suite {
+				return nil, err
+			}
+			suite, mayChange = t.config.Suites[wanted], false
+		case problem.Code == "key_retired" && mayRetake:
+			mayRetake = false
+			if err := t.ring.retired(problem.problem.KeySet(), nowMs()); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+	}
+}
+
+func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agreed3) (agreed *agreed3, err error) {
+	seen := Exchange{Kind: "init", Wire: wire.Wire3, Suite: string(suite), Method: "POST", Target: "/v3/sessions", Attempt: 1}
+	start, lap := time.Now(), laps{}
+	defer func() {
+		seen.RoundTrip, seen.Steps, seen.Err = time.Since(start), lap.steps, err
+		t.observe(seen)
+	}()
+	var authorization string
+	var renewed *session.ClientSession3
+	if old != nil {
+		renewed = old.session
+		seen.Kind, seen.Target = "renew", seen.Target+"/"+renewed.ID()+"/renew"
+	} else if t.config.Authorization != nil {
+		if authorization, err = t.config.Authorization(ctx); err != nil {
+			return nil, err
+		}
+	}
+	lap.begin()
+	keys, err := crypto.DrawKeys(suite, true, rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	offer := session.Offer3{Suites: t.config.Suites, ClientID: t.config.ClientID, TTLSec: t.ttl(), PinnedKeyIDs: t.ring.pinned(), Authorization: authorization}
+	init, err := session.NewClientInit3(offer, suite, keys, renewed)
+	if err != nil {
+		return nil, err
+	}
+	lap.named("share")
+	sent := time.Now()
+	status, header, body, err := t.sendInit3(ctx, init.Body(), authorization, old, seen.Target)
+	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), status, ParseServerTiming(header)
+	if err != nil {
+		return nil, err
+	}
+	arrived := time.Now()
+	claimed, err := init.Claimed(status, body)
+	if err != nil {
+		return nil, untrusted(err)
+	}
+	public, err := t.trustedKey(ctx, claimed.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	lap.begin()
+	made, err := init.Finish(status, body, func(string) []byte { return public })
+	if err != nil {
+		return nil, untrusted(err)
+	}
+	lap.named("agree")
+	if err := t.keepKeys(ctx, made.Agreed()); err != nil {
+		return nil, err
+	}
+	seen.SessionID = made.ID()
+	span := time.Duration(made.Agreed().ExpiresInSec) * time.Second
+	return &agreed3{life: life{arrived, span}, session: made, serverMs: made.Agreed().ServerTimeMs, at: arrived}, nil
+}
+
+func untrusted(err error) error {
+	return &TrustError{Way: "its answer to the init does not hold", Err: err}
+}
+
+func (t *Transport) ttl() *uint32 {
+	if t.config.TTL == 0 {
+		return nil
+	}
+	sec := uint32(t.config.TTL / time.Second)
+	return &sec
+}
+
+// sendInit3 sends an init in plain, or a renewal in the session that it is about.
+func (t *Transport) sendInit3(ctx context.Context, body []byte, authorization string, old *agreed3, target string) (int, http.Header, []byte, error) {
+	if old != nil {
+		request, err := http.NewRequestWithContext(ctx, "POST", origin(t.sessionURL)+target, bytes.NewReader(body))
+		if err != nil {
+			return 0, nil, nil, err
+		}
+		request.Header.Set("Content-Type", "application/json")
+		response, err := t.exchange3(old, request, bytes.NewReader(body), int64(len(body)), &Exchange{}, nil)
+		if err != nil {
+			return 0, nil, nil, err
+		}
+		defer response.Body.Close()
+		answer, err := readBounded(response.Body, "the answer to a renewal", wire.ProblemLenMax)
+		if err == nil && response.StatusCode != http.StatusCreated {
+			err = &RefusedError{Status: response.StatusCode}
+		}
+		return response.StatusCode, nil, answer, err
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if authorization != "" {
+		header.Set("Authorization", authorization)
+	}
+	status, answered, answer, err := t.plain(ctx, "POST", target, header, body)
+	if err == nil && status != http.StatusCreated {
+		err = refusalOf(status, answered, answer)
+	}
+	return status, answered, answer, err
+}
+
+// plain exchanges what is not sealed with the side that agrees sessions.
+func (t *Transport) plain(ctx context.Context, method, target string, header http.Header, body []byte) (int, http.Header, []byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, origin(t.sessionURL)+target, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	request.Header = header
+	response, err := t.config.Base.RoundTrip(request)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer response.Body.Close()
+	answer, err := readBounded(response.Body, "the answer to an init", wire.ProblemLenMax)
+	return response.StatusCode, response.Header, answer, err
+}
+
+func readBounded(body io.Reader, what string, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		return nil, &TooLargeError{what, limit}
+	}
+	return data, err
+}
+
+// trustedKey gives the identity key with this id if it is trusted; asks the service for its key set where that is needed.
+func (t *Transport) trustedKey(ctx context.Context, id string) ([]byte, error) {
+	public, ask, err := t.ring.key(id, nowMs())
+	if err != nil || !ask {
+		return public, err
+	}
+	set, err := t.keySet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.ring.lookUp(id, set, nowMs())
+}
+
+func (t *Transport) keySet(ctx context.Context) ([]byte, error) {
+	status, _, set, err := t.plain(ctx, "GET", KeySetPath, http.Header{}, nil)
+	if err == nil && status != http.StatusOK {
+		err = &TrustError{Way: "it publishes no key set; pin its public key itself", Err: wire.Refuse(wire.CodeKeyUntrusted)}
+	}
+	return set, err
+}
+
+func (t *Transport) keepKeys(ctx context.Context, answer *session.InitAnswer3) error {
+	if t.ring.wantsSet(answer) {
+		// The key in use is known; if this fails the next agreement asks again for the others.
+		if set, err := t.keySet(ctx); err == nil {
+			if err := t.ring.take(set, nowMs()); err != nil {
+				return err
+			}
+		}
+	}
+	return t.ring.remember(answer)
+}
+
+// refusalOf makes an error of an answer that is not sealed.
+func refusalOf(status int, header http.Header, body []byte) error {
+	if problem := session.ParseProblem(status, body); problem != nil {
+		told := &ProblemError{Code: problem.Code, Status: status, problem: problem}
+		told.Field = problem.Field()[:min(64, len(problem.Field()))]
+		if wait, err := time.ParseDuration(header.Get("Retry-After") + "s"); err == nil && wait > 0 {
+			told.RetryAfter = min(wait, 24*time.Hour)
+		}
+		return told
+	}
+	if status >= 300 && status <= 399 {
+		return &RedirectError{status}
+	}
+	var plain struct {
+		Error string `json:"error"`
+	}
+	told := &RefusedError{Status: status}
+	if json.Unmarshal(body, &plain) == nil && publicStrings[plain.Error] {
+		told.Code = plain.Error
+	}
+	return told
+}
+
+var publicStrings = map[string]bool{"CRYPTO_ERROR": true, "SESSION_EXPIRED": true, "SESSION_FORBIDDEN": true, "WIRE_DISABLED": true, "NOT_FOUND": true,
+	"METHOD_NOT_ALLOWED": true, "PAYLOAD_TOO_LARGE": true, "RATE_LIMITED": true, "SERVICE_UNAVAILABLE": true}
+
+// --- Wires 1 and 2 ---
+
+func (t *Transport) sessionOld(ctx context.Context) (*agreedOld, error) {
+	return t.sessionOldNot(ctx, nil)
+}
+
+func (t *Transport) sessionOldNot(ctx context.Context, not *agreedOld) (*agreedOld, error) {
+	return t.old.get(ctx, not, func(ctx context.Context, _ *agreedOld) (*agreedOld, error) { return t.agreeOld(ctx) })
+}
+
+func (t *Transport) agreeOld(ctx context.Context) (agreed *agreedOld, err error) {
+	seen := Exchange{Kind: "init", Wire: t.config.Wire, Method: "POST", Target: t.config.InitPath, Attempt: 1}
+	start, lap := time.Now(), laps{}
+	defer func() {
+		seen.RoundTrip, seen.Steps, seen.Err = time.Since(start), lap.steps, err
+		t.observe(seen)
+	}()
+	lap.begin()
+	key, err := crypto.DrawP256(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	init, message, err := session.NewClientInit(t.config.Wire, t.config.InitPath == "/session/init/anon", t.config.ClientID, t.ttl(), key, random16(), nowMs())
+	if err != nil {
+		return nil, err
+	}
+	lap.named("share")
+	header := http.Header{"Content-Type": {message.ContentType}}
+	for _, pair := range message.Headers {
+		header.Set(pair.Name, pair.Value)
+	}
+	if t.config.Authorization != nil {
+		value, err := t.config.Authorization(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if value != "" {
+			header.Set("Authorization", value)
+		}
+	}
+	sent := time.Now()
+	status, answered, body, err := t.plain(ctx, "POST", t.config.InitPath, header, message.Body)
+	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), status, ParseServerTiming(answered)
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, refusalOf(status, answered, body)
+	}
+	arrived := time.Now()
+	lap.begin()
+	made, err := init.Finish(body, nowMs())
+	if err != nil {
+		return nil, untrusted(err)
+	}
+	lap.named("agree")
+	seen.SessionID = made.ID()
+	return &agreedOld{life{arrived, time.Duration(made.LifeSec()) * time.Second}, made}, nil
+}

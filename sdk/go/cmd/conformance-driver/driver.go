@@ -1,0 +1,298 @@
+package main
+
+import (
+	"crypto/mlkem"
+	"crypto/rand"
+	"encoding/json"
+	"math"
+	"strings"
+
+	"sealway.dev/go/crypto"
+	"sealway.dev/go/session"
+	"sealway.dev/go/wire"
+)
+
+type driver struct {
+	last     int
+	inits    map[int]*clientInit
+	sessions map[int]*clientSession
+	pendings map[int]*clientCall
+	replies  map[int]*serverCall
+}
+
+type clientInit struct {
+	old     *session.ClientInit
+	three   *session.ClientInit3
+	trusted []hexText
+}
+
+type clientSession struct {
+	old      *session.ClientSession
+	three    *session.ClientSession3
+	clientID string
+	trusted  []hexText
+}
+
+type clientCall struct {
+	old   *session.Pending
+	three *session.Pending3
+}
+
+type serverCall struct {
+	old    *session.Reply
+	three  *session.Reply3
+	method string
+}
+
+func newDriver() *driver {
+	return &driver{inits: map[int]*clientInit{}, sessions: map[int]*clientSession{}, pendings: map[int]*clientCall{}, replies: map[int]*serverCall{}}
+}
+
+func (d *driver) next() int {
+	d.last++
+	return d.last
+}
+
+func (d *driver) ops() map[string]func(*request) (result, error) {
+	return map[string]func(*request) (result, error){
+		"hello": d.hello, "reset": d.reset,
+		"client.init": d.clientInit, "client.finish": d.clientFinish, "client.renew": d.clientRenew,
+		"client.seal": d.clientSeal, "client.open": d.clientOpen,
+		"server.init": d.serverInit, "server.renew": d.serverRenew, "server.open": d.serverOpen, "server.seal": d.serverSeal,
+	}
+}
+
+func (d *driver) hello(*request) (result, error) {
+	return result{"language": "go", "wires": []int{1, 2, 3}, "suites": crypto.Suites(), "roles": []string{"client", "server"}}, nil
+}
+
+func (d *driver) reset(*request) (result, error) {
+	last := d.last
+	*d = *newDriver()
+	d.last = last
+	return result{}, nil
+}
+
+func random16() (out [16]byte) {
+	rand.Read(out[:])
+	return out
+}
+
+func suitesOf(names []string) []crypto.Suite {
+	if names == nil {
+		panic(fault("suites is missing"))
+	}
+	suites := make([]crypto.Suite, len(names))
+	for i, name := range names {
+		suites[i] = crypto.Suite(name)
+	}
+	return suites
+}
+
+func suiteOf(name string) crypto.Suite {
+	suite, known := crypto.ParseSuite(name)
+	if !known {
+		panic(fault("suite is unknown"))
+	}
+	return suite
+}
+
+func trusts(keys []hexText) func(string) []byte {
+	return func(id string) []byte {
+		for _, key := range keys {
+			if crypto.KeyID(key) == id {
+				return key
+			}
+		}
+		return nil
+	}
+}
+
+func (d *driver) clientInit(r *request) (result, error) {
+	version, clientID, nowMs := wire.Version(need(r.Wire, "wire")), "", need(r.NowMs, "now_ms")
+	if r.ClientID != nil {
+		clientID = *r.ClientID
+	}
+	handle := d.next()
+	if version == wire.Wire3 {
+		offer := session.Offer3{Suites: suitesOf(r.Suites), ClientID: clientID, TTLSec: r.TTLSec}
+		init, err := d.begin3(offer, suiteOf(need(r.Suite, "suite")), nil)
+		if err != nil {
+			return nil, err
+		}
+		d.inits[handle] = &clientInit{three: init, trusted: r.Trusted}
+		return result{"handle": handle, "method": "POST", "headers": [][2]string{{"Content-Type", "application/json"}}, "body_hex": hexOf(init.Body())}, nil
+	}
+	key, err := crypto.DrawP256(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	anonymous := need(r.Path, "path") == "/session/init/anon"
+	init, message, err := session.NewClientInit(version, anonymous, clientID, r.TTLSec, key, random16(), nowMs)
+	if err != nil {
+		return nil, err
+	}
+	d.inits[handle] = &clientInit{old: init}
+	headers := append(message.Headers, wire.Header{Name: "Content-Type", Value: message.ContentType})
+	return result{"handle": handle, "method": "POST", "headers": pairs(headers), "body_hex": hexOf(message.Body)}, nil
+}
+
+func (d *driver) begin3(offer session.Offer3, suite crypto.Suite, renewed *session.ClientSession3) (*session.ClientInit3, error) {
+	keys, err := crypto.DrawKeys(suite, true, rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return session.NewClientInit3(offer, suite, keys, renewed)
+}
+
+func (d *driver) clientFinish(r *request) (result, error) {
+	init, known := d.inits[need(r.Handle, "handle")]
+	if !known {
+		return nil, fault("unknown handle")
+	}
+	status, body, nowMs := need(r.Status, "status"), need(r.Body, "body_hex"), need(r.NowMs, "now_ms")
+	handle := d.next()
+	if init.three != nil {
+		made, err := init.three.Finish(status, body, trusts(init.trusted))
+		if err != nil {
+			return nil, err
+		}
+		d.sessions[handle] = &clientSession{three: made, trusted: init.trusted}
+		return result{"session": handle, "session_id": made.ID()}, nil
+	}
+	if status != 200 {
+		return nil, wire.Refuse(wire.CodeAnswerMismatch)
+	}
+	made, err := init.old.Finish(body, nowMs)
+	if err != nil {
+		return nil, err
+	}
+	d.sessions[handle] = &clientSession{old: made}
+	return result{"session": handle, "session_id": made.ID()}, nil
+}
+
+func (d *driver) sessionOf(r *request) *clientSession {
+	made, known := d.sessions[r.handle(r.Session)]
+	if !known {
+		panic(fault("unknown session"))
+	}
+	return made
+}
+
+func (d *driver) clientRenew(r *request) (result, error) {
+	made := d.sessionOf(r)
+	if made.three == nil {
+		return nil, fault("only wire 3 renews")
+	}
+	init, err := d.begin3(session.Offer3{Suites: suitesOf(r.Suites), ClientID: made.three.ClientID()}, suiteOf(need(r.Suite, "suite")), made.three)
+	if err != nil {
+		return nil, err
+	}
+	handle := d.next()
+	d.inits[handle] = &clientInit{three: init, trusted: made.trusted}
+	return result{"handle": handle, "body_hex": hexOf(init.Body())}, nil
+}
+
+var families = map[string]session.Family{
+	"/session/init": session.FamilySession, "/session/init/anon": session.FamilyAnonymous, "/v1/session/init": session.FamilyV1,
+}
+
+func release[T any](unreplayed *session.Unreplayed[T]) (T, error) {
+	return unreplayed.Release(session.Reserved(unreplayed.Claim()))
+}
+
+func (d *driver) serverInit(r *request) (result, error) {
+	path, body, nowMs := need(r.Path, "path"), need(r.Body, "body_hex"), need(r.NowMs, "now_ms")
+	if path == "/v3/sessions" {
+		authorization := ""
+		if values := r.headers().Values("Authorization"); len(values) > 0 {
+			authorization = values[0]
+		}
+		return d.agree3(r, body, nil, session.Credential(authorization), nowMs)
+	}
+	family, known := families[path]
+	if !known {
+		return nil, fault("unknown path")
+	}
+	call, err := session.ParseInit(family, r.headers(), body, nowMs, session.ReplayPolicy{})
+	if err != nil {
+		return nil, err
+	}
+	init, err := release(call)
+	if err != nil {
+		return nil, err
+	}
+	key, err := crypto.DrawP256(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	answer, record, err := init.Accept(session.DefaultTTL(), false, "", session.InitRandoms{SessionID: random16(), Ephemeral: key}, nowMs)
+	if err != nil {
+		return nil, err
+	}
+	headers := [][2]string{{"Content-Type", "application/json"}}
+	if family == session.FamilyV1 {
+		headers = append(headers, [2]string{wire.HeaderKid, record.ID})
+	}
+	return result{"status": 200, "headers": headers, "body_hex": hexOf(answer), "session": json.RawMessage(record.Encode())}, nil
+}
+
+func (d *driver) agree3(r *request, body []byte, old *session.Record, credential []byte, nowMs uint64) (result, error) {
+	request, err := session.ParseInitRequest3(body)
+	if err != nil {
+		return nil, err
+	}
+	identity, err := crypto.ParseIdentity(need(r.Identity, "identity_hex"))
+	if err != nil {
+		return nil, fault("identity_hex is no key")
+	}
+	ttl := uint32(1800)
+	if request.TTLSec != nil {
+		ttl = min(max(*request.TTLSec, 300), 3600)
+	}
+	terms := session.Terms3{Suites: suitesOf(r.Suites), Identities: []session.Identity{{Key: identity, NotAfterMs: math.MaxInt64}},
+		ExpiresInSec: ttl, Auth: session.AuthNone, Credential: credential}
+	if old != nil {
+		terms.Auth, terms.Subject, terms.Tenant = old.Auth, old.Subject, old.Tenant
+	}
+	draw := func(suite crypto.Suite) (session.Randoms3, error) {
+		keys, err := crypto.DrawKeys(suite, false, rand.Reader)
+		return session.Randoms3{SessionID: random16(), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
+	}
+	answer, record, err := session.AgreeInit3(request, terms, old, draw, nowMs)
+	if err != nil {
+		return nil, err
+	}
+	return result{"status": 201, "headers": [][2]string{{"Content-Type", "application/json"}}, "body_hex": hexOf(answer), "session": json.RawMessage(record.Encode())}, nil
+}
+
+func (d *driver) serverRenew(r *request) (result, error) {
+	ok, err := d.agree3(r, need(r.Body, "body_hex"), r.record(), nil, need(r.NowMs, "now_ms"))
+	delete(ok, "headers")
+	return ok, err
+}
+
+func bodilessRequest(method string, body []byte) bool {
+	return len(body) == 0 && (method == "GET" || method == "HEAD" || method == "DELETE")
+}
+
+func bodilessAnswer(method string, status int) bool {
+	return method == "HEAD" || status == 204 || status == 205 || status == 304
+}
+
+func inner(headers wire.HeaderList) ([]byte, error) {
+	for i := range headers {
+		headers[i].Name = strings.ToLower(headers[i].Name)
+	}
+	return session.EncodeInner(headers)
+}
+
+const octetStream = "application/octet-stream"
+
+// place puts a stream where its message has it.
+func place(headers wire.HeaderList, stream []byte, bodiless bool) ([][2]string, string) {
+	if bodiless {
+		return pairs(append(headers, wire.Header{Name: wire.HeaderSealed, Value: wire.EncodeBase64(stream)})), ""
+	}
+	return pairs(append(headers, wire.Header{Name: "Content-Type", Value: octetStream})), hexOf(stream)
+}

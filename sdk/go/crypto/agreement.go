@@ -1,0 +1,252 @@
+package crypto
+
+import (
+	"crypto/ecdh"
+	"crypto/mlkem"
+	"fmt"
+	"io"
+
+	"sealway.dev/go/wire"
+)
+
+// Suite is a key agreement of wire 3. Each has HKDF-SHA256 and AES-256-GCM.
+type Suite string
+
+// The suites. spec/session-3.md#suites
+const (
+	X25519MLKEM768    Suite = "X25519MLKEM768"
+	SecP256r1MLKEM768 Suite = "SecP256r1MLKEM768"
+	P256              Suite = "P256"
+)
+
+// Suites gives all suites, the default first.
+func Suites() []Suite { return []Suite{X25519MLKEM768, SecP256r1MLKEM768, P256} }
+
+// ParseSuite finds a suite by its name.
+func ParseSuite(name string) (Suite, bool) {
+	for _, suite := range Suites() {
+		if string(suite) == name {
+			return suite, true
+		}
+	}
+	return "", false
+}
+
+type part uint8
+
+const (
+	partKEM part = iota
+	partX25519
+	partP256
+)
+
+func (s Suite) parts() []part {
+	switch s {
+	case X25519MLKEM768:
+		return []part{partKEM, partX25519}
+	case SecP256r1MLKEM768:
+		return []part{partP256, partKEM}
+	case P256:
+		return []part{partP256}
+	}
+	return nil
+}
+
+func (p part) clientLen() int {
+	return [...]int{partKEM: mlkem.EncapsulationKeySize768, partX25519: 32, partP256: wire.PointLen}[p]
+}
+
+func (p part) serverLen() int {
+	return [...]int{partKEM: mlkem.CiphertextSize768, partX25519: 32, partP256: wire.PointLen}[p]
+}
+
+// split cuts a share; nil if its length is wrong.
+func (s Suite) split(share []byte, length func(part) int) map[part][]byte {
+	out := make(map[part][]byte, 2)
+	for _, kind := range s.parts() {
+		n := length(kind)
+		if len(share) < n {
+			return nil
+		}
+		out[kind], share = share[:n], share[n:]
+	}
+	if len(share) > 0 {
+		return nil
+	}
+	return out
+}
+
+// Decapsulator is a client's ML-KEM-768 key.
+type Decapsulator interface {
+	// EncapsulationKey gives the public half, 1184 bytes.
+	EncapsulationKey() []byte
+	// Decapsulate gives the secret of a ciphertext of 1088 bytes.
+	Decapsulate(ciphertext []byte) ([]byte, error)
+}
+
+// Encapsulate draws a secret for an ML-KEM-768 key: [mlkem.EncapsulationKey768.Encapsulate], or a given pair in tests.
+type Encapsulate func(key *mlkem.EncapsulationKey768) (secret, ciphertext []byte)
+
+type seedKey struct{ key *mlkem.DecapsulationKey768 }
+
+func (k seedKey) EncapsulationKey() []byte                  { return k.key.EncapsulationKey().Bytes() }
+func (k seedKey) Decapsulate(sealed []byte) ([]byte, error) { return k.key.Decapsulate(sealed) }
+
+// Keys are private keys of one agreement, of the kinds that its suite has; the others are nil.
+type Keys struct {
+	P256, X25519 *ecdh.PrivateKey
+	// KEM is a client's alone.
+	KEM Decapsulator
+}
+
+// String shows nothing.
+func (Keys) String() string { return "Keys(redacted)" }
+
+// Format is String, whatever the verb: no verb shows a key.
+func (v Keys) Format(state fmt.State, _ rune) { io.WriteString(state, v.String()) }
+
+// DrawP256 draws a key of P-256. A reader that fails is provider.
+func DrawP256(random io.Reader) (*ecdh.PrivateKey, error) {
+	var scalar [32]byte
+	defer clear(scalar[:])
+	// A scalar is out of range once in 2^32 draws.
+	for range 8 {
+		if _, err := io.ReadFull(random, scalar[:]); err != nil {
+			return nil, wire.Refuse(wire.CodeProvider)
+		}
+		if key, err := ecdh.P256().NewPrivateKey(scalar[:]); err == nil {
+			return key, nil
+		}
+	}
+	return nil, wire.Refuse(wire.CodeProvider)
+}
+
+// DrawKeys draws what a suite needs; the KEM key only for a client.
+func DrawKeys(suite Suite, client bool, random io.Reader) (Keys, error) {
+	var keys Keys
+	for _, kind := range suite.parts() {
+		var err error
+		switch kind {
+		case partP256:
+			keys.P256, err = DrawP256(random)
+		case partX25519:
+			var scalar [32]byte
+			if _, err = io.ReadFull(random, scalar[:]); err == nil {
+				keys.X25519, err = ecdh.X25519().NewPrivateKey(scalar[:])
+			}
+			clear(scalar[:])
+		case partKEM:
+			if !client {
+				continue
+			}
+			var seed [mlkem.SeedSize]byte
+			if _, err = io.ReadFull(random, seed[:]); err == nil {
+				var key *mlkem.DecapsulationKey768
+				key, err = mlkem.NewDecapsulationKey768(seed[:])
+				keys.KEM = seedKey{key}
+			}
+			clear(seed[:])
+		}
+		if err != nil {
+			return Keys{}, wire.Refuse(wire.CodeProvider)
+		}
+	}
+	return keys, nil
+}
+
+// ClientShare gives what a client sends. Keys that the suite lacks are provider.
+func ClientShare(suite Suite, keys Keys) ([]byte, error) {
+	var share []byte
+	for _, kind := range suite.parts() {
+		switch {
+		case kind == partP256 && keys.P256 != nil:
+			share = append(share, keys.P256.PublicKey().Bytes()...)
+		case kind == partX25519 && keys.X25519 != nil:
+			share = append(share, keys.X25519.PublicKey().Bytes()...)
+		case kind == partKEM && keys.KEM != nil:
+			share = append(share, keys.KEM.EncapsulationKey()...)
+		default:
+			return nil, wire.Refuse(wire.CodeProvider)
+		}
+	}
+	return share, nil
+}
+
+// ServerAgree gives the server's share and the secret of a client's share; public_key_invalid for a share that is none.
+func ServerAgree(suite Suite, share []byte, keys Keys, encapsulate Encapsulate) (answer, secret []byte, err error) {
+	invalid := wire.Refuse(wire.CodePublicKeyInvalid)
+	parts := suite.split(share, part.clientLen)
+	if parts == nil {
+		return nil, nil, invalid
+	}
+	for _, kind := range suite.parts() {
+		var mine, shared []byte
+		switch kind {
+		case partP256:
+			shared, err = Agree(ecdh.P256(), keys.P256, parts[kind])
+			mine = keys.P256.PublicKey().Bytes()
+		case partX25519:
+			shared, err = Agree(ecdh.X25519(), keys.X25519, parts[kind])
+			mine = keys.X25519.PublicKey().Bytes()
+		case partKEM:
+			// Checks what FIPS 203 section 7.2 asks for.
+			key, invalidKey := mlkem.NewEncapsulationKey768(parts[kind])
+			if invalidKey != nil {
+				return nil, nil, invalid
+			}
+			shared, mine = encapsulate(key)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		answer, secret = append(answer, mine...), append(secret, shared...)
+		clear(shared)
+	}
+	return answer, secret, nil
+}
+
+// ClientAgree gives the secret of a server's share; public_key_invalid for a share that is none.
+func ClientAgree(suite Suite, share []byte, keys Keys) ([]byte, error) {
+	parts := suite.split(share, part.serverLen)
+	if parts == nil {
+		return nil, wire.Refuse(wire.CodePublicKeyInvalid)
+	}
+	var secret []byte
+	for _, kind := range suite.parts() {
+		var shared []byte
+		var err error
+		switch kind {
+		case partP256:
+			shared, err = Agree(ecdh.P256(), keys.P256, parts[kind])
+		case partX25519:
+			shared, err = Agree(ecdh.X25519(), keys.X25519, parts[kind])
+		case partKEM:
+			if shared, err = keys.KEM.Decapsulate(parts[kind]); err != nil {
+				err = wire.Refuse(wire.CodePublicKeyInvalid)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		secret = append(secret, shared...)
+		clear(shared)
+	}
+	return secret, nil
+}
+
+// Agree is the ECDH of one's own key with a peer's public key. The library takes uncompressed points of P-256 alone, checks
+// them before any arithmetic, and refuses an all-zero secret of X25519.
+func Agree(curve ecdh.Curve, mine *ecdh.PrivateKey, peer []byte) ([]byte, error) {
+	if mine == nil {
+		return nil, wire.Refuse(wire.CodeProvider)
+	}
+	public, err := curve.NewPublicKey(peer)
+	if err != nil {
+		return nil, wire.Refuse(wire.CodePublicKeyInvalid)
+	}
+	secret, err := mine.ECDH(public)
+	if err != nil {
+		return nil, wire.Refuse(wire.CodePublicKeyInvalid)
+	}
+	return secret, nil
+}

@@ -1,0 +1,3 @@
+module sealway.dev/go
+
+go 1.25

@@ -1,0 +1,114 @@
+package sealway
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// held is a session in use.
+type held interface {
+	comparable
+	// fresh says that it is not yet to be renewed.
+	fresh() bool
+	// over says that it is of no use, or will be in a moment.
+	over() bool
+}
+
+// manager keeps one session for all, and has one agreed or renewed at a time, whoever waits for it.
+type manager[S held] struct {
+	timeout time.Duration
+	mu      sync.Mutex
+	current S
+	flight  *flight[S]
+	// failed is when a renewal last came to nothing: the next one waits a little.
+	failed time.Time
+}
+
+type flight[S held] struct {
+	done  chan struct{}
+	value S
+	err   error
+}
+
+const renewPause = 5 * time.Second
+
+func newManager[S held](timeout time.Duration) *manager[S] { return &manager[S]{timeout: timeout} }
+
+// get gives a session other than not: the one in use, renewed in the background while it lasts, or one that is agreed now. Who
+// waits gives up when its own context ends; the agreement goes on for the others.
+func (m *manager[S]) get(ctx context.Context, not S, agree func(ctx context.Context, old S) (S, error)) (S, error) {
+	var none S
+	m.mu.Lock()
+	if m.current != none && m.current == not {
+		m.current = none
+	}
+	usable := m.current != none && !m.current.over()
+	if usable && (m.current.fresh() || m.flight != nil || time.Since(m.failed) < renewPause) {
+		current := m.current
+		m.mu.Unlock()
+		return current, nil
+	}
+	f := m.flight
+	if f == nil {
+		f = &flight[S]{done: make(chan struct{})}
+		m.flight = f
+		go m.fly(context.WithoutCancel(ctx), f, m.current, agree)
+	}
+	current := m.current
+	m.mu.Unlock()
+	if usable {
+		return current, nil
+	}
+	select {
+	case <-f.done:
+		return f.value, f.err
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	}
+}
+
+func (m *manager[S]) fly(ctx context.Context, f *flight[S], old S, agree func(context.Context, S) (S, error)) {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{"agreeing a session", m.timeout})
+	defer cancel()
+	f.value, f.err = agree(ctx, old)
+	if cause := context.Cause(ctx); f.err != nil && cause != nil {
+		f.err = cause
+	}
+	m.mu.Lock()
+	if m.flight = nil; f.err == nil {
+		m.current = f.value
+	} else {
+		m.failed = time.Now()
+	}
+	m.mu.Unlock()
+	close(f.done)
+}
+
+func (m *manager[S]) peek() (S, bool) {
+	var none S
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.current, m.current != none
+}
+
+func (m *manager[S]) take() (S, bool) {
+	var none S
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	current := m.current
+	m.current = none
+	return current, current != none
+}
+
+func (m *manager[S]) forget() { m.take() }
+
+// drop forgets a session if it is still the one in use.
+func (m *manager[S]) drop(old S) {
+	var none S
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.current == old {
+		m.current = none
+	}
+}

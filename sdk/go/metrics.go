@@ -1,0 +1,70 @@
+package sealway
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sealway.dev/go/wire"
+)
+
+// Exchange is what one call, init or renewal took. [Config.Observe] gets it when the answer's head has opened; of an answer
+// that streams, the rest is still to come.
+type Exchange struct {
+	// Kind is call, init or renew.
+	Kind      string
+	Wire      wire.Version
+	SessionID string
+	// Suite is that of the session on wire 3, else empty.
+	Suite          string
+	Method, Target string
+	Status         int
+	// RoundTrip is all of it, HTTP what passed between sending and the answer's head (or whole answer, of wires 1 and 2).
+	RoundTrip, HTTP time.Duration
+	// Steps are the client's cryptographic steps, in order.
+	Steps []Step
+	// ServerTiming is what the service says of itself; nobody vouches for it. At most 32 entries.
+	ServerTiming []Step
+	// Attempt is 1, or 2 where the call was sent once more.
+	Attempt int
+	// Err is what came of it, nil for an answer.
+	Err error
+}
+
+// Step is a named duration.
+type Step struct {
+	Name     string
+	Duration time.Duration
+}
+
+type laps struct {
+	at    time.Time
+	steps []Step
+}
+
+func (l *laps) begin() { l.at = time.Now() }
+
+func (l *laps) named(name string) {
+	now := time.Now()
+	l.steps = append(l.steps, Step{name, now.Sub(l.at)})
+	l.at = now
+}
+
+// ParseServerTiming reads Server-Timing as spec/session.md#http writes it; what it does not understand it passes over.
+func ParseServerTiming(header http.Header) []Step {
+	var steps []Step
+	for _, value := range header.Values("Server-Timing") {
+		for entry := range strings.SplitSeq(value, ",") {
+			name, rest, _ := strings.Cut(strings.TrimSpace(entry), ";")
+			dur, found := strings.CutPrefix(strings.TrimSpace(rest), "dur=")
+			dur, _, _ = strings.Cut(dur, ";")
+			ms, err := strconv.ParseFloat(dur, 64)
+			if !found || err != nil || ms < 0 || ms > 1e9 || len(name) > 64 || len(steps) == 32 {
+				continue
+			}
+			steps = append(steps, Step{name, time.Duration(ms * float64(time.Millisecond))})
+		}
+	}
+	return steps
+}

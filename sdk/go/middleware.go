@@ -1,0 +1,305 @@
+package sealway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"sealway.dev/go/session"
+	"sealway.dev/go/wire"
+)
+
+// Mode says what a route asks of its requests.
+type Mode uint8
+
+// The modes.
+const (
+	// Required refuses what is not sealed; it is the mode of a path that no route names.
+	Required Mode = iota
+	// Optional passes on what carries no header of a seal.
+	Optional
+	// Off passes everything on.
+	Off
+)
+
+// Route is one entry of a route table. The longest path that fits decides.
+type Route struct {
+	// Path is a whole path, or with a slash at its end a prefix.
+	Path string
+	Mode Mode
+	// BodyMax bounds a sealed body, in bytes; 0 is 1 MiB.
+	BodyMax int64
+	// Anonymous lets anonymous sessions of wire 1 in. It counts for a whole path alone, and for bodies of 4 KiB.
+	Anonymous bool
+}
+
+// Refusal is a request that was not let in: for logs and metrics, finer than what the peer was told.
+type Refusal struct {
+	// Wire is that of the request, as far as it shows.
+	Wire wire.Version
+	// Status is what the peer was told.
+	Status int
+	// Err is why; errors.As finds a *wire.Error where the bytes were at fault.
+	Err error
+}
+
+// MiddlewareConfig says how a [Middleware] opens and seals.
+type MiddlewareConfig struct {
+	// Store has the sessions; it must be there.
+	Store SessionStore
+	// Routes is the route table; empty seals everything.
+	Routes []Route
+	// Wires are those that are served; empty is all.
+	Wires []wire.Version
+	// WindowMs is how far stamps may be off, either way; 0 is 300 000.
+	WindowMs uint64
+	// TrustForwarded passes Forwarded, X-Forwarded-… and Client-Cert on from outside the seal. Without it they are dropped:
+	// anybody on the path could have written them.
+	TrustForwarded bool
+	// StoreTimeout bounds a question to the store; 0 is 5 s.
+	StoreTimeout time.Duration
+	// BodyTimeout bounds the wait for the next bytes of a sealed body; 0 is 30 s.
+	BodyTimeout time.Duration
+	// AnswerMax bounds answers on wires 1 and 2, which become one message, in bytes; 0 is 16 MiB.
+	AnswerMax int64
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// OnRefusal is told of every refusal, if it is there. It must not block.
+	OnRefusal func(Refusal)
+}
+
+// Middleware opens sealed requests and seals the answers of ordinary handlers, on all wires. A handler sees a plain request, with
+// who its client is in X-Sealway-Client-Id, X-Sealway-Auth, X-Sealway-Subject and X-Sealway-Tenant, which nobody else can set.
+type Middleware struct {
+	config MiddlewareConfig
+	policy session.ReplayPolicy
+}
+
+// NewMiddleware makes one of a configuration.
+func NewMiddleware(config MiddlewareConfig) (*Middleware, error) {
+	if config.Store == nil {
+		return nil, &UsageError{"the middleware needs a store"}
+	}
+	if config.WindowMs > wire.WindowMsMax {
+		return nil, &UsageError{"the window is a day at most"}
+	}
+	for _, route := range config.Routes {
+		if !strings.HasPrefix(route.Path, "/") || route.Mode > Off || route.BodyMax < 0 || route.Anonymous && strings.HasSuffix(route.Path, "/") {
+			return nil, &UsageError{fmt.Sprintf("the route %q is none", route.Path)}
+		}
+	}
+	if len(config.Wires) == 0 {
+		config.Wires = []wire.Version{wire.Wire1, wire.Wire2, wire.Wire3}
+	}
+	config.StoreTimeout = orDefault(config.StoreTimeout, 5*time.Second)
+	config.BodyTimeout = orDefault(config.BodyTimeout, 30*time.Second)
+	if config.AnswerMax == 0 {
+		config.AnswerMax = 16 << 20
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	return &Middleware{config, session.ReplayPolicy{WindowMs: config.WindowMs}}, nil
+}
+
+func (m *Middleware) nowMs() uint64 { return uint64(max(0, m.config.Now().UnixMilli())) }
+
+func (m *Middleware) route(path string) Route {
+	found := Route{}
+	for _, route := range m.config.Routes {
+		fits := path == route.Path || strings.HasSuffix(route.Path, "/") && strings.HasPrefix(path, route.Path)
+		if fits && len(route.Path) > len(found.Path) {
+			found = route
+		}
+	}
+	if found.BodyMax == 0 {
+		found.BodyMax = wire.SealedBodyMax
+	}
+	return found
+}
+
+// Handler wraps a handler.
+func (m *Middleware) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		route := m.route(r.URL.Path)
+		sealed3 := len(r.Header.Values(wire.HeaderSeal)) > 0
+		marked := sealed3 || len(r.Header.Values(wire.HeaderKid)) > 0 || len(r.Header.Values(wire.HeaderIdempotencyKey)) > 0
+		switch {
+		case route.Mode == Off, route.Mode == Optional && !marked, r.Method == http.MethodOptions:
+			plain := r.Clone(r.Context())
+			stripSealing(plain.Header)
+			next.ServeHTTP(w, plain)
+		case sealed3:
+			m.serve3(w, r, route, next)
+		default:
+			m.serveOld(w, r, route, next)
+		}
+	})
+}
+
+// stripSealing takes out what only the middleware may say, in every spelling, and the headers of seals.
+func stripSealing(header http.Header) {
+	for name := range header {
+		if lower := strings.ToLower(name); isSealing(lower) || isSealways(lower) {
+			delete(header, name)
+		}
+	}
+}
+
+// isSealways says whether a header is the middleware's alone to say: many pass headers on as variables, in which a hyphen is an
+// underscore.
+func isSealways(lower string) bool {
+	return strings.HasPrefix(strings.ReplaceAll(lower, "_", "-"), "x-sealway-")
+}
+
+// identify tells a handler whose request it is.
+func identify(header http.Header, record *session.Record) {
+	for name, value := range map[string]string{"X-Sealway-Client-Id": record.ClientID, "X-Sealway-Auth": string(record.Auth),
+		"X-Sealway-Subject": record.Subject, "X-Sealway-Tenant": record.Tenant} {
+		if value != "" {
+			header.Set(name, headerText(value))
+		}
+	}
+}
+
+// headerText writes a text as a header carries it, two texts never alike: what is not visible ASCII, percent signs, and spaces
+// at its ends are percent-encoded.
+func headerText(text string) string {
+	var out strings.Builder
+	for i := range len(text) {
+		b := text[i]
+		if b > ' ' && b < 0x7f && b != '%' || b == ' ' && i > 0 && i < len(text)-1 {
+			out.WriteByte(b)
+		} else {
+			fmt.Fprintf(&out, "%%%02X", b)
+		}
+	}
+	return out.String()
+}
+
+func (m *Middleware) storeContext(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.Context(), m.config.StoreTimeout)
+}
+
+func (m *Middleware) session(r *http.Request, id string) (*session.Session, error) {
+	ctx, cancel := m.storeContext(r)
+	defer cancel()
+	return m.config.Store.Session(ctx, id)
+}
+
+func (m *Middleware) reserve(r *http.Request, claim session.Claim) (session.Fresh, error) {
+	ctx, cancel := m.storeContext(r)
+	defer cancel()
+	return m.config.Store.Reserve(ctx, claim)
+}
+
+func (m *Middleware) serves(version wire.Version) bool {
+	return slices.Contains(m.config.Wires, version)
+}
+
+func (m *Middleware) refused(version wire.Version, status int, err error) {
+	if m.config.OnRefusal != nil {
+		m.config.OnRefusal(Refusal{version, status, err})
+	}
+}
+
+// path is the request's as sent, without its query; target with it.
+func sentTarget(r *http.Request) string {
+	if strings.HasPrefix(r.RequestURI, "/") {
+		return r.RequestURI
+	}
+	return r.URL.RequestURI()
+}
+
+func sentPath(r *http.Request) string {
+	path, _, _ := strings.Cut(sentTarget(r), "?")
+	return path
+}
+
+// codeOf finds the code of a refusal, empty for one of a store.
+func codeOf(err error) wire.Code {
+	var refused *wire.Error
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	var code wire.Code
+	errors.As(err, &code)
+	return code
+}
+
+var problemTitles = map[string]struct {
+	status int
+	title  string
+}{
+	"session_expired":      {401, "The session is over or unknown: agree a new one."},
+	"unsealable":           {400, "The request does not open."},
+	"replayed":             {409, "The request was received before."},
+	"clock_skew":           {400, "The request's time is too far from the server's."},
+	"policy":               {403, "The client may not do this."},
+	"wire_disabled":        {403, "This wire is not served here."},
+	"too_large":            {413, "The message is over its bound."},
+	"method_not_allowed":   {405, "Another method is needed."},
+	"store_unavailable":    {503, "Try again later."},
+	"upstream_unreachable": {502, "The service behind did not answer."},
+}
+
+// problemOf maps a refusal to the problem that a client of wire 3 is told.
+func problemOf(err error) string {
+	switch codeOf(err) {
+	case wire.CodeSessionUnknown, wire.CodeSessionExpired:
+		return "session_expired"
+	case wire.CodeTimestampOutsideWindow:
+		return "clock_skew"
+	case wire.CodeReplayed:
+		return "replayed"
+	case wire.CodeBodyTooLarge:
+		return "too_large"
+	case wire.CodePolicy:
+		return "policy"
+	case wire.CodeProvider, "":
+		return "store_unavailable"
+	}
+	return "unsealable"
+}
+
+// problem answers with a problem, and more members of it.
+func (m *Middleware) problem(w http.ResponseWriter, code string, err error, more map[string]any) {
+	about := problemTitles[code]
+	body := map[string]any{"type": "urn:sealway:problem:" + code, "title": about.title, "status": about.status, "code": code}
+	for name, value := range more {
+		body[name] = value
+	}
+	data, _ := json.Marshal(body) // cannot fail
+	header := w.Header()
+	clear(header)
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Cache-Control", "no-store")
+	if code == "store_unavailable" {
+		header.Set("Retry-After", "1")
+	}
+	w.WriteHeader(about.status)
+	w.Write(data)
+	m.refused(wire.Wire3, about.status, err)
+}
+
+// plain answers as the old wires do.
+func (m *Middleware) plain(w http.ResponseWriter, version wire.Version, status int, code string, err error) {
+	header := w.Header()
+	clear(header)
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	switch status {
+	case http.StatusServiceUnavailable:
+		header.Set("Retry-After", "1")
+	case http.StatusMethodNotAllowed:
+		header.Set("Allow", "POST, OPTIONS")
+	}
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"error":%q}`, code)
+	m.refused(version, status, err)
+}

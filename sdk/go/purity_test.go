@@ -1,0 +1,58 @@
+package sealway
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestThePureCoreReachesNoClockNoRandomnessAndNoNetwork reads the imports and calls of the packages that take all of it as arguments.
+func TestThePureCoreReachesNoClockNoRandomnessAndNoNetwork(t *testing.T) {
+	allowed := map[string]bool{}
+	for _, name := range strings.Fields(`bytes crypto crypto/aes crypto/cipher crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hmac crypto/mlkem
+		crypto/sha256 crypto/subtle encoding/asn1 encoding/base64 encoding/binary encoding/hex encoding/json fmt io math math/big regexp sort
+		strconv strings unicode/utf8 sealway.dev/go/wire sealway.dev/go/crypto`) {
+		allowed[name] = true
+	}
+	// These draw by themselves, whatever reader they are given.
+	draws := map[string]bool{"GenerateKey": true, "GenerateKey768": true, "Encapsulate": true, "SignASN1": true}
+	files := 0
+	for _, folder := range []string{"wire", "crypto", "session"} {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			files++
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for _, spec := range file.Imports {
+				if name, _ := strconv.Unquote(spec.Path.Value); !allowed[name] {
+					t.Errorf("%s imports %s: the core is pure", path, name)
+				}
+			}
+			ast.Inspect(file, func(node ast.Node) bool {
+				if call, ok := node.(*ast.CallExpr); ok {
+					if selector, ok := call.Fun.(*ast.SelectorExpr); ok && draws[selector.Sel.Name] {
+						t.Errorf("%s: %s draws randomness by itself", set.Position(node.Pos()), selector.Sel.Name)
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files < 15 {
+		t.Fatalf("only %d files were read", files)
+	}
+}

@@ -1,0 +1,430 @@
+package sealway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"sealway.dev/go/session"
+	"sealway.dev/go/wire"
+)
+
+var sealingNames = func() map[string]bool {
+	names := map[string]bool{}
+	for _, name := range wire.Sealing() {
+		names[strings.ToLower(name)] = true
+	}
+	return names
+}()
+
+func isSealing(lower string) bool { return sealingNames[lower] }
+
+// bodySource gives a request's body, and gives it again where the caller said how.
+type bodySource struct {
+	request *http.Request
+	used    bool
+}
+
+func (s *bodySource) empty() bool {
+	return s.request.Body == nil || s.request.Body == http.NoBody || s.request.ContentLength == 0 && s.request.GetBody != nil
+}
+
+// again says whether there is a second body to send.
+func (s *bodySource) again() bool { return s.empty() || s.request.GetBody != nil }
+
+func (s *bodySource) open() (io.ReadCloser, error) {
+	if s.empty() {
+		return http.NoBody, nil
+	}
+	if !s.used {
+		s.used = true
+		return s.request.Body, nil
+	}
+	return s.request.GetBody()
+}
+
+// closeUnused closes a body that was never read, as a RoundTripper must.
+func (s *bodySource) closeUnused() {
+	if s.request.Body != nil && !s.used {
+		s.request.Body.Close()
+	}
+}
+
+func (s *bodySource) length() int64 {
+	if s.empty() {
+		return 0
+	}
+	if s.request.ContentLength == 0 {
+		return -1
+	}
+	return s.request.ContentLength
+}
+
+func target(request *http.Request) string {
+	return request.URL.RequestURI()
+}
+
+func method(request *http.Request) string {
+	if request.Method == "" {
+		return http.MethodGet
+	}
+	return request.Method
+}
+
+func safe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// roundTrip3 is a call on wire 3. It is sent once more where that is proven safe: spec/session-3.md#problems
+func (t *Transport) roundTrip3(request *http.Request, source *bodySource) (*http.Response, error) {
+	switch method(request) {
+	case http.MethodConnect, http.MethodTrace, http.MethodOptions:
+		return nil, &UsageError{request.Method + " is not sealed"}
+	}
+	agreed, err := t.session3(request.Context())
+	if err != nil {
+		return nil, err
+	}
+	clockSet, sessionMade := false, false
+	for attempt := 1; ; attempt++ {
+		body, err := source.open()
+		if err != nil {
+			return nil, err
+		}
+		seen := Exchange{Kind: "call", Wire: wire.Wire3, SessionID: agreed.session.ID(), Suite: agreed.session.Agreed().Suite,
+			Method: method(request), Target: target(request), Attempt: attempt}
+		start := time.Now()
+		var verdict verdict
+		response, err := t.exchange3(agreed, request, body, source.length(), &seen, &verdict)
+		seen.RoundTrip, seen.Err = time.Since(start), err
+		t.observe(seen)
+		if err == nil {
+			return response, nil
+		}
+		switch {
+		case verdict.clock && !clockSet && source.again():
+			clockSet = true
+		case verdict.over && (verdict.lost || safe(seen.Method)) && !sessionMade && source.again():
+			sessionMade = true
+			if agreed, err = t.session3Not(request.Context(), agreed); err != nil {
+				return nil, err
+			}
+		case verdict.over && verdict.lost:
+			// The next call begins with a new one.
+			t.three.drop(agreed)
+			return nil, err
+		default:
+			return nil, err
+		}
+	}
+}
+
+// verdict is what a refusal lets a client do.
+type verdict struct {
+	// clock says that the session's clock was set anew, by the service's own word.
+	clock bool
+	// over says that the session is over; lost that it is proven, and that the request was not served.
+	over, lost bool
+}
+
+// forwarded are the headers that say where a request came from; they count outside alone.
+var forwarded = []string{"Traceparent", "Tracestate", "Forwarded", "Via"}
+
+// exchange3 seals one request, sends it, and opens the head of the answer.
+func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Reader, length int64, seen *Exchange, verdict *verdict) (*http.Response, error) {
+	closer, _ := body.(io.Closer)
+	closeBody := func() {
+		if closer != nil {
+			closer.Close()
+		}
+	}
+	lap := laps{}
+	lap.begin()
+	inner, err := encodeInner(request.Header)
+	if err != nil {
+		closeBody()
+		return nil, err
+	}
+	line := session.Line{Method: method(request), Target: target(request)}
+	noBody := length == 0 && (safe(line.Method) || line.Method == http.MethodDelete)
+	// What does not fit into the header goes into a body.
+	bodiless := noBody && (session.StreamLen(len(inner))+2)/3*4 <= wire.SealedHeaderMax
+	contentType := "application/octet-stream"
+	if bodiless {
+		contentType = ""
+	}
+	headers, sealer, pending, err := agreed.session.Seal(line, contentType, agreed.stampMs(), random16())
+	if err != nil {
+		closeBody()
+		return nil, err
+	}
+	sealed := &http.Request{Method: line.Method, URL: request.URL, Host: request.Host, Header: http.Header{"Accept-Encoding": {"identity"}},
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	for _, pair := range headers {
+		sealed.Header.Set(pair.Name, pair.Value)
+	}
+	for _, name := range forwarded {
+		if values := request.Header.Values(name); len(values) > 0 {
+			sealed.Header[name] = values
+		}
+	}
+	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the head of the answer")
+	if bodiless {
+		closeBody()
+		stream, err := sealer.SealWhole(nil, inner, nil)
+		if err != nil {
+			return nil, wait.end(err)
+		}
+		sealed.Header.Set(wire.HeaderSealed, wire.EncodeBase64(stream))
+	} else {
+		sealed.Header.Set("Content-Type", contentType)
+		sealed.Body, sealed.ContentLength, err = sealingBody(sealer, inner, body, closer, length, wait)
+		if err != nil {
+			return nil, wait.end(err)
+		}
+	}
+	lap.named("seal")
+	sent := time.Now()
+	response, err := t.config.Base.RoundTrip(sealed.WithContext(wait.ctx))
+	seen.HTTP = time.Since(sent)
+	if err != nil {
+		return nil, wait.end(err)
+	}
+	seen.Status, seen.ServerTiming = response.StatusCode, ParseServerTiming(response.Header)
+	lap.begin()
+	opened, err := t.openAnswer(agreed, pending, request, response, wait, verdict)
+	lap.named("open")
+	seen.Steps = lap.steps
+	if err != nil {
+		response.Body.Close()
+		return nil, wait.end(err)
+	}
+	return opened, nil
+}
+
+func (t *Transport) openAnswer(agreed *agreed3, pending *session.Pending3, request *http.Request, response *http.Response, wait *deadline, verdict *verdict) (*http.Response, error) {
+	sealed, opener, err := pending.Open(response.Header, response.StatusCode)
+	if errors.Is(err, wire.CodeUnsealed) {
+		return nil, t.judge(agreed, pending, response, verdict)
+	}
+	if err != nil {
+		return nil, err
+	}
+	body := &openingBody{opener: opener, source: response.Body, wait: wait, idle: t.config.IdleTimeout}
+	if sealed != nil {
+		// There is no body: what came as one is none of the answer's.
+		body.input, body.ended = sealed, true
+		if extra, _ := io.ReadFull(response.Body, make([]byte, 1)); extra > 0 {
+			return nil, &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderSealed}
+		}
+	}
+	first, err := body.frame()
+	if err != nil {
+		return nil, err
+	}
+	inner, rest, err := session.DecodeInner(first)
+	if err != nil {
+		return nil, err
+	}
+	body.ready = rest
+	header := make(http.Header, len(inner))
+	for _, pair := range inner {
+		header.Add(pair.Name, pair.Value)
+	}
+	if redirects(response.StatusCode) && header.Get("Location") != "" {
+		return nil, &RedirectError{response.StatusCode}
+	}
+	opened := &http.Response{Status: response.Status, StatusCode: response.StatusCode, Proto: response.Proto, ProtoMajor: response.ProtoMajor,
+		ProtoMinor: response.ProtoMinor, Header: header, Body: body, ContentLength: -1, Request: request, TLS: response.TLS}
+	if opener.Done() {
+		opened.ContentLength = int64(len(rest))
+	}
+	if sealed != nil {
+		if err := body.finish(); err != nil {
+			return nil, err
+		}
+	}
+	// Nobody waits until somebody reads.
+	wait.pause()
+	return opened, nil
+}
+
+func redirects(status int) bool {
+	switch status {
+	case 301, 302, 303, 307, 308:
+		return true
+	}
+	return false
+}
+
+// judge reads a refusal, and says what it lets the client do.
+func (t *Transport) judge(agreed *agreed3, pending *session.Pending3, response *http.Response, verdict *verdict) error {
+	body, err := readBounded(response.Body, "a refusal", wire.ProblemLenMax)
+	if err != nil {
+		return err
+	}
+	err = refusalOf(response.StatusCode, response.Header, body)
+	var told *ProblemError
+	if !errors.As(err, &told) || verdict == nil {
+		return err
+	}
+	told.Proven = pending.Proven(told.problem, func(id string) []byte {
+		public, _, _ := t.ring.key(id, nowMs())
+		return public
+	})
+	switch told.Code {
+	case "clock_skew":
+		if verdict.clock = told.Proven; told.Proven {
+			serverMs, _ := told.problem.ServerTimeMs()
+			agreed.setClock(serverMs)
+		}
+	case "session_expired":
+		verdict.over, verdict.lost = true, told.Proven && pending.Lost(told.problem)
+	}
+	return err
+}
+
+// end3 is DELETE /v3/sessions/<id>, sealed.
+func (t *Transport) end3(ctx context.Context, agreed *agreed3) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, origin(t.sessionURL)+"/v3/sessions/"+agreed.session.ID(), nil)
+	if err != nil {
+		return err
+	}
+	var verdict verdict
+	response, err := t.exchange3(agreed, request, http.NoBody, 0, &Exchange{}, &verdict)
+	if verdict.over {
+		// It knows no such session any more: that is what was wanted.
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return &RefusedError{Status: response.StatusCode}
+	}
+	return nil
+}
+
+// encodeInner writes a caller's headers as they go within. Those that frame a message are made anew at the other end.
+func encodeInner(header http.Header) ([]byte, error) {
+	var list wire.HeaderList
+	for name, values := range header {
+		lower := strings.ToLower(name)
+		if !session.MayBeInner(lower) {
+			continue
+		}
+		for _, value := range values {
+			list = append(list, wire.Header{Name: lower, Value: value})
+		}
+	}
+	inner, err := session.EncodeInner(list)
+	if err != nil {
+		return nil, &UsageError{"a header, or all of them together, cannot be sealed"}
+	}
+	return inner, nil
+}
+
+// --- Wires 1 and 2 ---
+
+func (t *Transport) roundTripOld(request *http.Request, source *bodySource) (*http.Response, error) {
+	if method(request) != http.MethodPost {
+		return nil, &UsageError{"wires 1 and 2 seal POST alone"}
+	}
+	if t.config.Wire == wire.Wire1 && len(request.URL.EscapedPath()) > wire.PathLenMax {
+		return nil, &UsageError{"the path is too long for wire 1"}
+	}
+	body, err := source.open()
+	if err != nil {
+		return nil, err
+	}
+	plaintext, err := readBounded(body, "the body of the request", t.config.BodyMax)
+	body.Close()
+	if err != nil {
+		return nil, err
+	}
+	agreed, err := t.sessionOld(request.Context())
+	if err != nil {
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		seen := Exchange{Kind: "call", Wire: t.config.Wire, SessionID: agreed.session.ID(), Method: "POST", Target: target(request), Attempt: attempt}
+		start := time.Now()
+		response, err := t.exchangeOld(agreed, request, plaintext, &seen)
+		seen.RoundTrip, seen.Err = time.Since(start), err
+		t.observe(seen)
+		var refused *RefusedError
+		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized || refused.Code != "SESSION_EXPIRED" || attempt > 1 {
+			return response, err
+		}
+		if agreed, err = t.sessionOldNot(request.Context(), agreed); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (t *Transport) exchangeOld(agreed *agreedOld, request *http.Request, plaintext []byte, seen *Exchange) (*http.Response, error) {
+	lap := laps{}
+	lap.begin()
+	var random session.SealRandoms
+	rand.Read(random.IV[:])
+	rand.Read(random.Nonce[:])
+	path := request.URL.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	message, pending := agreed.session.Seal(path, plaintext, nowMs(), random)
+	lap.named("seal")
+	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the answer")
+	sealed, err := http.NewRequestWithContext(wait.ctx, "POST", request.URL.String(), strings.NewReader(string(message.Body)))
+	if err != nil {
+		return nil, wait.end(err)
+	}
+	sealed.Host = request.Host
+	// These wires seal no headers: the caller's go beside the seal, in the clear.
+	sealed.Header = request.Header.Clone()
+	if sealed.Header == nil {
+		sealed.Header = http.Header{}
+	}
+	sealed.Header.Set("Accept-Encoding", "identity")
+	sealed.Header.Set("Content-Type", message.ContentType)
+	for _, pair := range message.Headers {
+		sealed.Header.Set(pair.Name, pair.Value)
+	}
+	sent := time.Now()
+	response, err := t.config.Base.RoundTrip(sealed)
+	if err != nil {
+		return nil, wait.end(err)
+	}
+	defer response.Body.Close()
+	body, err := readBounded(response.Body, "the answer", t.config.BodyMax)
+	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), response.StatusCode, ParseServerTiming(response.Header)
+	if err != nil {
+		return nil, wait.end(err)
+	}
+	wait.stop()
+	if len(response.Header.Values(wire.HeaderKid)) == 0 {
+		return nil, refusalOf(response.StatusCode, response.Header, body)
+	}
+	lap.begin()
+	opened, err := pending.Open(response.Header, response.StatusCode, body, nowMs(), session.ReplayPolicy{})
+	lap.named("open")
+	seen.Steps = lap.steps
+	if err != nil {
+		return nil, err
+	}
+	if redirects(response.StatusCode) {
+		return nil, &RedirectError{response.StatusCode}
+	}
+	header := response.Header.Clone()
+	for _, name := range append(wire.Sealing(), "Content-Length", "Content-Encoding", "Transfer-Encoding") {
+		header.Del(name)
+	}
+	// What is within has no headers; these wires are spoken for JSON.
+	header.Set("Content-Type", "application/json")
+	return &http.Response{Status: response.Status, StatusCode: response.StatusCode, Proto: response.Proto, ProtoMajor: response.ProtoMajor,
+		ProtoMinor: response.ProtoMinor, Header: header, Body: io.NopCloser(strings.NewReader(string(opened))),
+		ContentLength: int64(len(opened)), Request: request, TLS: response.TLS}, nil
+}

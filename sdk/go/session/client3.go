@@ -1,0 +1,275 @@
+package session
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"sealway.dev/go/crypto"
+	"sealway.dev/go/wire"
+)
+
+// Offer3 is what a client wants of a session of wire 3.
+type Offer3 struct {
+	// Suites are those it takes, the one it likes most first. 1 to 8.
+	Suites   []crypto.Suite
+	ClientID string
+	TTLSec   *uint32
+	// PinnedKeyIDs are the identity keys it trusts, if it pins keys.
+	PinnedKeyIDs []string
+	// Authorization is the value of that header as it will be sent; empty in a renewal.
+	Authorization string
+}
+
+// ClientInit3 is a client that has sent its share and waits for the server's.
+type ClientInit3 struct {
+	request    *InitRequest3
+	credential []byte
+	suite      crypto.Suite
+	keys       crypto.Keys
+	renewed    *ClientSession3
+}
+
+// NewClientInit3 begins with a share of suite, made of keys. renewed is the session that is to be renewed, or nil.
+func NewClientInit3(offer Offer3, suite crypto.Suite, keys crypto.Keys, renewed *ClientSession3) (*ClientInit3, error) {
+	if !wire.ValidClientID(offer.ClientID) {
+		return nil, fieldInvalid("client_id")
+	}
+	if len(offer.Suites) < 1 || len(offer.Suites) > wire.SuitesMax {
+		return nil, fieldInvalid("suites")
+	}
+	if len(offer.PinnedKeyIDs) > wire.PinnedKeysMax {
+		return nil, fieldInvalid("pinned_key_ids")
+	}
+	share, err := crypto.ClientShare(suite, keys)
+	if err != nil {
+		return nil, err
+	}
+	init := &ClientInit3{suite: suite, keys: keys, renewed: renewed, credential: Credential(offer.Authorization)}
+	if renewed != nil {
+		init.credential = nil
+	}
+	init.request = &InitRequest3{Suite: string(suite), Suites: suiteNames(offer.Suites), Share: share, ClientID: offer.ClientID,
+		TTLSec: offer.TTLSec, PinnedKeyIDs: offer.PinnedKeyIDs}
+	return init, nil
+}
+
+// ResumeClientInit3 takes up an init whose request was made before: for vectors and tests.
+func ResumeClientInit3(request *InitRequest3, authorization string, keys crypto.Keys, renewed *ClientSession3) (*ClientInit3, error) {
+	suite, ok := crypto.ParseSuite(request.Suite)
+	if !ok {
+		return nil, fieldInvalid("suite")
+	}
+	return &ClientInit3{request, Credential(authorization), suite, keys, renewed}, nil
+}
+
+// InitHash is what a DPoP proof is bound to.
+func (c *ClientInit3) InitHash() [32]byte { return c.request.InitHash() }
+
+// SetProof puts a DPoP proof in; [ClientInit3.InitHash] does not change by it.
+func (c *ClientInit3) SetProof(proof string) { c.request.Proof = proof }
+
+// Body is what is sent: POST /v3/sessions, or sealed to /v3/sessions/<id>/renew.
+func (c *ClientInit3) Body() []byte { return c.request.Encode() }
+
+// String shows no key.
+func (c *ClientInit3) String() string { return "ClientInit3(redacted)" }
+
+// Format is String, whatever the verb: no verb shows a key.
+func (c *ClientInit3) Format(state fmt.State, _ rune) { io.WriteString(state, c.String()) }
+
+// Claimed reads the answer as far as its suite, and gives the key id that it names: the caller says whether it trusts that.
+func (c *ClientInit3) Claimed(status int, body []byte) (*InitAnswer3, error) {
+	answer, _, _, err := c.parse(status, body)
+	return answer, err
+}
+
+func (c *ClientInit3) parse(status int, body []byte) (answer *InitAnswer3, signature, confirm []byte, err error) {
+	if status != 201 {
+		return nil, nil, nil, wire.Refuse(wire.CodeAnswerMismatch)
+	}
+	if answer, signature, confirm, err = parseInitAnswer3(body); err != nil {
+		return nil, nil, nil, err
+	}
+	if answer.Suite != c.request.Suite {
+		return nil, nil, nil, wire.Refuse(wire.CodeAnswerMismatch)
+	}
+	if chosen(c.request.Suites, answer.Suites) != answer.Suite {
+		return nil, nil, nil, wire.Refuse(wire.CodeSuiteDowngraded)
+	}
+	return answer, signature, confirm, nil
+}
+
+// Finish takes the answer. trusted gives the public key of a key id, nil if it is not trusted. The checks come in the spec's
+// order: status and form, suite, key_untrusted, signature_invalid, public_key_invalid, unconfirmed. spec/session-3.md#init
+func (c *ClientInit3) Finish(status int, body []byte, trusted func(keyID string) []byte) (*ClientSession3, error) {
+	answer, signature, confirm, err := c.parse(status, body)
+	if err != nil {
+		return nil, err
+	}
+	public := trusted(answer.KeyID)
+	if public == nil || crypto.KeyID(public) != answer.KeyID {
+		return nil, wire.Refuse(wire.CodeKeyUntrusted)
+	}
+	var renewed string
+	var exporter []byte
+	if c.renewed != nil {
+		renewed, exporter = c.renewed.answer.SessionID, c.renewed.exporter[:]
+	}
+	th := transcript3(c.request, c.credential, answer, renewed)
+	if !crypto.Verify(public, signatureMessage(th), signature) {
+		return nil, wire.Refuse(wire.CodeSignatureInvalid)
+	}
+	secret, err := crypto.ClientAgree(c.suite, answer.Share, c.keys)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(secret)
+	prk := derive3(th, exporter, secret)
+	defer prk.Wipe()
+	if !crypto.Equal(confirm3(prk, th), confirm) {
+		return nil, wire.Refuse(wire.CodeUnconfirmed)
+	}
+	session := &ClientSession3{answer: answer, clientID: c.request.ClientID, keys: schedule3(prk)}
+	session.exporter = [32]byte(crypto.Expand(prk[:], 32, []byte("sealway/3 exporter")))
+	return session, nil
+}
+
+// ClientSession3 is an agreed session of wire 3, for as many calls as its time allows, concurrent ones too.
+type ClientSession3 struct {
+	answer   *InitAnswer3
+	clientID string
+	keys     keys3
+	exporter [32]byte
+}
+
+// ID gives the session's id.
+func (s *ClientSession3) ID() string { return s.answer.SessionID }
+
+// ClientID gives whom the client said it is; a renewal says the same.
+func (s *ClientSession3) ClientID() string { return s.clientID }
+
+// Agreed gives what the server said; all of it is under its signature.
+func (s *ClientSession3) Agreed() *InitAnswer3 { return s.answer }
+
+// ExpiresMs is when it ends by the server's clock.
+func (s *ClientSession3) ExpiresMs() uint64 {
+	return s.answer.ServerTimeMs + uint64(s.answer.ExpiresInSec)*1000
+}
+
+// Wipe overwrites its keys. Calls after it fail; calls at the same time may.
+func (s *ClientSession3) Wipe() {
+	clear(s.keys.c2s[:])
+	clear(s.keys.s2c[:])
+	clear(s.exporter[:])
+}
+
+// String shows the id alone.
+func (s *ClientSession3) String() string { return "ClientSession3(" + s.answer.SessionID + ")" }
+
+// Format is String, whatever the verb: no verb shows a key.
+func (s *ClientSession3) Format(state fmt.State, _ rune) { io.WriteString(state, s.String()) }
+
+// Pending3 is what a client must remember of a request of wire 3 to open its answer.
+type Pending3 struct {
+	session      *ClientSession3
+	line         Line
+	stamp, nonce string
+}
+
+// StampAndNonce are the request's, which proofs in problems name.
+func (p *Pending3) StampAndNonce() (stamp, nonce string) { return p.stamp, p.nonce }
+
+// Seal begins a request: its headers, and what writes its stream, which begins with inner headers. contentType is the outer
+// one, empty for a message whose stream goes into X-Sealed.
+func (s *ClientSession3) Seal(line Line, contentType string, nowMs uint64, nonce [16]byte) (wire.HeaderList, *FrameSealer, *Pending3, error) {
+	return s.SealAs(line, contentType, strconv.FormatUint(nowMs, 10), wire.NonceText(nonce, false))
+}
+
+// SealAs seals with stamp and nonce as text: for vectors and tests.
+func (s *ClientSession3) SealAs(line Line, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer, *Pending3, error) {
+	id := s.answer.SessionID
+	sealer, err := newFrameSealer(s.keys.request(nonce, stamp), requestContext(line, contentType, stamp, nonce, id))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return headers3(id, stamp, nonce), sealer, &Pending3{s, line, stamp, nonce}, nil
+}
+
+func headers3(id, stamp, nonce string) wire.HeaderList {
+	return wire.HeaderList{{Name: wire.HeaderSeal, Value: "3"}, {Name: wire.HeaderKid, Value: wire.Kid(id)},
+		{Name: wire.HeaderIdempotencyKey, Value: stamp + "." + nonce}}
+}
+
+// Open begins to open an answer: its stream, where it came in X-Sealed and not in the body, and what opens it. An answer
+// without X-Seal is unsealed, one of another session or with a request's nonce answer_mismatch. spec/session-3.md#sealed-answers
+func (p *Pending3) Open(headers wire.Headers, status int) (sealed []byte, opener *FrameOpener, err error) {
+	if len(headers.Values(wire.HeaderSeal)) == 0 {
+		return nil, nil, wire.Refuse(wire.CodeUnsealed)
+	}
+	if err := checkSeal(headers); err != nil {
+		return nil, nil, err
+	}
+	kid, err := wire.Required(headers, wire.HeaderKid)
+	if err != nil {
+		return nil, nil, err
+	}
+	id, err := wire.SessionIDOfKid(kid)
+	if err != nil {
+		return nil, nil, err
+	}
+	if id != p.session.answer.SessionID {
+		return nil, nil, wire.Refuse(wire.CodeAnswerMismatch)
+	}
+	key, err := wire.Required(headers, wire.HeaderIdempotencyKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	stamp, nonce, err := wire.SplitIdempotencyKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := wire.CheckAnswerNonce(nonce, wire.NonceLenMin3); err != nil {
+		return nil, nil, err
+	}
+	if _, err := wire.ParseStamp(stamp); err != nil {
+		return nil, nil, err
+	}
+	contentType, _, err := wire.Optional(headers, "Content-Type")
+	if err != nil {
+		return nil, nil, err
+	}
+	if sealed, err = sealedHeader(headers); err != nil {
+		return nil, nil, err
+	}
+	opener, err = newFrameOpener(p.session.keys.answer(p.nonce, nonce), answerContext(status, p.line, contentType, stamp, nonce, id))
+	return sealed, opener, err
+}
+
+func checkSeal(headers wire.Headers) error {
+	value, err := wire.Required(headers, wire.HeaderSeal)
+	if err == nil && value != "3" {
+		err = &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderSeal}
+	}
+	return err
+}
+
+// sealedHeader gives the stream in X-Sealed; nil if there is none, not nil if it is there and empty.
+func sealedHeader(headers wire.Headers) ([]byte, error) {
+	text, there, err := wire.Optional(headers, wire.HeaderSealed)
+	if err != nil || !there {
+		return nil, err
+	}
+	invalid := &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderSealed}
+	if len(text) > wire.SealedHeaderMax {
+		return nil, invalid
+	}
+	data, err := wire.DecodeBase64(text)
+	if err != nil {
+		return nil, invalid
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return data, nil
+}

@@ -1,0 +1,100 @@
+package session
+
+import (
+	"encoding/json"
+
+	"sealway.dev/go/crypto"
+	"sealway.dev/go/wire"
+)
+
+// Problem is what a refusal of wire 3 says, RFC 9457. Nothing in it is sealed: whoever is on the path can make one.
+type Problem struct {
+	// Code is one of the problems of spec/registry.toml, at most 64 bytes of it.
+	Code   string
+	Status int
+	more   wire.Members
+}
+
+// ParseProblem reads a body; nil if it is no problem of Sealway's.
+func ParseProblem(status int, body []byte) *Problem {
+	if len(body) > wire.ProblemLenMax {
+		return nil
+	}
+	members, err := wire.ParseObject(body)
+	if err != nil {
+		return nil
+	}
+	code, _ := members.Text("code")
+	if kind, _ := members.Text("type"); code == "" || len(code) > 64 || kind != "urn:sealway:problem:"+code {
+		return nil
+	}
+	return &Problem{code, status, members}
+}
+
+// Suites gives the server's list of suite_required.
+func (p *Problem) Suites() []string {
+	names, _ := p.more.Names("suites", 1, wire.SuitesMax, wire.ValidSuiteName)
+	return names
+}
+
+// KeySet gives the key set of key_retired, nil without one.
+func (p *Problem) KeySet() []byte {
+	if !p.more.Has("key_set") {
+		return nil
+	}
+	data, _ := json.Marshal(p.more["key_set"]) // what was parsed marshals
+	return data
+}
+
+// ServerTimeMs gives the server's clock of clock_skew and session_expired.
+func (p *Problem) ServerTimeMs() (uint64, bool) { return wire.Whole(p.more["server_time_ms"], 1<<64-1) }
+
+// KeyID gives the identity key that signed session_expired.
+func (p *Problem) KeyID() string {
+	id, _ := p.more.Text("key_id")
+	return id
+}
+
+// Field gives the member at fault of malformed.
+func (p *Problem) Field() string {
+	field, _ := p.more.Text("field")
+	return field
+}
+
+// Proven says whether a client may do what clock_skew or session_expired makes it do: the mac, or the signature by a trusted
+// key, is of this very request. spec/session-3.md#problems
+func (p *Pending3) Proven(problem *Problem, trusted func(keyID string) []byte) bool {
+	timeMs, ok := problem.ServerTimeMs()
+	if !ok {
+		return false
+	}
+	switch problem.Code {
+	case "clock_skew":
+		mac, ok := problem.more.Base64("mac")
+		return ok && crypto.Equal(mac, clockMAC(p.session.keys, p.nonce, p.stamp, timeMs))
+	case "session_expired":
+		signature, ok := problem.more.Base64("signature")
+		public := trusted(problem.KeyID())
+		return ok && public != nil && crypto.KeyID(public) == problem.KeyID() &&
+			crypto.Verify(public, expiredMessage(p.session.answer.SessionID, p.nonce, p.stamp, timeMs), signature)
+	}
+	return false
+}
+
+// Lost says whether a proven session_expired shows that the request was not served: the session ended before its time, or the
+// request was stamped after its end. One that was served could else be held back and shown again once the session was over.
+func (p *Pending3) Lost(problem *Problem) bool {
+	timeMs, ok := problem.ServerTimeMs()
+	stampMs, err := wire.ParseStamp(p.stamp)
+	return ok && err == nil && (timeMs < p.session.ExpiresMs() || stampMs >= p.session.ExpiresMs())
+}
+
+// ClockProof gives the mac of clock_skew for a request whose session is known.
+func (r *SealedRequest3) ClockProof(session *Session, nowMs uint64) []byte {
+	return clockMAC(session.keys, r.nonce, r.stamp, nowMs)
+}
+
+// ExpiredMessage is what an identity key signs in session_expired.
+func (r *SealedRequest3) ExpiredMessage(nowMs uint64) []byte {
+	return expiredMessage(r.id, r.nonce, r.stamp, nowMs)
+}

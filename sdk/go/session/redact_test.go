@@ -1,0 +1,47 @@
+package session_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"sealway.dev/go/crypto"
+	"sealway.dev/go/session"
+	"sealway.dev/go/wire"
+)
+
+// TestNothingWithAKeyPrintsIt formats everything that holds a key, in every way that a log may.
+func TestNothingWithAKeyPrintsIt(t *testing.T) {
+	secret := session.Key([]byte("SECRETSECRETSECRETSECRETSECRETSE"))
+	record := &session.Record{ID: "S-" + strings.Repeat("0", 32), Wire: wire.Wire3, ClientID: "c", Auth: session.AuthNone, ExpiresMs: 1 << 50, Key: secret}
+	server := must(session.NewSession(record))(t)
+	identity := must(crypto.ParseIdentity(secret[:]))(t)
+	keys := crypto.Keys{P256: p256Key(t, secret[:])}
+	init := must(session.NewClientInit3(session.Offer3{Suites: []crypto.Suite{crypto.P256}, ClientID: "c"}, crypto.P256, keys, nil))(t)
+	old := begun(t, wire.Wire2, false, &record.ClientID, secret[:])
+	reply := session.NewReply3(server, session.Line{}, "n")
+	_, sealer, err := reply.Seal(200, "", 1, [16]byte{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []any{secret, &secret, record, *record, server, identity, keys, init, old, sealer} {
+		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d", "%q"} {
+			text := fmt.Sprintf(format, value)
+			for _, trace := range []string{"SECRET", "534543524554", "83 69 67 82", "0x53, 0x45, 0x43"} {
+				if strings.Contains(strings.ToUpper(text), strings.ToUpper(trace)) {
+					t.Errorf("%T shows its key by %s: %s", value, format, text)
+				}
+			}
+		}
+		var out strings.Builder
+		slog.New(slog.NewJSONHandler(&out, nil)).Info("", "value", value)
+		data, _ := json.Marshal(value)
+		for _, text := range []string{out.String(), string(data)} {
+			if strings.Contains(text, "SECRET") || strings.Contains(text, "U0VDUkVU") || strings.Contains(text, "83,69,67") {
+				t.Errorf("%T shows its key in JSON: %s", value, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"sealway.dev/go/wire"
+)
+
+// ReplayPolicy says how far stamps may be off, and how long nonces are kept. The zero value is the spec's default.
+type ReplayPolicy struct {
+	// WindowMs is how far a stamp may be from the reader's clock, either way, both edges good. 0 is 300 000.
+	WindowMs uint64
+	// NonceTTLMs is raised to twice the window: a request stamped at the far edge stays admissible that long.
+	NonceTTLMs uint64
+}
+
+// Window gives the window in force, in milliseconds.
+func (p ReplayPolicy) Window() uint64 {
+	if p.WindowMs == 0 {
+		return wire.WindowMsDefault
+	}
+	return min(p.WindowMs, wire.WindowMsMax)
+}
+
+// Check refuses a stamp that is outside of the window.
+func (p ReplayPolicy) Check(stampMs, nowMs uint64) error {
+	if max(stampMs, nowMs)-min(stampMs, nowMs) > p.Window() {
+		return wire.Refuse(wire.CodeTimestampOutsideWindow)
+	}
+	return nil
+}
+
+func (p ReplayPolicy) expires(nowMs uint64) uint64 {
+	// Inclusive: at now + ttl the record still stands, as the request's own stamp then just may.
+	return nowMs + max(p.NonceTTLMs, 2*p.Window()) + 1
+}
+
+// Claim is a nonce that wants to be reserved. spec/session.md#nonces
+type Claim struct {
+	// Key is what a store remembers.
+	Key [16]byte
+	// Sealed says that a tag verified: a store bounds the others apart, so that strangers crowd out nobody.
+	Sealed bool
+	// StampMs is the request's own stamp.
+	StampMs uint64
+	// ExpiresMs is the first millisecond at which the claim may be forgotten.
+	ExpiresMs uint64
+}
+
+// KeyHex gives the key as 32 hexadecimal digits.
+func (c Claim) KeyHex() string { return hex.EncodeToString(c.Key[:]) }
+
+const (
+	tagInit2  = 1
+	tagInit1  = 2
+	tagSealed = 3
+)
+
+func newClaim(tag byte, scope, nonce string, stampMs, nowMs uint64, policy ReplayPolicy) Claim {
+	// The length makes scope and nonce unambiguous; client ids have at most 256 bytes.
+	data := binary.BigEndian.AppendUint16([]byte{tag}, uint16(len(scope)))
+	hash := sha256.Sum256(append(append(data, scope...), nonce...))
+	return Claim{Key: [16]byte(hash[:16]), Sealed: tag == tagSealed, StampMs: stampMs, ExpiresMs: policy.expires(nowMs)}
+}
+
+// Fresh proves that a claim was reserved just now, and by nobody before. Stores make it.
+type Fresh struct{ key [16]byte }
+
+// Reserved makes a [Fresh] of a claim. Only what keeps claims calls this, once among all who try.
+func Reserved(claim Claim) Fresh { return Fresh{claim.Key} }
+
+// Unreplayed is a value that nobody may see before its nonce was reserved. On sealed calls it exists only after the tag has
+// verified, so a stranger without the key can burn no nonce of a session.
+type Unreplayed[T any] struct {
+	claim Claim
+	value T
+}
+
+// Claim is what is to be reserved.
+func (u *Unreplayed[T]) Claim() Claim { return u.claim }
+
+// Release gives the value for its own claim's reservation; for another's it is reservation_mismatch.
+func (u *Unreplayed[T]) Release(fresh Fresh) (T, error) {
+	if fresh.key != u.claim.Key {
+		var none T
+		return none, wire.Refuse(wire.CodeReservationMismatch)
+	}
+	return u.value, nil
+}
+
+// String shows the claim alone.
+func (u *Unreplayed[T]) String() string { return "Unreplayed(" + u.claim.KeyHex() + ")" }
+
+// Format is String, whatever the verb: no verb shows a key.
+func (u *Unreplayed[T]) Format(state fmt.State, _ rune) { io.WriteString(state, u.String()) }

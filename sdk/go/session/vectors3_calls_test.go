@@ -1,0 +1,392 @@
+package session_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"sealway.dev/go/crypto"
+	"sealway.dev/go/session"
+	"sealway.dev/go/wire"
+)
+
+type vInner []struct {
+	name  string
+	value octets
+}
+
+func (i *vInner) UnmarshalJSON(data []byte) error {
+	var pairs [][2]json.RawMessage
+	if err := json.Unmarshal(data, &pairs); err != nil {
+		return err
+	}
+	*i = make(vInner, len(pairs))
+	for n, pair := range pairs {
+		if err := json.Unmarshal(pair[0], &(*i)[n].name); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(pair[1], &(*i)[n].value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i vInner) list() wire.HeaderList {
+	var list wire.HeaderList
+	for _, header := range i {
+		list = append(list, wire.Header{Name: header.name, Value: string(header.value.data)})
+	}
+	return list
+}
+
+type vRequest3 struct {
+	head
+	Session     vSession3 `json:"session"`
+	Client      vClient3  `json:"client"`
+	NowMs       uint64    `json:"now_ms"`
+	WindowMs    uint64    `json:"window_ms"`
+	Method      string    `json:"method"`
+	Path        string    `json:"path"`
+	ContentType *string   `json:"content_type"`
+	Stamp       string    `json:"stamp"`
+	Nonce       string    `json:"nonce"`
+	Inner       vInner    `json:"inner"`
+	Frames      []octets  `json:"frames"`
+	Key         hexBytes  `json:"key_hex"`
+	IV          hexBytes  `json:"iv_hex"`
+	Commit      hexBytes  `json:"commit_hex"`
+	Context     hexBytes  `json:"context_hex"`
+	Sealed      vSealed   `json:"sealed"`
+	Claim       vClaim    `json:"claim"`
+}
+
+// sealStream seals inner headers and frames, and puts the stream where its message has it.
+func sealStream(t *testing.T, headers wire.HeaderList, sealer *session.FrameSealer, inner vInner, frames []octets, contentType *string, bodiless bool) *session.Message {
+	encoded := must(session.EncodeInner(inner.list()))(t)
+	var stream []byte
+	for n, frame := range frames {
+		parts := [][]byte{frame.data}
+		if n == 0 {
+			parts = [][]byte{encoded, frame.data}
+		}
+		var err error
+		if stream, err = sealer.Seal(stream, n == len(frames)-1, parts...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if bodiless {
+		return &session.Message{Headers: append(headers, wire.Header{Name: "X-Sealed", Value: wire.EncodeBase64(stream)})}
+	}
+	if contentType == nil {
+		return &session.Message{Headers: headers, Body: stream}
+	}
+	return &session.Message{Headers: append(headers, wire.Header{Name: "Content-Type", Value: *contentType}), Body: stream}
+}
+
+func joined(frames []octets) []byte {
+	var all []byte
+	for _, frame := range frames {
+		all = append(all, frame.data...)
+	}
+	return all
+}
+
+func sameHeaders(t *testing.T, made, want wire.HeaderList) {
+	t.Helper()
+	if len(made) != len(want) {
+		t.Fatalf("inner headers %v, not %v", made, want)
+	}
+	for n := range want {
+		if made[n] != want[n] {
+			t.Fatalf("inner headers %v, not %v", made, want)
+		}
+	}
+}
+
+// openIn3 opens a request as a server does: whole, and a byte at a time.
+func openIn3(t *testing.T, s *vSession3, line session.Line, headers headerPairs, body []byte, nowMs, windowMs uint64) (*session.Unreplayed[*session.Opened3], []byte, error) {
+	request, err := session.ParseRequest3(headers.list(), line)
+	if err != nil {
+		return nil, nil, err
+	}
+	server := s.open(t)
+	if err := request.Check(server, nowMs, replayPolicy(windowMs)); err != nil {
+		return nil, nil, err
+	}
+	sealed, err := request.Sealed()
+	if err != nil {
+		return nil, nil, err
+	}
+	if sealed != nil && len(body) > 0 {
+		return nil, nil, wire.Refuse(wire.CodeHeaderInvalid)
+	}
+	if sealed == nil {
+		sealed = body
+	}
+	var results [2]struct {
+		opened *session.Unreplayed[*session.Opened3]
+		rest   []byte
+		err    error
+	}
+	for n, step := range []int{max(1, len(sealed)), 1 + len(sealed)/1000} {
+		opener, opening, err := request.Open(server, nowMs, replayPolicy(windowMs))
+		if err != nil {
+			return nil, nil, err
+		}
+		results[n].opened, results[n].rest, results[n].err = feed(opener, opening, bytes.Clone(sealed), step)
+	}
+	if a, b := results[0].err, results[1].err; (a == nil) != (b == nil) || a != nil && a.Error() != b.Error() {
+		t.Fatalf("whole it is %v, in pieces %v", a, b)
+	}
+	return results[0].opened, results[0].rest, results[0].err
+}
+
+func feed(opener *session.FrameOpener, opening *session.Opening3, stream []byte, step int) (opened *session.Unreplayed[*session.Opened3], rest []byte, err error) {
+	for len(stream) > 0 {
+		piece := stream[:min(step, len(stream))]
+		stream = stream[len(piece):]
+		for len(piece) > 0 {
+			frame, complete, err := opener.Read(&piece, nil)
+			if err != nil {
+				return nil, nil, err
+			}
+			if !complete {
+				continue
+			}
+			if opened == nil {
+				if opened, err = opening.First(frame); err != nil {
+					return nil, nil, err
+				}
+				continue
+			}
+			rest = append(rest, frame...)
+		}
+	}
+	return opened, rest, opener.End()
+}
+
+func playRequest3(t *testing.T, v *vRequest3) {
+	client := v.Client.session(t)
+	headers, sealer, _, err := client.SealAs(session.Line{Method: v.Method, Target: v.Path}, text(v.ContentType), v.Stamp, v.Nonce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session.CheckMessageKeys(t, client, false, v.Nonce, v.Stamp, v.Key, v.IV, v.Commit)
+	session.CheckContext(t, sealer, v.Context)
+	v.Sealed.same(t, sealStream(t, headers, sealer, v.Inner, v.Frames, v.ContentType, v.Sealed.bodiless()))
+	body := v.Sealed.Body.data
+	if v.Sealed.Body.hash != "" {
+		headers, sealer, _, _ := client.SealAs(session.Line{Method: v.Method, Target: v.Path}, text(v.ContentType), v.Stamp, v.Nonce)
+		body = sealStream(t, headers, sealer, v.Inner, v.Frames, v.ContentType, v.Sealed.bodiless()).Body
+	}
+	opened, rest, err := openIn3(t, &v.Session, session.Line{Method: v.Method, Target: v.Path}, v.Sealed.Headers, body, v.NowMs, v.WindowMs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Claim.same(t, opened.Claim())
+	request := release(t, opened)
+	sameHeaders(t, request.Headers, v.Inner.list())
+	if !bytes.Equal(append(bytes.Clone(request.First), rest...), joined(v.Frames)) {
+		t.Fatal("another body")
+	}
+}
+
+type vRequest3Refused struct {
+	head
+	Session  vSession3   `json:"session"`
+	NowMs    uint64      `json:"now_ms"`
+	WindowMs uint64      `json:"window_ms"`
+	Method   string      `json:"method"`
+	Path     string      `json:"path"`
+	Headers  headerPairs `json:"headers"`
+	Body     octets      `json:"body"`
+	Code     string      `json:"code"`
+}
+
+func playRequest3Refused(t *testing.T, v *vRequest3Refused) {
+	_, _, err := openIn3(t, &v.Session, session.Line{Method: v.Method, Target: v.Path}, v.Headers, v.Body.data, v.NowMs, v.WindowMs)
+	wantCode(t, err, v.Code)
+}
+
+type vRequestHead struct {
+	Method string `json:"method"`
+	Path   string `json:"path"`
+	Nonce  string `json:"nonce"`
+}
+
+func (r *vRequestHead) pending(t *testing.T, client *session.ClientSession3) *session.Pending3 {
+	_, _, pending, err := client.SealAs(session.Line{Method: r.Method, Target: r.Path}, "", "1", r.Nonce)
+	return must(pending, err)(t)
+}
+
+type vAnswer3 struct {
+	head
+	Session     vSession3    `json:"session"`
+	Client      vClient3     `json:"client"`
+	Request     vRequestHead `json:"request"`
+	Status      int          `json:"status"`
+	ContentType *string      `json:"content_type"`
+	Stamp       string       `json:"stamp"`
+	Nonce       string       `json:"nonce"`
+	Inner       vInner       `json:"inner"`
+	Frames      []octets     `json:"frames"`
+	Key         hexBytes     `json:"key_hex"`
+	IV          hexBytes     `json:"iv_hex"`
+	Commit      hexBytes     `json:"commit_hex"`
+	Context     hexBytes     `json:"context_hex"`
+	Sealed      vSealed      `json:"sealed"`
+}
+
+func openAnswer3(pending *session.Pending3, headers wire.HeaderList, status int, body []byte) (wire.HeaderList, []byte, error) {
+	sealed, opener, err := pending.Open(headers, status)
+	if err != nil {
+		return nil, nil, err
+	}
+	if sealed != nil && len(body) > 0 {
+		return nil, nil, wire.Refuse(wire.CodeHeaderInvalid)
+	}
+	if sealed == nil {
+		sealed = body
+	}
+	return opener.OpenWhole(sealed)
+}
+
+func playAnswer3(t *testing.T, v *vAnswer3) {
+	reply := session.NewReply3(v.Session.open(t), session.Line{Method: v.Request.Method, Target: v.Request.Path}, v.Request.Nonce)
+	headers, sealer := session.SealReplyAs(t, reply, v.Status, text(v.ContentType), v.Stamp, v.Nonce)
+	client := v.Client.session(t)
+	session.CheckMessageKeys(t, client, true, v.Request.Nonce, v.Nonce, v.Key, v.IV, v.Commit)
+	session.CheckContext(t, sealer, v.Context)
+	made := sealStream(t, headers, sealer, v.Inner, v.Frames, v.ContentType, v.Sealed.bodiless())
+	v.Sealed.same(t, made)
+	inner, body, err := openAnswer3(v.Request.pending(t, client), v.Sealed.Headers.list(), v.Status, made.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameHeaders(t, inner, v.Inner.list())
+	if !bytes.Equal(body, joined(v.Frames)) {
+		t.Fatal("another body")
+	}
+}
+
+type vAnswer3Refused struct {
+	head
+	Client  vClient3     `json:"client"`
+	Request vRequestHead `json:"request"`
+	Status  int          `json:"status"`
+	Headers headerPairs  `json:"headers"`
+	Body    octets       `json:"body"`
+	Code    string       `json:"code"`
+}
+
+func playAnswer3Refused(t *testing.T, v *vAnswer3Refused) {
+	_, _, err := openAnswer3(v.Request.pending(t, v.Client.session(t)), v.Headers.list(), v.Status, v.Body.data)
+	wantCode(t, err, v.Code)
+}
+
+type vKeySet3 struct {
+	head
+	Root          hexBytes `json:"root_public_hex"`
+	NowMs         uint64   `json:"now_ms"`
+	TakenIssuedMs *uint64  `json:"taken_issued_ms"`
+	Body          string   `json:"body"`
+	IssuedMs      uint64   `json:"issued_ms"`
+	Keys          []struct {
+		KeyID  string   `json:"key_id"`
+		Public hexBytes `json:"public_hex"`
+	} `json:"keys"`
+}
+
+func takeSet(body string, root []byte, nowMs uint64, taken *uint64) (*session.KeySet, error) {
+	set, err := session.ParseKeySet([]byte(body))
+	if err != nil {
+		return nil, err
+	}
+	var before uint64
+	if taken != nil {
+		before = *taken
+	}
+	return set, set.VerifyRoot(root, nowMs, before)
+}
+
+func playKeySet3(t *testing.T, v *vKeySet3) {
+	set := must(takeSet(v.Body, v.Root, v.NowMs, v.TakenIssuedMs))(t)
+	if set.IssuedMs != v.IssuedMs || len(set.Keys) != len(v.Keys) {
+		t.Fatalf("issued %d, %d keys", set.IssuedMs, len(set.Keys))
+	}
+	for _, key := range v.Keys {
+		if !bytes.Equal(set.Key(key.KeyID), key.Public) {
+			t.Fatalf("another key %s", key.KeyID)
+		}
+	}
+}
+
+type vKeySet3Refused struct {
+	head
+	Root          hexBytes `json:"root_public_hex"`
+	NowMs         uint64   `json:"now_ms"`
+	TakenIssuedMs *uint64  `json:"taken_issued_ms"`
+	Body          string   `json:"body"`
+	Code          string   `json:"code"`
+}
+
+func playKeySet3Refused(t *testing.T, v *vKeySet3Refused) {
+	_, err := takeSet(v.Body, v.Root, v.NowMs, v.TakenIssuedMs)
+	wantCode(t, err, v.Code)
+}
+
+type vProblem3 struct {
+	head
+	Session vSession3 `json:"session"`
+	Client  vClient3  `json:"client"`
+	Request struct {
+		Stamp string `json:"stamp"`
+		Nonce string `json:"nonce"`
+	} `json:"request"`
+	Body     string     `json:"body"`
+	Trusted  []hexBytes `json:"trusted_hex"`
+	Identity hexBytes   `json:"identity_scalar_hex"`
+	Proven   bool       `json:"proven"`
+}
+
+func playProblem3(t *testing.T, v *vProblem3) {
+	line := session.Line{Method: "POST", Target: "/"}
+	headers, _, pending, err := v.Client.session(t).SealAs(line, "", v.Request.Stamp, v.Request.Nonce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told struct {
+		Code         string  `json:"code"`
+		Status       int     `json:"status"`
+		ServerTimeMs *uint64 `json:"server_time_ms"`
+		MAC          string  `json:"mac"`
+		Signature    string  `json:"signature"`
+	}
+	if err := json.Unmarshal([]byte(v.Body), &told); err != nil {
+		t.Fatal(err)
+	}
+	problem := session.ParseProblem(told.Status, []byte(v.Body))
+	if problem == nil {
+		t.Fatal("no problem")
+	}
+	if proven := pending.Proven(problem, trusts(v.Trusted...)); proven != v.Proven {
+		t.Fatalf("proven: %v", proven)
+	}
+	if !v.Proven {
+		return
+	}
+	// The server makes the same proof.
+	request := must(session.ParseRequest3(headers, line))(t)
+	switch told.Code {
+	case "clock_skew":
+		if mac := request.ClockProof(v.Session.open(t), *told.ServerTimeMs); wire.EncodeBase64(mac) != told.MAC {
+			t.Fatal("another mac")
+		}
+	case "session_expired":
+		signature := must(must(crypto.ParseIdentity(v.Identity))(t).Sign(request.ExpiredMessage(*told.ServerTimeMs)))(t)
+		if wire.EncodeBase64(signature) != told.Signature {
+			t.Fatal("another signature")
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package sealway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"sealway.dev/go/session"
+	"sealway.dev/go/wire"
+)
+
+// wholeMax is up to which length a request's body is sealed before it is sent, in bytes.
+const wholeMax = 1 << 20
+
+// deadline bounds one wait after the other of an exchange, and says which was too long.
+type deadline struct {
+	ctx    context.Context
+	after  time.Duration
+	what   string
+	cancel context.CancelCauseFunc
+	mu     sync.Mutex
+	timer  *time.Timer
+}
+
+func newDeadline(parent context.Context, after time.Duration, what string) *deadline {
+	ctx, cancel := context.WithCancelCause(parent)
+	d := &deadline{ctx: ctx, cancel: cancel, after: after, what: what}
+	d.begin(after, what)
+	return d
+}
+
+// begin begins a wait in the place of the one that there is.
+func (d *deadline) begin(after time.Duration, what string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	if after > 0 {
+		d.timer = time.AfterFunc(after, func() { d.cancel(&TimeoutError{what, after}) })
+	}
+}
+
+// pause says that nobody waits.
+func (d *deadline) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+func (d *deadline) stop() {
+	d.pause()
+	d.cancel(nil)
+}
+
+// end stops it, and gives the cause where a wait that was too long is what an error comes from.
+func (d *deadline) end(err error) error {
+	cause := context.Cause(d.ctx)
+	d.stop()
+	var late *TimeoutError
+	if errors.As(cause, &late) {
+		return late
+	}
+	return err
+}
+
+// sealingBody gives the sealed body of a request, and its length, -1 if that is not known.
+func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, closer io.Closer, length int64, wait *deadline) (io.ReadCloser, int64, error) {
+	if length >= 0 && length <= wholeMax {
+		// A byte more than was promised would change what the caller meant.
+		plaintext := make([]byte, length)
+		_, err := io.ReadFull(body, plaintext)
+		if err == nil {
+			if n, _ := io.ReadFull(body, make([]byte, 1)); n > 0 {
+				err = &UsageError{"the body is longer than its ContentLength"}
+			}
+		}
+		if closer != nil {
+			closer.Close()
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		stream, err := sealer.SealWhole(make([]byte, 0, session.StreamLen(len(inner)+len(plaintext))), inner, plaintext)
+		if err != nil {
+			return nil, 0, err
+		}
+		return &wholeBody{rest: stream}, int64(len(stream)), nil
+	}
+	sealing := &sealingReader{sealer: sealer, inner: inner, source: body, closer: closer, left: length, wait: wait}
+	sealed := int64(-1)
+	if length > 0 {
+		sealed = int64(session.StreamLen(len(inner) + int(length)))
+	}
+	return sealing, sealed, nil
+}
+
+type wholeBody struct{ rest []byte }
+
+func (b *wholeBody) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+func (b *wholeBody) Close() error { return nil }
+
+// sealingReader seals a body as it is read. Of a known length the frames are full; else a frame is what one read gave.
+type sealingReader struct {
+	sealer *session.FrameSealer
+	inner  []byte
+	source io.Reader
+	closer io.Closer
+	left   int64 // -1 where the length is not known
+	plain  []byte
+	sealed []byte
+	ready  []byte
+	done   bool
+	once   sync.Once
+	// wait counts from the last part that the caller gave: how slowly a caller reads its own source is its own matter.
+	wait *deadline
+}
+
+func (r *sealingReader) Read(p []byte) (int, error) {
+	for len(r.ready) == 0 {
+		if r.done {
+			return 0, io.EOF
+		}
+		if err := r.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.ready)
+	r.ready = r.ready[n:]
+	return n, nil
+}
+
+func (r *sealingReader) next() error {
+	r.wait.pause()
+	defer r.wait.begin(r.wait.after, r.wait.what)
+	if r.plain == nil {
+		r.plain = make([]byte, wire.FrameLenMax)
+	}
+	room := r.plain[:wire.FrameLenMax-len(r.inner)]
+	var n int
+	var err error
+	last := false
+	if r.left >= 0 {
+		room = room[:min(int64(len(room)), r.left)]
+		n, err = io.ReadFull(r.source, room)
+		r.left -= int64(n)
+		last = r.left == 0
+		if err != nil && len(room) > 0 {
+			// What is missing may not look like an end.
+			return io.ErrUnexpectedEOF
+		}
+	} else {
+		n, err = r.source.Read(room)
+		if last = errors.Is(err, io.EOF); err != nil && !last {
+			return err
+		}
+		if n == 0 && !last {
+			return nil
+		}
+	}
+	sealed, err := r.sealer.Seal(r.sealed[:0], last, r.inner, room[:n])
+	if err != nil {
+		return err
+	}
+	r.inner, r.sealed, r.ready, r.done = nil, sealed, sealed, last
+	return nil
+}
+
+func (r *sealingReader) Close() error {
+	var err error
+	r.once.Do(func() {
+		if r.closer != nil {
+			err = r.closer.Close()
+		}
+	})
+	return err
+}
+
+// openingBody opens a body as it comes. One that ends early is stream_truncated, never a short body.
+type openingBody struct {
+	opener *session.FrameOpener
+	source io.ReadCloser
+	wait   *deadline
+	idle   time.Duration
+	raw    []byte
+	input  []byte
+	plain  []byte
+	ready  []byte
+	ended  bool
+	err    error
+}
+
+// frame gives the next frame's plaintext, io.EOF behind the last.
+func (b *openingBody) frame() ([]byte, error) {
+	for {
+		if len(b.input) > 0 {
+			out, complete, err := b.opener.Read(&b.input, b.plain[:0])
+			if err != nil {
+				return nil, err
+			}
+			if complete {
+				b.plain = out
+				return out, nil
+			}
+			continue
+		}
+		if b.ended {
+			if err := b.opener.End(); err != nil {
+				return nil, err
+			}
+			return nil, io.EOF
+		}
+		if b.raw == nil {
+			b.raw = make([]byte, 32<<10)
+		}
+		n, err := b.source.Read(b.raw)
+		b.input = b.raw[:n]
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			b.ended = true
+		} else if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// finish reads to the end of a message that has no body.
+func (b *openingBody) finish() error {
+	_, err := b.frame()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err == nil {
+		err = wire.Refuse(wire.CodeFrameInvalid)
+	}
+	return err
+}
+
+// Read gives the body as its frames open.
+func (b *openingBody) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for len(b.ready) == 0 {
+		if b.err != nil {
+			return 0, b.err
+		}
+		b.wait.begin(b.idle, "the next part of the answer")
+		b.ready, b.err = b.frame()
+		switch {
+		case b.err == nil:
+			b.wait.pause()
+		case errors.Is(b.err, io.EOF):
+			b.wait.stop()
+		default:
+			b.err = b.wait.end(b.err)
+		}
+	}
+	n := copy(p, b.ready)
+	b.ready = b.ready[n:]
+	return n, nil
+}
+
+// Close gives the connection up if the body was not read to its end.
+func (b *openingBody) Close() error {
+	if b.err == nil {
+		b.err = http.ErrBodyReadAfterClose
+	}
+	b.ready = nil
+	err := b.source.Close()
+	b.wait.stop()
+	return err
+}

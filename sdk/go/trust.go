@@ -1,0 +1,349 @@
+package sealway
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"sealway.dev/go/crypto"
+	"sealway.dev/go/session"
+	"sealway.dev/go/wire"
+)
+
+// KeySetPath is where a service publishes its identity keys.
+const KeySetPath = "/.well-known/sealway-keys"
+
+type trustKind uint8
+
+const (
+	trustKeys trustKind = iota
+	trustRoot
+	trustFirstUse
+)
+
+// Trust says whose word a client takes for who the service is. The zero value trusts nobody, so that nobody trusts by
+// oversight. spec/session-3.md#identity-keys
+type Trust struct {
+	kind trustKind
+	pins map[string][]byte // key id to key; nil where only the id is known
+	root []byte
+	file string
+}
+
+// PinKeys trusts these identity keys alone: 1 to 16 key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes).
+func PinKeys(pins ...string) (Trust, error) {
+	trust := Trust{pins: map[string][]byte{}}
+	for _, pin := range pins {
+		pin = strings.TrimSpace(pin)
+		if wire.ValidKeyID(pin) {
+			if _, known := trust.pins[pin]; !known {
+				trust.pins[pin] = nil
+			}
+			continue
+		}
+		public, err := publicKey(pin)
+		if err != nil {
+			return Trust{}, err
+		}
+		trust.pins[crypto.KeyID(public)] = public
+	}
+	if len(trust.pins) < 1 || len(trust.pins) > wire.PinnedKeysMax {
+		return Trust{}, &UsageError{fmt.Sprintf("1 to %d keys can be pinned", wire.PinnedKeysMax)}
+	}
+	return trust, nil
+}
+
+func publicKey(text string) ([]byte, error) {
+	public, err := wire.DecodeBase64(text)
+	if err != nil || !crypto.ValidPoint(public) {
+		return nil, &UsageError{"a pin is neither a key id nor a public key of P-256 in base64"}
+	}
+	return public, nil
+}
+
+// PinRoot trusts the keys that this root signs for (base64 of 65 bytes). In file, unless it is empty, stands when the newest
+// set was issued, so that no older one is taken after a restart.
+func PinRoot(root, file string) (Trust, error) {
+	public, err := publicKey(strings.TrimSpace(root))
+	return Trust{kind: trustRoot, root: public, file: file}, err
+}
+
+// TrustFirstUse trusts what it meets at first use and keeps that in file. Who stands in between at the first use is not found
+// out. With an empty file it is kept in memory alone: for tests and demonstrations.
+func TrustFirstUse(file string) Trust { return Trust{kind: trustFirstUse, file: file} }
+
+// keyring holds the keys that a client trusts for one service.
+type keyring struct {
+	trust  Trust
+	origin string
+	file   *stateFile
+
+	mu        sync.Mutex
+	keys      map[string][]byte // trusted
+	published map[string][]byte // by the service; nobody trusts them for that
+	met       bool
+	rootID    string
+	issuedMs  uint64
+	expiresMs uint64
+}
+
+func newKeyring(trust Trust, origin string) (*keyring, error) {
+	ring := &keyring{trust: trust, origin: origin, keys: map[string][]byte{}, published: map[string][]byte{}}
+	for id, public := range trust.pins {
+		if public != nil {
+			ring.keys[id] = public
+		}
+	}
+	if trust.file == "" {
+		return ring, nil
+	}
+	ring.file = &stateFile{path: trust.file}
+	switch trust.kind {
+	case trustRoot:
+		line, err := ring.file.read(ring.stateName())
+		if err != nil {
+			return nil, err
+		}
+		if line != "" {
+			if ring.issuedMs, err = strconv.ParseUint(line, 10, 64); err != nil {
+				return nil, &UsageError{trust.file + ": a time is no number of milliseconds"}
+			}
+		}
+	case trustFirstUse:
+		line, err := ring.file.read(origin)
+		if err != nil {
+			return nil, err
+		}
+		if line != "" {
+			if ring.keys, ring.rootID, err = parseTrustLine(line); err != nil {
+				return nil, &UsageError{"the line of " + origin + " in " + trust.file + " is damaged"}
+			}
+			ring.met = true
+		}
+	}
+	return ring, nil
+}
+
+func (r *keyring) stateName() string { return r.origin + " root:" + crypto.KeyID(r.trust.root) }
+
+// pinned is what is sent as pinned_key_ids.
+func (r *keyring) pinned() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ids []string
+	switch r.trust.kind {
+	case trustKeys:
+		for id := range r.trust.pins {
+			ids = append(ids, id)
+		}
+	case trustFirstUse:
+		for id := range r.keys {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// key gives a key if it is trusted; ask says that the service's key set has to be seen first.
+func (r *keyring) key(id string, nowMs uint64) (public []byte, ask bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	public = r.keys[id]
+	canLearn := false
+	switch r.trust.kind {
+	case trustKeys:
+		_, canLearn = r.trust.pins[id]
+	case trustRoot:
+		if canLearn = true; nowMs >= r.expiresMs {
+			public = nil
+		}
+	case trustFirstUse:
+		canLearn = !r.met
+	}
+	if public == nil && !canLearn {
+		return nil, false, r.untrusted(id)
+	}
+	return public, public == nil, nil
+}
+
+// lookUp takes the service's key set and finds a key in it, as far as it is trusted.
+func (r *keyring) lookUp(id string, set []byte, nowMs uint64) ([]byte, error) {
+	if err := r.take(set, nowMs); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if public := r.keys[id]; public != nil {
+		return public, nil
+	}
+	// At first use there is nothing to trust yet but the signature with this very key.
+	if public := r.published[id]; public != nil && r.trust.kind == trustFirstUse && !r.met {
+		return public, nil
+	}
+	return nil, r.untrusted(id)
+}
+
+func (r *keyring) take(data []byte, nowMs uint64) error {
+	set, err := session.ParseKeySet(data)
+	if err != nil {
+		return &TrustError{Way: "its key set is malformed", Err: err}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch r.trust.kind {
+	case trustKeys:
+		for _, key := range set.Keys {
+			if _, pinned := r.trust.pins[key.KeyID]; pinned {
+				r.keys[key.KeyID] = key.Public
+			}
+		}
+	case trustRoot:
+		if err := set.VerifyRoot(r.trust.root, nowMs, r.issuedMs); err != nil {
+			return &TrustError{Way: "its key set is not what the pinned root signed last", Err: err}
+		}
+		if r.file != nil && set.IssuedMs > r.issuedMs {
+			err := r.file.update(r.stateName(), func(line string) (string, error) {
+				theirs, _ := strconv.ParseUint(line, 10, 64)
+				return strconv.FormatUint(max(theirs, set.IssuedMs), 10), nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		r.keys, r.issuedMs, r.expiresMs = map[string][]byte{}, set.IssuedMs, set.ExpiresMs
+		for _, key := range set.Keys {
+			r.keys[key.KeyID] = key.Public
+		}
+	case trustFirstUse:
+		r.published = map[string][]byte{}
+		for _, key := range set.Keys {
+			r.published[key.KeyID] = key.Public
+		}
+		if set.RootKeyID != "" {
+			r.rootID = set.RootKeyID
+		}
+	}
+	return nil
+}
+
+// retired is what a key_retired is good for: a root's word on new keys is taken, and the init can begin anew.
+func (r *keyring) retired(set []byte, nowMs uint64) error {
+	if r.trust.kind == trustRoot && set != nil {
+		return r.take(set, nowMs)
+	}
+	told := &TrustError{Way: "none of the trusted keys signs any more; ask its operator which keys are its own, and pin those or their root",
+		Err: wire.Refuse(wire.CodeKeyRetired)}
+	if parsed, err := session.ParseKeySet(set); err == nil {
+		for _, key := range parsed.Keys {
+			told.KeyIDs = append(told.KeyIDs, key.KeyID)
+		}
+	}
+	return told
+}
+
+// wantsSet says whether the key set is needed to keep all keys that an authenticated answer names.
+func (r *keyring) wantsSet(answer *session.InitAnswer3) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.trust.kind == trustFirstUse && slices.ContainsFunc(answer.KeyIDs, func(id string) bool {
+		return r.keys[id] == nil && r.published[id] == nil
+	})
+}
+
+// remember keeps what an authenticated answer says of the service's keys, where trust comes from the first use.
+func (r *keyring) remember(answer *session.InitAnswer3) error {
+	if r.trust.kind != trustFirstUse {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Named keys first: the newest stay where there are too many.
+	merged, order, changed := map[string][]byte{}, []string{}, !r.met
+	add := func(id string, public []byte) {
+		if public != nil && merged[id] == nil && len(merged) < wire.PinnedKeysMax {
+			merged[id], order = public, append(order, id)
+		}
+	}
+	for _, id := range append([]string{answer.KeyID}, answer.KeyIDs...) {
+		if r.keys[id] == nil && r.published[id] != nil {
+			changed = true
+			add(id, r.published[id])
+		}
+		add(id, r.keys[id])
+	}
+	for id, public := range r.keys {
+		add(id, public)
+	}
+	if !changed {
+		return nil
+	}
+	if r.file != nil {
+		err := r.file.update(r.origin, func(line string) (string, error) {
+			if line != "" && !r.met {
+				// Another process met the service meanwhile: what it met counts.
+				theirs, _, err := parseTrustLine(line)
+				if err != nil || theirs[answer.KeyID] == nil {
+					return "", r.untrusted(answer.KeyID)
+				}
+			}
+			return trustLine(order, merged, r.rootID), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	r.keys, r.met = merged, true
+	return nil
+}
+
+func (r *keyring) untrusted(id string) error {
+	way := "it is none of the pinned ones; somebody may stand in between"
+	switch {
+	case r.trust.kind == trustKeys && len(r.trust.pins) == 0:
+		way = "no key is pinned; ask the service's operator for the key id and pin it, or its root"
+	case r.trust.kind == trustRoot:
+		way = "the set that the root signed does not have it; somebody may stand in between"
+	case r.trust.kind == trustFirstUse && r.file != nil:
+		way = "it is another than was met before; somebody may stand in between. If the operator says that the keys changed, remove the line of " +
+			r.origin + " from " + r.trust.file
+	case r.trust.kind == trustFirstUse:
+		way = "it is another than was met before; somebody may stand in between"
+	}
+	return &TrustError{KeyID: id, Way: way, Err: wire.Refuse(wire.CodeKeyUntrusted)}
+}
+
+// trustLine writes KEYID:BASE64 … root:KEYID.
+func trustLine(order []string, keys map[string][]byte, rootID string) string {
+	var words []string
+	for _, id := range order {
+		words = append(words, id+":"+wire.EncodeBase64(keys[id]))
+	}
+	if rootID != "" {
+		words = append(words, "root:"+rootID)
+	}
+	return strings.Join(words, " ")
+}
+
+func parseTrustLine(line string) (keys map[string][]byte, rootID string, err error) {
+	keys = map[string][]byte{}
+	for word := range strings.FieldsSeq(line) {
+		id, rest, _ := strings.Cut(word, ":")
+		if id == "root" && wire.ValidKeyID(rest) {
+			rootID = rest
+			continue
+		}
+		public, err := publicKey(rest)
+		// An id that is not its key's own would have another key pinned than the one shown.
+		if err != nil || crypto.KeyID(public) != id {
+			return nil, "", &UsageError{"damaged"}
+		}
+		keys[id] = public
+	}
+	if len(keys) < 1 || len(keys) > wire.PinnedKeysMax {
+		return nil, "", &UsageError{"damaged"}
+	}
+	return keys, rootID, nil
+}
