@@ -1,0 +1,287 @@
+package dev.sealway.conformance;
+
+import dev.sealway.crypto.P256;
+import dev.sealway.session.ClientInit;
+import dev.sealway.session.ClientSession;
+import dev.sealway.session.Family;
+import dev.sealway.session.Fresh;
+import dev.sealway.session.ReplayPolicy;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.ServerCall;
+import dev.sealway.session.ServerInit;
+import dev.sealway.session.SessionRecord;
+import dev.sealway.session.Unreplayed;
+import dev.sealway.session.three.Acceptance;
+import dev.sealway.session.three.Agreement;
+import dev.sealway.session.three.ClientCall3;
+import dev.sealway.session.three.ClientSession3;
+import dev.sealway.session.three.ClientShare;
+import dev.sealway.session.three.Identity;
+import dev.sealway.session.three.InitRequest;
+import dev.sealway.session.three.Reply3;
+import dev.sealway.session.three.ServerCall3;
+import dev.sealway.session.three.ServerShare;
+import dev.sealway.session.three.Suite;
+import dev.sealway.wire.Code;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.HeaderNames;
+import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.Wire;
+import java.nio.charset.StandardCharsets;
+import java.security.KeyPair;
+import java.security.SecureRandom;
+import java.security.interfaces.ECPublicKey;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** The driver's operations and what they keep between them. */
+final class Operations {
+    private static final HexFormat HEX = HexFormat.of();
+    private static final long TTL_MAX_SEC = 3600;
+    private final SecureRandom random = new SecureRandom();
+    private final Map<Long, Object> handles = new HashMap<>();
+    private long last;
+
+    Map<String, Object> run(String operation, Question q) {
+        return switch (operation) {
+            case "hello" -> Map.of("language", "java", "wires", List.of(1, 2, 3), "suites",
+                    Suite.ALL.stream().map(Suite::text).toList(), "roles", List.of("client", "server"));
+            case "client.init" -> clientInit(q);
+            case "server.init" -> serverInit(q);
+            case "client.finish" -> clientFinish(q);
+            case "client.renew" -> clientRenew(q);
+            case "server.renew" -> serverRenew(q);
+            case "client.seal" -> clientSeal(q);
+            case "server.open" -> serverOpen(q);
+            case "server.seal" -> serverSeal(q);
+            case "client.open" -> clientOpen(q);
+            case "reset" -> {
+                handles.clear();
+                yield Map.of();
+            }
+            default -> throw new FaultException("unknown op " + operation);
+        };
+    }
+
+    private byte[] draw(int length) {
+        byte[] out = new byte[length];
+        random.nextBytes(out);
+        return out;
+    }
+
+    private long keep(Object value) {
+        handles.put(++last, value);
+        return last;
+    }
+
+    private <T> T handle(long number, Class<T> kind) {
+        if (!kind.isInstance(handles.get(number))) {
+            throw new FaultException("no such handle");
+        }
+        return kind.cast(handles.get(number));
+    }
+
+    private static Map<String, Object> members(Object... namesAndValues) {
+        Map<String, Object> out = new LinkedHashMap<>();
+        for (int at = 0; at < namesAndValues.length; at += 2) {
+            out.put((String) namesAndValues[at], namesAndValues[at + 1]);
+        }
+        return out;
+    }
+
+    private static List<Object> pairs(HeaderList headers, String contentType) {
+        List<Object> out = new ArrayList<>();
+        headers.forEach(header -> out.add(List.of(header.name(), header.value())));
+        if (contentType != null) {
+            out.add(List.of("Content-Type", contentType));
+        }
+        return out;
+    }
+
+    private record Began(Agreement agreement, Map<String, byte[]> trusted) {
+    }
+
+    private record Met(ClientSession3 session, Map<String, byte[]> trusted) {
+    }
+
+    private Map<String, Object> clientInit(Question q) {
+        Wire wire = Wire.of(q.number("wire"));
+        if (wire == Wire.THREE) {
+            Map<String, byte[]> trusted = new HashMap<>();
+            q.hexes("trusted_hex").forEach(key -> trusted.put(Identity.keyId(key), key));
+            Agreement.Offer offer = new Agreement.Offer(q.texts("suites"), q.text("client_id"), q.optionalNumber("ttl_sec"),
+                    List.of(), null);
+            Agreement agreement = new Agreement(offer, ClientShare.generate(suite(q.text("suite")), random),
+                    (java.util.function.UnaryOperator<InitRequest>) null);
+            return members("handle", keep(new Began(agreement, trusted)), "method", "POST", "headers",
+                    pairs(HeaderList.of(), "application/json"), "body_hex", HEX.formatHex(agreement.request().write()));
+        }
+        boolean isAnonymous = q.text("path").equals(Family.ANONYMOUS.path());
+        ClientInit init = new ClientInit(wire, isAnonymous, q.optionalText("client_id"), q.optionalNumber("ttl_sec"),
+                P256.generate(random), draw(16), q.number("now_ms"));
+        return members("handle", keep(init), "method", "POST", "headers", pairs(init.request().headers(), "application/json"),
+                "body_hex", HEX.formatHex(init.request().body()));
+    }
+
+    private static Suite suite(String name) {
+        Suite suite = Suite.of(name);
+        if (suite == null) {
+            throw new FaultException("unknown suite");
+        }
+        return suite;
+    }
+
+    private Identity identity(Question q) {
+        KeyPair pair = GivenKeys.p256(q.hex("identity_hex"));
+        return new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+                message -> P256.sign(pair.getPrivate(), message, random));
+    }
+
+    private Map<String, Object> serverInit(Question q) {
+        String path = q.text("path");
+        long nowMs = q.number("now_ms");
+        HeaderList headers = q.headers();
+        byte[] body = q.hex("body_hex");
+        if (path.equals("/v3/sessions")) {
+            InitRequest request = InitRequest.read(body);
+            return accepted(q, request, new Acceptance.Decision(draw(16), Acceptance.ttlSec(request, TTL_MAX_SEC), nowMs, "none",
+                    null, null), headers.first("Authorization"), null);
+        }
+        Family family = Family.of(path);
+        if (family == null) {
+            throw new FaultException("unknown path");
+        }
+        Unreplayed<ServerInit> read = ServerInit.read(family, headers, body, nowMs, ReplayPolicy.DEFAULT);
+        ServerInit.Accepted accepted = read.release(Fresh.granted(read.claim())).accept(headers.has("Authorization"), null, draw(16),
+                P256.generate(random));
+        HeaderList answer = family == Family.V1 ? HeaderList.of(HeaderNames.X_KID, accepted.session().id()) : HeaderList.of();
+        return members("status", 200, "headers", pairs(answer, "application/json"), "body_hex",
+                HEX.formatHex(accepted.answer().getBytes(StandardCharsets.UTF_8)), "session", accepted.session().toMembers());
+    }
+
+    private Map<String, Object> accepted(Question q, InitRequest request, Acceptance.Decision decision, String authorization,
+            SessionRecord renewed) {
+        Acceptance.Accepted accepted = Acceptance.accept(request, authorization, decision, q.texts("suites"),
+                List.of(identity(q)), suite -> ServerShare.generate(suite, random), renewed);
+        return members("status", 201, "headers", pairs(HeaderList.of(), "application/json"), "body_hex",
+                HEX.formatHex(accepted.body()), "session", accepted.session().toMembers());
+    }
+
+    private Map<String, Object> serverRenew(Question q) {
+        SessionRecord old = q.session();
+        InitRequest request = InitRequest.read(q.hex("body_hex"));
+        return accepted(q, request, new Acceptance.Decision(draw(16), Acceptance.ttlSec(request, TTL_MAX_SEC), q.number("now_ms"),
+                old.auth(), old.subject(), old.tenant()), null, old);
+    }
+
+    private Map<String, Object> clientFinish(Question q) {
+        long number = q.number("handle");
+        byte[] body = q.hex("body_hex");
+        Object begun = handle(number, Object.class);
+        if (begun instanceof Began init) {
+            ClientSession3 session = init.agreement().finish(q.status(), body, init.trusted()::get);
+            handles.remove(number);
+            return members("session", keep(new Met(session, init.trusted())), "session_id", session.id());
+        }
+        ClientInit init = handle(number, ClientInit.class);
+        if (q.status() != 200) {
+            throw new RefusedException(Code.ANSWER_MISMATCH, "status");
+        }
+        ClientSession session = init.finish(body, q.number("now_ms"));
+        handles.remove(number);
+        return members("session", keep(session), "session_id", session.id());
+    }
+
+    private Map<String, Object> clientRenew(Question q) {
+        Met met = handle(q.number("session"), Met.class);
+        Agreement.Offer offer = new Agreement.Offer(q.texts("suites"), met.session().clientId(), null, List.of(), null);
+        Agreement agreement = new Agreement(offer, ClientShare.generate(suite(q.text("suite")), random), met.session());
+        return members("handle", keep(new Began(agreement, met.trusted())), "body_hex",
+                HEX.formatHex(agreement.request().write()));
+    }
+
+    private Map<String, Object> clientSeal(Question q) {
+        byte[] body = q.hex("body_hex");
+        Object session = handle(q.number("session"), Object.class);
+        if (session instanceof Met met) {
+            ClientSession3.Sealed sealed = met.session().seal(q.text("method"), q.text("target"), q.headers(), body,
+                    q.number("now_ms"), draw(16));
+            return sealed(sealed.message(), sealed.call());
+        }
+        ClientSession old = handle(q.number("session"), ClientSession.class);
+        ClientSession.Call call = old.seal(path(q.text("target")), body, q.number("now_ms"), draw(16), draw(12));
+        return sealed(call.message(), call);
+    }
+
+    private static String path(String target) {
+        int query = target.indexOf('?');
+        return query < 0 ? target : target.substring(0, query);
+    }
+
+    private Map<String, Object> sealed(SealedMessage message, Object call) {
+        return members("call", keep(call), "headers", pairs(message.headers(), message.contentType()), "body_hex",
+                HEX.formatHex(message.body()));
+    }
+
+    private Map<String, Object> serverOpen(Question q) {
+        SessionRecord session = q.session();
+        HeaderList headers = q.headers();
+        byte[] body = q.hex("body_hex");
+        long nowMs = q.number("now_ms");
+        if (headers.has(HeaderNames.X_SEAL)) {
+            ServerCall3 call = new ServerCall3(q.text("method"), q.text("target"), headers, nowMs, ReplayPolicy.DEFAULT);
+            Unreplayed<ServerCall3.Begun> opened = call.open(session, body);
+            ServerCall3.Begun begun = opened.release(Fresh.granted(opened.claim()));
+            byte[] plain = dev.sealway.crypto.Bytes.join(begun.parts().toArray(byte[][]::new));
+            return opened(begun.headers(), plain, opened.claim().key(), begun.reply());
+        }
+        ServerCall call = new ServerCall(headers, path(q.text("target")), nowMs, ReplayPolicy.DEFAULT);
+        Unreplayed<ServerCall.Opened> opened = call.open(session, body);
+        ServerCall.Opened plain = opened.release(Fresh.granted(opened.claim()));
+        return opened(HeaderList.of(), plain.plaintext(), opened.claim().key(), plain.reply());
+    }
+
+    private Map<String, Object> opened(HeaderList headers, byte[] body, String claim, Object reply) {
+        return members("call", keep(reply), "headers", pairs(headers, null), "body_hex", HEX.formatHex(body), "claim_hex", claim);
+    }
+
+    private Map<String, Object> serverSeal(Question q) {
+        long number = q.number("call");
+        Object reply = handle(number, Object.class);
+        byte[] body = q.hex("body_hex");
+        SealedMessage message;
+        if (reply instanceof Reply3 three) {
+            message = three.seal(q.status(), q.headers(), body, q.number("now_ms"), draw(16));
+        } else {
+            message = handle(number, ServerCall.Reply.class).seal(q.status(), body, q.number("now_ms"), draw(16), draw(12));
+        }
+        handles.remove(number);
+        return members("status", q.status(), "headers", pairs(message.headers(), message.contentType()), "body_hex",
+                HEX.formatHex(message.body()));
+    }
+
+    private Map<String, Object> clientOpen(Question q) {
+        long number = q.number("call");
+        Object call = handle(number, Object.class);
+        byte[] body = q.hex("body_hex");
+        if (call instanceof ClientCall3 three) {
+            ClientCall3.Opened opened = three.open(q.status(), q.headers(), body);
+            handles.remove(number);
+            return members("headers", pairs(opened.headers(), null), "body_hex", HEX.formatHex(opened.body()));
+        }
+        byte[] plain = handle(number, ClientSession.Call.class).open(q.headers(), q.status(), body, q.number("now_ms"),
+                ReplayPolicy.DEFAULT);
+        handles.remove(number);
+        return members("headers", List.of(), "body_hex", HEX.formatHex(plain));
+    }
+
+    /** For messages of the wire alone: what a handle keeps is not shown. */
+    @Override
+    public String toString() {
+        return "Operations[" + handles.size() + " handles]";
+    }
+}

@@ -1,0 +1,36 @@
+package dev.sealway.client;
+
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/** Measures the steps of a call. */
+final class Laps {
+    private final long begin = System.nanoTime();
+    private final Map<String, Duration> steps = new LinkedHashMap<>();
+    private long last = begin;
+    private Duration http = Duration.ZERO;
+
+    /** What has passed since the last step was this one. */
+    void named(String step) {
+        long now = System.nanoTime();
+        steps.merge(step, Duration.ofNanos(now - last), Duration::plus);
+        last = now;
+    }
+
+    void http() {
+        long now = System.nanoTime();
+        http = Duration.ofNanos(now - last);
+        last = now;
+    }
+
+    /** What has passed since the last step is nobody's. */
+    void skip() {
+        last = System.nanoTime();
+    }
+
+    CallMetrics metrics(String serverTiming) {
+        return new CallMetrics(Duration.ofNanos(System.nanoTime() - begin), http, Map.copyOf(steps),
+                CallMetrics.serverTiming(serverTiming));
+    }
+}

@@ -1,0 +1,132 @@
+package dev.sealway.client;
+
+import dev.sealway.client.Transport.Deadline;
+import dev.sealway.crypto.P256;
+import dev.sealway.session.ClientInit;
+import dev.sealway.session.ClientSession;
+import dev.sealway.session.ReplayPolicy;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.wire.HeaderNames;
+import dev.sealway.wire.Json;
+import dev.sealway.wire.RefusedException;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
+
+/** The sessions of one client on wires 1 and 2. {@code spec/session.md}. */
+final class OldSessions {
+    private static final long RENEW_BEFORE_MS = 10_000;
+    private final Settings settings;
+    private final Transport transport;
+    private final ReentrantLock lock = new ReentrantLock();
+    private volatile Agreed current;
+
+    OldSessions(Settings settings, Transport transport) {
+        this.settings = settings;
+        this.transport = transport;
+    }
+
+    /** A session and until when it is used, by a clock that never jumps. */
+    record Agreed(ClientSession session, long untilNanos, CallMetrics metrics) {
+        boolean isUsable() {
+            return System.nanoTime() < untilNanos;
+        }
+    }
+
+    Agreed session(Agreed not, Deadline deadline) {
+        Agreed agreed = current;
+        if (agreed != null && agreed != not && agreed.isUsable()) {
+            return agreed;
+        }
+        try {
+            if (!lock.tryLock(deadline.leftNanos(), TimeUnit.NANOSECONDS)) {
+                throw new TransportException("deadline", "another call is still agreeing a session", null);
+            }
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new TransportException("cancelled", "the call was cancelled", interrupted);
+        }
+        try {
+            agreed = current;
+            if (agreed == null || agreed == not || !agreed.isUsable()) {
+                current = agreed = init(deadline);
+            }
+            return agreed;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private Agreed init(Deadline deadline) {
+        Laps laps = new Laps();
+        ClientInit init = new ClientInit(settings.wire(), settings.initPath().endsWith("/anon"), settings.clientId(), settings.ttlSec(),
+                P256.generate(settings.random()), settings.draw(16), System.currentTimeMillis());
+        SealedMessage request = init.request();
+        laps.named("share");
+        Transport.Whole answer = transport.send(Transport.request(settings.sessionUrl(), "POST", settings.initPath(), request.headers(),
+                request.contentType(), BodyPublishers.ofByteArray(request.body())), deadline);
+        laps.http();
+        if (answer.status() != 200) {
+            throw refusal(answer);
+        }
+        long nowMs = System.currentTimeMillis();
+        ClientSession session = init.finish(answer.body(), nowMs);
+        laps.named("agree");
+        long lifeMs = session.expiresMs() - nowMs;
+        long usableMs = lifeMs - Math.min(lifeMs / 10, RENEW_BEFORE_MS);
+        return new Agreed(session, System.nanoTime() + usableMs * 1_000_000,
+                laps.metrics(answer.headers().first("Server-Timing")));
+    }
+
+    private static ProblemException refusal(Transport.Whole answer) {
+        try {
+            if (Json.parse(answer.body()) instanceof Map<?, ?> members && members.get("error") instanceof String error) {
+                return new ProblemException(answer.status(), error, null);
+            }
+        } catch (RefusedException none) {
+            return new ProblemException(answer.status(), "status", null);
+        }
+        return new ProblemException(answer.status(), "status", null);
+    }
+
+    /** A session that the service no longer knows is agreed anew, once: a 401 comes before anything was served. */
+    SealedAnswer call(SealedRequest request, Deadline deadline) {
+        if (!request.method().equals("POST")) {
+            throw new IllegalArgumentException("wires 1 and 2 seal POST alone");
+        }
+        Laps laps = new Laps();
+        Agreed agreed = session(null, deadline);
+        laps.skip();
+        try {
+            return exchange(agreed, request, deadline, laps);
+        } catch (ProblemException refused) {
+            if (refused.status() != 401 || !refused.code().equals("SESSION_EXPIRED")) {
+                throw refused;
+            }
+        }
+        return exchange(session(agreed, deadline), request, deadline, laps);
+    }
+
+    private SealedAnswer exchange(Agreed agreed, SealedRequest request, Deadline deadline, Laps laps) {
+        int query = request.target().indexOf('?');
+        String path = query < 0 ? request.target() : request.target().substring(0, query);
+        ClientSession.Call call = agreed.session().seal(path, request.body(), System.currentTimeMillis(), settings.draw(16),
+                settings.draw(12));
+        SealedMessage message = call.message();
+        laps.named("aes-gcm-encrypt");
+        Transport.Whole answer = transport.send(Transport.request(settings.serverUrl(), "POST", request.target(), message.headers(),
+                message.contentType(), BodyPublishers.ofByteArray(message.body())), deadline);
+        laps.http();
+        if (answer.status() != 200 && !answer.headers().has(HeaderNames.X_KID)) {
+            throw refusal(answer);
+        }
+        byte[] body = call.open(answer.headers(), answer.status(), answer.body(), System.currentTimeMillis(), ReplayPolicy.DEFAULT);
+        laps.named("aes-gcm-decrypt");
+        return new SealedAnswer(answer.status(), answer.headers(), body, laps.metrics(answer.headers().first("Server-Timing")));
+    }
+
+    void forget() {
+        current = null;
+    }
+}

@@ -1,0 +1,274 @@
+package dev.sealway.client;
+
+import dev.sealway.client.Transport.Deadline;
+import dev.sealway.session.three.InitRequest;
+import dev.sealway.session.three.Suite;
+import dev.sealway.wire.Forms;
+import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.Wire;
+import java.io.InputStream;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.security.SecureRandom;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executors;
+import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
+
+/** Seals calls to a service. Safe for use by any number of threads; the session is agreed at the first call, and once.
+ *
+ * <p>Every method that reaches the network throws {@link SealwayException}: {@link ProblemException} for a refusal,
+ * {@link dev.sealway.wire.RefusedException} for an answer that is not what it should be, {@link TransportException} for none. */
+public final class SealwayClient implements AutoCloseable {
+    private final Settings settings;
+    private final HttpClient http;
+    private final boolean isOwnHttp;
+    private final Sessions3 three;
+    private final OldSessions old;
+
+    private SealwayClient(Builder builder) {
+        this.settings = builder.settings();
+        this.isOwnHttp = builder.http == null;
+        this.http = isOwnHttp ? HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).followRedirects(HttpClient.Redirect.NEVER)
+                .connectTimeout(settings.timeout()).executor(Executors.newVirtualThreadPerTaskExecutor()).build() : builder.http;
+        Transport transport = new Transport(http, builder.answerMax);
+        this.three = settings.wire() == Wire.THREE ? new Sessions3(settings, transport) : null;
+        this.old = three == null ? new OldSessions(settings, transport) : null;
+    }
+
+    /** A session as it may be shown.
+     *
+     * @param suite of wire 3, else null
+     * @param metrics what agreeing it cost
+     */
+    public record SessionInfo(String id, String suite, CallMetrics metrics) {
+    }
+
+    /** Begins to build a client of the service at this URL. */
+    public static Builder builder(URI url) {
+        return new Builder(url);
+    }
+
+    /** Agrees a session if there is none, and says which there is. */
+    public SessionInfo session() {
+        Deadline deadline = Deadline.in(settings.timeout());
+        if (three == null) {
+            OldSessions.Agreed agreed = old.session(null, deadline);
+            return new SessionInfo(agreed.session().id(), null, agreed.metrics());
+        }
+        Live live = three.acquire(null, deadline);
+        try {
+            return new SessionInfo(live.session().id(), live.session().agreed().suite(), live.metrics());
+        } finally {
+            live.release();
+        }
+    }
+
+    /** Sends a request and gives its whole answer. An interrupt of the thread cancels the call. */
+    public SealedAnswer send(SealedRequest request) {
+        Deadline deadline = Deadline.in(request.timeout() == null ? settings.timeout() : request.timeout());
+        return three == null ? old.call(request, deadline) : three.call(request, deadline);
+    }
+
+    /** The same on a virtual thread; cancelling the future cancels the call. */
+    public CompletableFuture<SealedAnswer> sendAsync(SealedRequest request) {
+        CompletableFuture<SealedAnswer> out = new CompletableFuture<>();
+        Thread thread = Thread.ofVirtual().start(() -> {
+            try {
+                out.complete(send(request));
+            } catch (RuntimeException failed) {
+                out.completeExceptionally(failed);
+            }
+        });
+        out.whenComplete((answer, failed) -> {
+            if (out.isCancelled()) {
+                thread.interrupt();
+            }
+        });
+        return out;
+    }
+
+    /** Sends a request whose answer is opened as it comes; wire 3 alone. The time limit is for the answer's head. */
+    public SealedStream stream(SealedRequest request) {
+        return stream(request, null);
+    }
+
+    /** The same with a body that is sealed as it is read: each read ends a frame. It is closed when it was sent. */
+    public SealedStream stream(SealedRequest request, InputStream body) {
+        if (three == null) {
+            throw new IllegalArgumentException("wires 1 and 2 have no streams");
+        }
+        return three.stream(request, body, Deadline.in(request.timeout() == null ? settings.timeout() : request.timeout()));
+    }
+
+    /** Has the service forget the session, and wipes its keys; on wires 1 and 2 it is forgotten here alone. */
+    public void end() {
+        if (three == null) {
+            old.forget();
+        } else {
+            three.end(Deadline.in(settings.timeout()));
+        }
+    }
+
+    /** Forgets the session here and wipes its keys; the next call agrees another. */
+    public void forget() {
+        if (three == null) {
+            old.forget();
+        } else {
+            three.forget();
+        }
+    }
+
+    @Override
+    public void close() {
+        forget();
+        if (isOwnHttp) {
+            http.shutdownNow();
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "SealwayClient[" + settings.serverUrl() + ", wire " + settings.wire().number() + "]";
+    }
+
+    /** Builds a client. */
+    public static final class Builder {
+        private final URI sessionUrl;
+        private URI serverUrl;
+        private Wire wire = Wire.THREE;
+        private String initPath = "/session/init";
+        private List<Suite> suites = Suite.ALL;
+        private String clientId = "sealway-java";
+        private Long ttlSec;
+        private Trust trust;
+        private Supplier<String> authorization = () -> null;
+        private UnaryOperator<InitRequest> prove;
+        private Duration timeout = Duration.ofSeconds(30);
+        private Duration idleTimeout = Duration.ofSeconds(30);
+        private int answerMax = 4 << 20;
+        private long streamMax = 1L << 30;
+        private HttpClient http;
+
+        private Builder(URI url) {
+            this.sessionUrl = base(url);
+            this.serverUrl = sessionUrl;
+        }
+
+        private static URI base(URI url) {
+            if (url.getHost() == null || !List.of("http", "https").contains(url.getScheme())) {
+                throw new IllegalArgumentException("url: expected http:// or https:// and a host");
+            }
+            String text = url.toString();
+            return URI.create(text.endsWith("/") ? text.substring(0, text.length() - 1) : text);
+        }
+
+        /** Where calls go, if that is not where sessions are agreed. */
+        public Builder serverUrl(URI url) {
+            serverUrl = base(url);
+            return this;
+        }
+
+        /** The wire; 3 unless set. */
+        public Builder wire(Wire value) {
+            wire = value;
+            return this;
+        }
+
+        /** Where sessions of wires 1 and 2 are agreed; {@code /session/init} unless set. */
+        public Builder initPath(String path) {
+            initPath = path;
+            return this;
+        }
+
+        /** The suites, the one liked most first; all unless set. */
+        public Builder suites(Suite... values) {
+            suites = List.of(values);
+            return this;
+        }
+
+        /** Who the client says it is: 1 to 256 printable ASCII characters without a bar. */
+        public Builder clientId(String value) {
+            clientId = value;
+            return this;
+        }
+
+        /** The life that is asked for, in whole seconds; the service has the last word. */
+        public Builder ttl(Duration value) {
+            ttlSec = value.toSeconds();
+            return this;
+        }
+
+        /** Whom to trust; on wire 3 it has to be said. */
+        public Builder trust(Trust value) {
+            trust = value;
+            return this;
+        }
+
+        /** The value of {@code Authorization} at an init, asked for at each. */
+        public Builder authorization(Supplier<String> value) {
+            authorization = value;
+            return this;
+        }
+
+        /** Makes a DPoP proof of each init, by {@link InitRequest#initHash} and {@link InitRequest#withProof}. */
+        public Builder proof(UnaryOperator<InitRequest> value) {
+            prove = value;
+            return this;
+        }
+
+        /** For a whole call, retries and the agreement included; 30 seconds unless set. */
+        public Builder timeout(Duration value) {
+            timeout = value;
+            return this;
+        }
+
+        /** Between two parts of a streamed answer; 30 seconds unless set. */
+        public Builder idleTimeout(Duration value) {
+            idleTimeout = value;
+            return this;
+        }
+
+        /** The longest sealed answer that is read whole, in bytes; 4 MiB unless set. */
+        public Builder answerMax(int bytes) {
+            answerMax = bytes;
+            return this;
+        }
+
+        /** The longest body of a streamed answer, in bytes; 1 GiB unless set. */
+        public Builder streamMax(long bytes) {
+            streamMax = bytes;
+            return this;
+        }
+
+        /** An HTTP client of the caller's, which has to follow no redirects. */
+        public Builder httpClient(HttpClient value) {
+            if (value.followRedirects() != HttpClient.Redirect.NEVER) {
+                throw new IllegalArgumentException("httpClient: it has to follow no redirects");
+            }
+            http = value;
+            return this;
+        }
+
+        private Settings settings() {
+            if (wire == Wire.THREE && trust == null) {
+                throw new IllegalArgumentException("trust: on wire 3 pin the service's keys or its root, or say that the first use is trusted");
+            }
+            if (!Forms.isClientId(clientId)) {
+                throw new IllegalArgumentException("clientId: expected 1 to 256 printable ASCII characters without a bar");
+            }
+            if (suites.isEmpty() || timeout.isNegative() || timeout.isZero()) {
+                throw new IllegalArgumentException("suites, timeout: expected some");
+            }
+            return new Settings(sessionUrl, serverUrl, wire, initPath, suites, clientId, ttlSec, trust, authorization, prove, timeout,
+                    idleTimeout, streamMax, new SecureRandom());
+        }
+
+        /** Builds it; nothing is sent yet. */
+        public SealwayClient build() {
+            return new SealwayClient(this);
+        }
+    }
+}

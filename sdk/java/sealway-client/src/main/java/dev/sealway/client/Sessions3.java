@@ -1,0 +1,335 @@
+package dev.sealway.client;
+
+import dev.sealway.client.Transport.Deadline;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.three.Agreement;
+import dev.sealway.session.three.ClientCall3;
+import dev.sealway.session.three.ClientSession3;
+import dev.sealway.session.three.ClientShare;
+import dev.sealway.session.three.InnerHeaders;
+import dev.sealway.session.three.KeySet;
+import dev.sealway.session.three.Placement;
+import dev.sealway.session.three.Problem;
+import dev.sealway.session.three.Suite;
+import dev.sealway.wire.Code;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.HeaderNames;
+import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.SealwayException;
+import java.io.InputStream;
+import java.net.URI;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublisher;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
+
+/** The sessions of one client on wire 3, one at a time, and calls in them. {@code spec/session-3.md}. */
+final class Sessions3 {
+    private static final String INIT_PATH = "/v3/sessions";
+    private static final HeaderList NO_HEADERS = HeaderList.of();
+    private final Settings settings;
+    private final Transport transport;
+    private final Keyring keyring;
+    private final ReentrantLock lock = new ReentrantLock();
+    private volatile Live current;
+
+    Sessions3(Settings settings, Transport transport) {
+        this.settings = settings;
+        this.transport = transport;
+        this.keyring = new Keyring(settings.trust(), settings.origin(), this::fetchKeys);
+    }
+
+    /** What came of a request: an answer that opened, or a refusal. */
+    private record Outcome(SealedAnswer answer, ClientCall3 call, ProblemException refusal) {
+    }
+
+    /** What was done once and is not done again. */
+    private static final class Again {
+        private boolean clock;
+        private boolean session;
+    }
+
+    /** The session in use, for {@link Live#release} to give back; renewed when it is about to end, agreed anew when there is none
+     * or it is {@code not} wanted any more. Whoever comes while one is agreed waits for that one. */
+    Live acquire(Live not, Deadline deadline) {
+        Live live = current;
+        if (live != null && live != not && live.isUsable() && live.acquire()) {
+            return live;
+        }
+        try {
+            if (!lock.tryLock(deadline.leftNanos(), TimeUnit.NANOSECONDS)) {
+                throw new TransportException("deadline", "another call is still agreeing a session", null);
+            }
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new TransportException("cancelled", "the call was cancelled", interrupted);
+        }
+        try {
+            live = current;
+            if (live != null && live != not && live.isUsable() && live.acquire()) {
+                return live;
+            }
+            Live made = live != null && live != not && !live.isOver() ? renewed(live, deadline) : null;
+            if (made == null) {
+                made = agree(null, deadline);
+            }
+            made.acquire();
+            current = made;
+            if (live != null) {
+                live.retire();
+            }
+            return made;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Whatever speaks against a renewal, an init may still do. */
+    private Live renewed(Live old, Deadline deadline) {
+        if (!old.acquire()) {
+            return null;
+        }
+        try {
+            return agree(old, deadline);
+        } catch (SealwayException refused) {
+            return null;
+        } finally {
+            old.release();
+        }
+    }
+
+    private Live agree(Live old, Deadline deadline) {
+        Suite suite = old == null ? settings.suites().getFirst() : Suite.of(old.session().agreed().suite());
+        List<String> suites = settings.suites().stream().map(Suite::text).toList();
+        boolean mayChange = true;
+        boolean mayRetake = true;
+        while (true) {
+            Laps laps = new Laps();
+            String authorization = old == null ? settings.authorization().get() : null;
+            Agreement.Offer offer = new Agreement.Offer(suites, settings.clientId(), settings.ttlSec(), keyring.pinned(), authorization);
+            ClientShare share = ClientShare.generate(suite, settings.random());
+            Agreement agreement = old == null ? new Agreement(offer, share, settings.prove()) : new Agreement(offer, share, old.session());
+            laps.named("share");
+            Transport.Whole answer = ask(agreement.request().write(), authorization, old, deadline);
+            laps.http();
+            if (answer.status() != 201) {
+                ProblemException refusal = refusal(answer.status(), answer.body());
+                Suite wanted = refusal.code().equals("suite_required") ? wanted(refusal.problem(), suites) : null;
+                if (wanted != null && wanted != suite && mayChange) {
+                    suite = wanted;
+                    mayChange = false;
+                } else if (refusal.code().equals("key_retired") && mayRetake
+                        && keyring.retired(refusal.problem().members().get("key_set"))) {
+                    mayRetake = false;
+                } else {
+                    throw refusal;
+                }
+                continue;
+            }
+            ClientSession3 session = agreement.finish(answer.status(), answer.body(), keyring::key);
+            laps.named("agree");
+            keyring.remember(session.agreed());
+            return new Live(session, laps.metrics(answer.headers().first("Server-Timing")));
+        }
+    }
+
+    private static Suite wanted(Problem problem, List<String> ours) {
+        List<String> theirs = problem.texts("suites");
+        String chosen = Suite.chosen(ours, theirs);
+        return chosen == null ? null : Suite.of(chosen);
+    }
+
+    /** Sends an init in plain, or a renewal in the session that it is about. */
+    private Transport.Whole ask(byte[] body, String authorization, Live old, Deadline deadline) {
+        if (old == null) {
+            HeaderList headers = authorization == null ? NO_HEADERS : HeaderList.of("Authorization", authorization);
+            return transport.send(Transport.request(settings.sessionUrl(), "POST", INIT_PATH, headers, "application/json",
+                    BodyPublishers.ofByteArray(body)), deadline);
+        }
+        SealedRequest request = new SealedRequest("POST", INIT_PATH + "/" + old.session().id() + "/renew",
+                List.of(new Header("content-type", "application/json")), body, null);
+        Outcome outcome = exchange(old, settings.sessionUrl(), request, deadline, new Laps());
+        if (outcome.refusal() != null) {
+            throw outcome.refusal();
+        }
+        return new Transport.Whole(outcome.answer().status(), outcome.answer().headers(), outcome.answer().body());
+    }
+
+    private KeySet fetchKeys() {
+        Deadline deadline = Deadline.in(settings.timeout());
+        Transport.Whole answer = transport.send(Transport.request(settings.sessionUrl(), "GET", KeySet.PATH, NO_HEADERS, null,
+                BodyPublishers.noBody()), deadline);
+        if (answer.status() != 200) {
+            throw new RefusedException(Code.KEY_UNTRUSTED, "no key set at " + KeySet.PATH);
+        }
+        return KeySet.parse(answer.body());
+    }
+
+    static ProblemException refusal(int status, byte[] body) {
+        Problem problem = Problem.parse(status, body);
+        return new ProblemException(status, problem == null ? "status" : problem.code(), problem);
+    }
+
+    /** A call with a body that is there: one that the service has certainly not served is sent once more. */
+    SealedAnswer call(SealedRequest request, Deadline deadline) {
+        Laps laps = new Laps();
+        Again again = new Again();
+        Live live = acquire(null, deadline);
+        try {
+            laps.skip();
+            while (true) {
+                Outcome outcome = exchange(live, settings.serverUrl(), request, deadline, laps);
+                if (outcome.refusal() == null) {
+                    return outcome.answer();
+                }
+                Live next = heal(live, outcome.call(), request.method(), outcome.refusal(), again, deadline);
+                if (next != live) {
+                    live.release();
+                    live = next;
+                }
+            }
+        } finally {
+            live.release();
+        }
+    }
+
+    /** What to send a call in that was refused, if it may be sent once more; else throws the refusal. */
+    private Live heal(Live live, ClientCall3 call, String method, ProblemException refusal, Again again, Deadline deadline) {
+        Problem problem = refusal.problem();
+        if (problem != null && problem.code().equals("clock_skew") && !again.clock && call.provesClock(problem)) {
+            again.clock = true;
+            live.setClock(problem.serverTimeMs());
+            return live;
+        }
+        if (problem != null && problem.code().equals("session_expired") && !again.session && (isLost(call, problem) || isSafe(method))) {
+            again.session = true;
+            return acquire(live, deadline);
+        }
+        throw refusal;
+    }
+
+    /** Without proof only a safe method is sent again: somebody in between may have swallowed the answer to one that was served. */
+    private boolean isLost(ClientCall3 call, Problem problem) {
+        return call.wasLost(problem) && call.provesExpiry(problem, id -> {
+            try {
+                return keyring.key(id);
+            } catch (SealwayException unknown) {
+                return null;
+            }
+        });
+    }
+
+    private static boolean isSafe(String method) {
+        return method.equals("GET") || method.equals("HEAD");
+    }
+
+    static List<Header> inner(List<Header> headers) {
+        for (Header header : headers) {
+            if (HeaderNames.isSealing(header.name()) || header.name().toLowerCase(Locale.ROOT).startsWith("x-sealway-")) {
+                throw new IllegalArgumentException("the header " + header.name() + " is not a caller's to send");
+            }
+        }
+        // Those that frame a message are made anew at the other end.
+        return headers.stream().filter(header -> InnerHeaders.isAllowed(header.name())).toList();
+    }
+
+    private Outcome exchange(Live live, URI base, SealedRequest request, Deadline deadline, Laps laps) {
+        ClientSession3.Sealed sealed = live.session().seal(request.method(), request.target(), inner(request.headers()), request.body(),
+                live.stampMs(), settings.draw(16));
+        SealedMessage message = sealed.message();
+        BodyPublisher body = message.body().length == 0 ? BodyPublishers.noBody() : BodyPublishers.ofByteArray(message.body());
+        HttpRequest plain = Transport.request(base, request.method(), request.target(), message.headers(), message.contentType(), body);
+        laps.named("aes-gcm-encrypt");
+        Transport.Whole answer = transport.send(plain, deadline);
+        laps.http();
+        if (!answer.headers().has(HeaderNames.X_SEAL)) {
+            return new Outcome(null, sealed.call(), refusal(answer.status(), answer.body()));
+        }
+        ClientCall3.Opened opened = sealed.call().open(answer.status(), answer.headers(), answer.body());
+        laps.named("aes-gcm-decrypt");
+        return new Outcome(new SealedAnswer(answer.status(), opened.headers(), opened.body(),
+                laps.metrics(answer.headers().first("Server-Timing"))), sealed.call(), null);
+    }
+
+    /** A call whose bodies flow. It is sent once more only if it has no body: of another, a part is gone. */
+    SealedStream stream(SealedRequest request, InputStream body, Deadline deadline) {
+        Again again = new Again();
+        Live live = acquire(null, deadline);
+        boolean isOpen = false;
+        try {
+            while (true) {
+                byte[] head = InnerHeaders.encode(inner(request.headers()));
+                boolean isBodiless = body == null && request.body().length == 0 && Placement.isBodiless(request.method(), head.length);
+                ClientCall3 call;
+                HttpRequest plain;
+                if (body == null) {
+                    ClientSession3.Sealed sealed = live.session().seal(request.method(), request.target(), inner(request.headers()),
+                            request.body(), live.stampMs(), settings.draw(16));
+                    call = sealed.call();
+                    plain = Transport.request(settings.serverUrl(), request.method(), request.target(), sealed.message().headers(),
+                            sealed.message().contentType(),
+                            isBodiless ? BodyPublishers.noBody() : BodyPublishers.ofByteArray(sealed.message().body()));
+                } else {
+                    ClientSession3.Begun begun = live.session().begin(request.method(), request.target(), Placement.OCTETS,
+                            Long.toString(live.stampMs()), HexFormat.of().formatHex(settings.draw(16)));
+                    call = begun.call();
+                    plain = Transport.request(settings.serverUrl(), request.method(), request.target(), begun.headers(), Placement.OCTETS,
+                            BodyPublishers.ofInputStream(() -> new SealingInputStream(head, body, begun.sealer())));
+                }
+                Transport.Streaming answer = transport.open(plain, deadline);
+                if (answer.headers().has(HeaderNames.X_SEAL)) {
+                    SealedStream stream = new SealedStream(answer, call.opening(answer.status(), answer.headers()), live,
+                            settings.idleTimeout(), settings.streamMax(), deadline);
+                    isOpen = true;
+                    return stream;
+                }
+                ProblemException refusal = refusal(answer.status(), SealedStream.readPlain(answer, deadline));
+                if (body != null) {
+                    throw refusal;
+                }
+                Live next = heal(live, call, request.method(), refusal, again, deadline);
+                if (next != live) {
+                    live.release();
+                    live = next;
+                }
+            }
+        } finally {
+            if (!isOpen) {
+                live.release();
+            }
+        }
+    }
+
+    /** Has the service forget the session, if there is one. */
+    void end(Deadline deadline) {
+        Live live = current;
+        current = null;
+        if (live == null || live.isOver() || !live.acquire()) {
+            return;
+        }
+        try {
+            SealedRequest request = new SealedRequest("DELETE", INIT_PATH + "/" + live.session().id(), List.of(), new byte[0], null);
+            Outcome outcome = exchange(live, settings.sessionUrl(), request, deadline, new Laps());
+            if (outcome.refusal() != null && !outcome.refusal().code().equals("session_expired")) {
+                throw outcome.refusal();
+            }
+        } finally {
+            live.release();
+            live.retire();
+        }
+    }
+
+    /** Forgets the session and wipes its keys, without asking anybody. */
+    void forget() {
+        Live live = current;
+        current = null;
+        if (live != null) {
+            live.retire();
+        }
+    }
+}

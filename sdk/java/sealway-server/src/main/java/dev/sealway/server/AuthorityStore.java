@@ -1,0 +1,174 @@
+package dev.sealway.server;
+
+import dev.sealway.session.Claim;
+import dev.sealway.session.Fresh;
+import dev.sealway.session.SessionRecord;
+import dev.sealway.wire.Code;
+import dev.sealway.wire.Json;
+import dev.sealway.wire.RefusedException;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.URI;
+import java.net.UnknownHostException;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+
+/** Asks a session authority. {@code spec/session.md#authority-endpoints}.
+ *
+ * <p>A session is used for less than a second without asking again, a claim is asked for once. */
+public final class AuthorityStore implements SessionStore, AutoCloseable {
+    private static final int MESSAGE_MAX = 65_536;
+    private static final int KEPT_MAX = 10_000;
+    private static final long KEPT_NANOS = 900_000_000L;
+    private static final int SECRET_MIN = 16;
+    private final URI base;
+    private final String authorization;
+    private final Duration timeout;
+    private final HttpClient http;
+    private final Map<String, Kept> kept = new ConcurrentHashMap<>();
+
+    private record Kept(SessionRecord session, long sinceNanos) {
+    }
+
+    private record Reply(int status, Map<?, ?> members) {
+    }
+
+    /** @param url {@code https://…}, or {@code http://} of a loopback address: keys travel in the answers
+     * @param secret at least 16 visible ASCII characters
+     * @param timeout for each question */
+    public AuthorityStore(URI url, String secret, Duration timeout) {
+        if (!"https".equals(url.getScheme()) && !("http".equals(url.getScheme()) && isLoopback(url.getHost()))) {
+            throw new IllegalArgumentException("authority: expected https://, or http:// of a loopback address");
+        }
+        if (secret.length() < SECRET_MIN || !secret.chars().allMatch(c -> c > 0x20 && c < 0x7f)) {
+            throw new IllegalArgumentException("authority: the secret is not one line of at least 16 visible ASCII characters");
+        }
+        String text = url.toString();
+        this.base = URI.create(text.endsWith("/") ? text.substring(0, text.length() - 1) : text);
+        this.authorization = "Bearer " + secret;
+        this.timeout = timeout;
+        this.http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).followRedirects(HttpClient.Redirect.NEVER)
+                .connectTimeout(timeout).executor(Executors.newVirtualThreadPerTaskExecutor()).build();
+    }
+
+    /** With the secret in a file. */
+    public static AuthorityStore withSecretFile(URI url, Path file, Duration timeout) throws IOException {
+        return new AuthorityStore(url, Files.readString(file).strip(), timeout);
+    }
+
+    private static boolean isLoopback(String host) {
+        try {
+            return "localhost".equals(host)
+                    || host != null && host.matches("\\[?[0-9a-fA-F.:]+]?") && InetAddress.getByName(host).isLoopbackAddress();
+        } catch (UnknownHostException none) {
+            return false;
+        }
+    }
+
+    @Override
+    public SessionRecord find(String id) {
+        Kept known = kept.get(id);
+        if (known != null && System.nanoTime() - known.sinceNanos() < KEPT_NANOS) {
+            return known.session();
+        }
+        long askedNanos = System.nanoTime();
+        Reply reply = ask(HttpRequest.newBuilder(URI.create(base + "/v1/authority/sessions/" + id)).GET());
+        kept.remove(id);
+        if (!id.equals(reply.members().get("id"))) {
+            throw away("it answered another question", null);
+        }
+        if (reply.status() == 404 && "SESSION_NOT_FOUND".equals(reply.members().get("error"))) {
+            return null;
+        }
+        if (reply.status() != 200) {
+            throw away("it answered " + reply.status(), null);
+        }
+        try {
+            SessionRecord session = SessionRecord.fromMembers(reply.members());
+            if (kept.size() >= KEPT_MAX) {
+                kept.clear();
+            }
+            kept.put(id, new Kept(session, askedNanos));
+            return session;
+        } catch (RefusedException malformed) {
+            throw away("a session of its has a malformed " + malformed.field(), null);
+        }
+    }
+
+    @Override
+    public Fresh reserve(Claim claim) {
+        Map<String, Object> question = new LinkedHashMap<>();
+        question.put("key", claim.key());
+        question.put("sealed", claim.isSealed());
+        question.put("stamp_ms", claim.stampMs());
+        Reply reply = ask(HttpRequest.newBuilder(URI.create(base + "/v1/authority/nonces"))
+                .header("Content-Type", "application/json").POST(HttpRequest.BodyPublishers.ofString(Json.write(question))));
+        if (reply.status() == 507) {
+            throw new StoreException(true, "the authority has no room for a nonce", null);
+        }
+        if (!claim.key().equals(reply.members().get("key"))) {
+            throw away("it answered another question", null);
+        }
+        if (reply.status() == 409 && "TIMESTAMP_OUTSIDE_WINDOW".equals(reply.members().get("error"))) {
+            throw new RefusedException(Code.TIMESTAMP_OUTSIDE_WINDOW);
+        }
+        if (reply.status() == 409 && "REPLAYED".equals(reply.members().get("error"))) {
+            throw new RefusedException(Code.REPLAYED);
+        }
+        if (reply.status() != 201) {
+            throw away("it answered " + reply.status(), null);
+        }
+        return Fresh.granted(claim);
+    }
+
+    private Reply ask(HttpRequest.Builder question) {
+        HttpRequest request = question.header("Authorization", authorization).build();
+        var answer = http.sendAsync(request, HttpResponse.BodyHandlers.limiting(HttpResponse.BodyHandlers.ofByteArray(), MESSAGE_MAX));
+        byte[] body = {};
+        try {
+            HttpResponse<byte[]> response = answer.get(timeout.toNanos(), TimeUnit.NANOSECONDS);
+            body = response.body();
+            if (!response.headers().firstValue("Content-Type").orElse("").equals("application/json")) {
+                throw away("it answered " + response.statusCode() + " and no JSON", null);
+            }
+            if (Json.parse(body) instanceof Map<?, ?> members) {
+                return new Reply(response.statusCode(), members);
+            }
+            throw away("it answered no object", null);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw away("the call was cancelled", interrupted);
+        } catch (RefusedException malformed) {
+            throw away("it answered no JSON", null);
+        } catch (java.util.concurrent.ExecutionException | java.util.concurrent.TimeoutException failed) {
+            answer.cancel(true);
+            throw away("it did not answer", failed);
+        } finally {
+            Arrays.fill(body, (byte) 0);
+        }
+    }
+
+    private static StoreException away(String what, Throwable cause) {
+        return new StoreException(false, "the authority is of no use: " + what, cause);
+    }
+
+    @Override
+    public void close() {
+        http.shutdownNow();
+    }
+
+    @Override
+    public String toString() {
+        return "AuthorityStore[" + base + "]";
+    }
+}

@@ -1,0 +1,330 @@
+package dev.sealway.server;
+
+import dev.sealway.server.RouteTable.Mode;
+import dev.sealway.session.ReplayPolicy;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.ServerCall;
+import dev.sealway.session.SessionRecord;
+import dev.sealway.session.Unreplayed;
+import dev.sealway.session.three.FrameSealer;
+import dev.sealway.session.three.InnerHeaders;
+import dev.sealway.session.three.Placement;
+import dev.sealway.session.three.Proofs;
+import dev.sealway.session.three.Reply3;
+import dev.sealway.session.three.ServerCall3;
+import dev.sealway.wire.Code;
+import dev.sealway.wire.Forms;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.HeaderNames;
+import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.StrictBase64;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.LongSupplier;
+
+/** Opens and seals around handlers of any framework, in the order of checks of the specs. Its store may block.
+ *
+ * <p>Everything here that refuses throws {@link RefusalException}, which holds what the peer is told. */
+public final class SealGate {
+    private static final int ANONYMOUS_BODY_MAX = 4096;
+    private static final System.Logger LOG = System.getLogger("dev.sealway.server");
+    private final SessionStore store;
+    private final RouteTable routes;
+    private final Set<String> anonymousPaths;
+    private final ReplayPolicy policy;
+    private final int bodyMax;
+    private final LongSupplier clockMs;
+    private final SecureRandom random = new SecureRandom();
+
+    /** @param anonymousPaths where anonymous sessions are usable, byte for byte
+     * @param policy how far stamps may be off
+     * @param bodyMax the longest sealed body, in bytes; answers of wires 1 and 2 are held to it too
+     * @param clockMs this server's clock, milliseconds of the epoch */
+    public SealGate(SessionStore store, RouteTable routes, Set<String> anonymousPaths, ReplayPolicy policy, int bodyMax,
+            LongSupplier clockMs) {
+        this.store = store;
+        this.routes = routes;
+        this.anonymousPaths = Set.copyOf(anonymousPaths);
+        this.policy = policy;
+        this.bodyMax = bodyMax;
+        this.clockMs = clockMs;
+    }
+
+    /** With the defaults of the specs: a window of five minutes, sealed bodies of 1 MiB, no anonymous sessions. */
+    public SealGate(SessionStore store, RouteTable routes) {
+        this(store, routes, Set.of(), ReplayPolicy.DEFAULT, 1 << 20, System::currentTimeMillis);
+    }
+
+    /** How a request is served. */
+    public enum Kind {
+        /** As it comes, but for headers that are the middleware's to say. */
+        PASS,
+        /** By wire 1 or 2. */
+        OLD,
+        /** By wire 3. */
+        THREE
+    }
+
+    /** How this request is served. */
+    public Kind kind(String method, String path, HeaderList headers) {
+        Mode mode = routes.mode(path);
+        boolean isMarked = headers.has(HeaderNames.X_SEAL) || headers.has(HeaderNames.X_KID)
+                || headers.has(HeaderNames.X_IDEMPOTENCY_KEY);
+        if (mode == Mode.OFF || mode == Mode.OPTIONAL && !isMarked || method.equals("OPTIONS")) {
+            return Kind.PASS;
+        }
+        return headers.has(HeaderNames.X_SEAL) ? Kind.THREE : Kind.OLD;
+    }
+
+    /** The longest sealed body, in bytes. */
+    public int bodyMax() {
+        return bodyMax;
+    }
+
+    /** The headers of a request that is passed on as it came. */
+    public List<Header> passed(HeaderList headers) {
+        return ServiceHeaders.pass(headers);
+    }
+
+    private SessionRecord find(String id) {
+        SessionRecord session = store.find(id);
+        if (session == null) {
+            throw new RefusedException(Code.SESSION_UNKNOWN);
+        }
+        return session;
+    }
+
+    private byte[] draw(int length) {
+        byte[] out = new byte[length];
+        random.nextBytes(out);
+        return out;
+    }
+
+    private static RefusalException told(RefusalException refusal) {
+        LOG.log(System.Logger.Level.DEBUG, "refused: {0}", refusal.code());
+        return refusal;
+    }
+
+    /** A body over its bound. */
+    public RefusalException tooLarge(Kind kind) {
+        RefusedException why = new RefusedException(Code.BODY_TOO_LARGE);
+        return told(kind == Kind.THREE ? Refusals.three(why, Map.of()) : Refusals.old(why));
+    }
+
+    /** A body that broke off or does not open. */
+    public RefusalException broken(Kind kind) {
+        RefusedException why = new RefusedException(kind == Kind.THREE ? Code.STREAM_TRUNCATED : Code.BODY_TOO_SHORT);
+        return told(kind == Kind.THREE ? Refusals.three(why, Map.of()) : Refusals.old(why));
+    }
+
+    /** What is told of anything that was thrown while a request was opened. */
+    public RefusalException refusal(Kind kind, SealwayException why) {
+        return told(kind == Kind.THREE ? Refusals.three(why, Map.of()) : Refusals.old(why));
+    }
+
+    /** A handler that failed: on wire 3 and the old ones alike a 502, as a gateway tells of a service behind it. */
+    public RefusalException failed(Kind kind) {
+        return told(kind == Kind.THREE ? Refusals.problem("upstream_unreachable", Map.of(), null)
+                : Refusals.plain(502, "SERVICE_UNAVAILABLE", null));
+    }
+
+    /** A sealed call of wires 1 and 2 whose body is still to be read. */
+    public final class Old {
+        private final ServerCall call;
+        private final SessionRecord session;
+        private final HeaderList headers;
+
+        private Old(ServerCall call, SessionRecord session, HeaderList headers) {
+            this.call = call;
+            this.session = session;
+            this.headers = headers;
+        }
+
+        /** The longest body, in bytes. */
+        public int bodyMax() {
+            return session.isAnonymous() ? Math.min(ANONYMOUS_BODY_MAX, bodyMax) : bodyMax;
+        }
+
+        /** Opens the body and claims the nonce. */
+        public ServerCall.Opened open(byte[] body) {
+            try {
+                Unreplayed<ServerCall.Opened> opened = call.open(session, body);
+                return opened.release(store.reserve(opened.claim()));
+            } catch (SealwayException refused) {
+                throw told(Refusals.old(refused));
+            }
+        }
+
+        /** The headers that the handler sees. */
+        public List<Header> headers() {
+            return ServiceHeaders.old(headers, session);
+        }
+    }
+
+    /** Begins a sealed call of wires 1 and 2: all checks before its body is read. */
+    public Old old(String method, String path, HeaderList headers) {
+        if (!method.equals("POST")) {
+            throw told(Refusals.plain(405, "METHOD_NOT_ALLOWED", null));
+        }
+        try {
+            ServerCall call = new ServerCall(headers, path, clockMs.getAsLong(), policy);
+            SessionRecord session = find(call.sessionId());
+            call.check(session);
+            if (session.isAnonymous() && !anonymousPaths.contains(path)) {
+                throw new RefusedException(Code.POLICY);
+            }
+            return new Old(call, session, headers);
+        } catch (SealwayException refused) {
+            throw told(Refusals.old(refused));
+        }
+    }
+
+    /** Seals a handler's answer on wires 1 and 2; its 400 and 422 become a refusal, and a 304 is none.
+     *
+     * @param headers the handler's
+     */
+    public PlainAnswer seal(ServerCall.Reply reply, int status, List<Header> headers, byte[] body) {
+        if (status == 400 || status == 422) {
+            return Refusals.plain(400, "CRYPTO_ERROR", null).answer();
+        }
+        if (status == 304 || status < 200 || body.length > bodyMax) {
+            return failed(Kind.OLD).answer();
+        }
+        int sent = status < 300 ? 200 : status;
+        SealedMessage message = reply.seal(sent, body, clockMs.getAsLong(), draw(16), draw(12));
+        List<Header> out = new ArrayList<>(headers.stream().filter(header -> ServiceHeaders.isBeside(header.name())).toList());
+        out.add(new Header("Content-Type", message.contentType()));
+        out.addAll(message.headers().list());
+        return new PlainAnswer(sent, out, message.body());
+    }
+
+    /** A sealed request of wire 3 whose first frame is still to come. */
+    public final class Three {
+        private final ServerCall3.Opening opening;
+        private final HeaderList headers;
+        private final byte[] inHeader;
+
+        private Three(ServerCall3.Opening opening, HeaderList headers, byte[] inHeader) {
+            this.opening = opening;
+            this.headers = headers;
+            this.inHeader = inHeader;
+        }
+
+        /** The whole stream where it stands in {@code X-Sealed}; then there may be no body. Null where it is the body. */
+        public byte[] inHeader() {
+            return inHeader;
+        }
+
+        /** Takes what came; whether the first frame has opened. */
+        public boolean feed(byte[] data, int from, int length) {
+            try {
+                return opening.feed(data, from, length);
+            } catch (SealwayException refused) {
+                throw told(Refusals.three(refused, Map.of()));
+            }
+        }
+
+        /** Claims the nonce: only now the request may be seen. */
+        public ServerCall3.Begun admit() {
+            try {
+                Unreplayed<ServerCall3.Begun> first = opening.first();
+                return first.release(store.reserve(first.claim()));
+            } catch (SealwayException refused) {
+                throw told(Refusals.three(refused, Map.of()));
+            }
+        }
+
+        /** The headers that the handler sees. */
+        public List<Header> headers(ServerCall3.Begun begun) {
+            return ServiceHeaders.three(headers, begun.headers(), begun.reply().session());
+        }
+    }
+
+    /** Begins a sealed request of wire 3: checks 1 to 6. */
+    public Three three(String method, String target, HeaderList headers) {
+        if (method.equals("CONNECT") || method.equals("TRACE")) {
+            throw told(Refusals.problem("method_not_allowed", Map.of(), null));
+        }
+        long nowMs = clockMs.getAsLong();
+        ServerCall3 call;
+        SessionRecord session = null;
+        try {
+            call = new ServerCall3(method, target, headers, nowMs, policy);
+        } catch (SealwayException refused) {
+            throw told(Refusals.three(refused, Map.of()));
+        }
+        try {
+            session = find(call.sessionId());
+            ServerCall3.Opening opening = call.opening(session);
+            return new Three(opening, headers, call.inHeader());
+        } catch (RefusedException refused) {
+            Map<String, Object> more = Map.of();
+            if (session != null && refused.reason() == Code.TIMESTAMP_OUTSIDE_WINDOW) {
+                byte[] mac = Proofs.clockMac(session, call.nonce(), call.stamp(), nowMs);
+                more = Map.of("server_time_ms", nowMs, "mac", StrictBase64.encode(mac));
+            }
+            throw told(Refusals.three(refused, more));
+        } catch (SealwayException refused) {
+            throw told(Refusals.three(refused, Map.of()));
+        }
+    }
+
+    /** An answer of wire 3 that is sealed frame by frame.
+     *
+     * @param headers those that stand outside
+     * @param innerHeaders encoded; the first frame begins with them
+     */
+    public record Begun3(List<Header> headers, byte[] innerHeaders, FrameSealer sealer) {
+    }
+
+    /** Whether an answer of wire 3 can have no body: then it is sealed as a whole. */
+    public static boolean isBodiless(String method, int status) {
+        return Placement.isBodilessAnswer(method, status);
+    }
+
+    private static List<Header> outside(List<Header> headers) {
+        List<Header> out = new ArrayList<>(headers.stream().filter(header -> ServiceHeaders.isOutside(header.name())).toList());
+        out.add(new Header("Cache-Control", "no-store, no-transform"));
+        return out;
+    }
+
+    private static List<Header> inside(List<Header> headers) {
+        return headers.stream().filter(header -> InnerHeaders.isAllowed(header.name())).toList();
+    }
+
+    /** Begins to seal an answer of wire 3 whose body flows. */
+    public Begun3 begin(Reply3 reply, int status, List<Header> headers) {
+        try {
+            byte[] inner = InnerHeaders.encode(inside(headers));
+            Reply3.Begun begun = reply.begin(status, Placement.OCTETS, Long.toString(clockMs.getAsLong()),
+                    Forms.ANSWER_PREFIX + HexFormat.of().formatHex(draw(16)));
+            List<Header> out = outside(headers);
+            out.add(new Header("Content-Type", Placement.OCTETS));
+            out.addAll(begun.headers().list());
+            return new Begun3(out, inner, begun.sealer());
+        } catch (SealwayException refused) {
+            throw failed(Kind.THREE);
+        }
+    }
+
+    /** Seals a whole answer of wire 3. */
+    public PlainAnswer seal(Reply3 reply, int status, List<Header> headers, byte[] body) {
+        try {
+            SealedMessage message = reply.seal(status, inside(headers), body, clockMs.getAsLong(), draw(16));
+            List<Header> out = outside(headers);
+            if (message.contentType() != null) {
+                out.add(new Header("Content-Type", message.contentType()));
+            }
+            out.addAll(message.headers().list());
+            return new PlainAnswer(status, out, message.body());
+        } catch (SealwayException refused) {
+            return failed(Kind.THREE).answer();
+        }
+    }
+}

@@ -1,0 +1,117 @@
+package dev.sealway.server;
+
+import dev.sealway.session.SessionRecord;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.HeaderNames;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+
+/** Which headers a handler sees, and which of its own stand outside a seal. */
+final class ServiceHeaders {
+    private static final Set<String> OUTSIDE_A_SEAL = Set.of("host", "user-agent", "accept-language");
+    private static final Set<String> OF_ORIGIN = Set.of("forwarded", "via", "traceparent", "tracestate", "client-cert",
+            "client-cert-chain", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "x-real-ip");
+    private static final Set<String> OF_SEALED_BODY = Set.of("content-type", "content-length", "content-encoding",
+            "accept-encoding", "accept", "expect", "range", "if-range", "if-match", "if-none-match", "if-modified-since",
+            "if-unmodified-since", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings");
+    private static final Set<String> ANSWER_OUTSIDE = Set.of("set-cookie", "retry-after", "vary", "server-timing",
+            "access-control-allow-origin", "access-control-allow-headers", "access-control-allow-methods",
+            "access-control-allow-credentials", "access-control-expose-headers", "access-control-max-age");
+    private static final String HEX = "0123456789ABCDEF";
+
+    private ServiceHeaders() {
+    }
+
+    /** Many pass headers on as variables, in which a hyphen is an underscore. */
+    private static String plain(String name) {
+        return name.toLowerCase(Locale.ROOT).replace('_', '-');
+    }
+
+    /** Whether a header is the middleware's alone to say, however a client spells it. */
+    static boolean isIdentity(String name) {
+        return plain(name).startsWith("x-sealway-");
+    }
+
+    static List<Header> pass(HeaderList outer) {
+        return outer.list().stream().filter(header -> !isIdentity(header.name())).toList();
+    }
+
+    static List<Header> old(HeaderList outer, SessionRecord session) {
+        List<Header> out = new ArrayList<>();
+        for (Header header : outer) {
+            if (!isIdentity(header.name()) && !HeaderNames.isSealing(header.name())
+                    && !OF_SEALED_BODY.contains(header.name().toLowerCase(Locale.ROOT))) {
+                out.add(header);
+            }
+        }
+        out.add(new Header("content-type", "application/json"));
+        out.add(new Header("accept", "application/json"));
+        out.addAll(identity(session));
+        return out;
+    }
+
+    static List<Header> three(HeaderList outer, HeaderList inner, SessionRecord session) {
+        List<Header> out = new ArrayList<>();
+        List<String> within = inner.list().stream().map(header -> plain(header.name())).toList();
+        for (Header header : outer) {
+            String name = header.name().toLowerCase(Locale.ROOT);
+            if (OF_ORIGIN.contains(name) || OUTSIDE_A_SEAL.contains(name) && !within.contains(plain(name))) {
+                out.add(header);
+            }
+        }
+        for (Header header : inner) {
+            if (!OF_ORIGIN.contains(plain(header.name())) && !isIdentity(header.name())) {
+                out.add(header);
+            }
+        }
+        out.addAll(identity(session));
+        return out;
+    }
+
+    /** The headers that tell a handler whose session it is; what the session does not know is left out. */
+    private static List<Header> identity(SessionRecord session) {
+        List<Header> out = new ArrayList<>();
+        add(out, "X-Sealway-Client-Id", session.clientId());
+        add(out, "X-Sealway-Auth", session.auth());
+        add(out, "X-Sealway-Subject", session.subject());
+        add(out, "X-Sealway-Tenant", session.tenant());
+        return out;
+    }
+
+    private static void add(List<Header> out, String name, String text) {
+        if (text != null) {
+            out.add(new Header(name, encode(text)));
+        }
+    }
+
+    /** Two texts never alike: all but visible ASCII is percent-encoded, percent signs and spaces at the ends too. */
+    private static String encode(String text) {
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        StringBuilder out = new StringBuilder();
+        for (int at = 0; at < bytes.length; at++) {
+            int c = bytes[at] & 0xff;
+            if (c > 0x20 && c < 0x7f && c != '%' || c == ' ' && at != 0 && at != bytes.length - 1) {
+                out.append((char) c);
+            } else {
+                out.append('%').append(HEX.charAt(c >> 4)).append(HEX.charAt(c & 15));
+            }
+        }
+        return out.toString();
+    }
+
+    /** What of a handler's headers stands outside the seal of wire 3 too, for those in between that act on it. */
+    static boolean isOutside(String name) {
+        return ANSWER_OUTSIDE.contains(name.toLowerCase(Locale.ROOT));
+    }
+
+    /** What of a handler's headers goes beside a sealed body of wires 1 and 2: all but what describes the plain one. */
+    static boolean isBeside(String name) {
+        String lower = name.toLowerCase(Locale.ROOT);
+        return !HeaderNames.isSealing(name) && !OF_SEALED_BODY.contains(lower) && !Set.of("content-range", "accept-ranges", "etag",
+                "last-modified").contains(lower);
+    }
+}

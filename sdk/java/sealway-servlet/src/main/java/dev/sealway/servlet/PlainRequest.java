@@ -1,0 +1,172 @@
+package dev.sealway.servlet;
+
+import dev.sealway.server.RefusalException;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import jakarta.servlet.AsyncContext;
+import jakarta.servlet.ReadListener;
+import jakarta.servlet.ServletInputStream;
+import jakarta.servlet.ServletRequest;
+import jakarta.servlet.ServletResponse;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletRequestWrapper;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.nio.charset.Charset;
+import java.nio.charset.StandardCharsets;
+import java.time.ZonedDateTime;
+import java.time.format.DateTimeFormatter;
+import java.util.Collections;
+import java.util.Enumeration;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+
+/** The request inside a seal; or one that is passed on, without the headers that a client may not say. */
+final class PlainRequest extends HttpServletRequestWrapper {
+    private final HeaderList headers;
+    private final InputStream body;
+
+    /** @param body null where it is passed on as it comes */
+    PlainRequest(HttpServletRequest outer, List<Header> headers, InputStream body) {
+        super(outer);
+        this.headers = new HeaderList(headers);
+        this.body = body;
+    }
+
+    /** What the body turned out not to be, or null. */
+    RefusalException fault() {
+        return body instanceof SealwayFilter.SealedInput sealed ? sealed.fault() : null;
+    }
+
+    @Override
+    public String getHeader(String name) {
+        return headers.first(name);
+    }
+
+    @Override
+    public Enumeration<String> getHeaders(String name) {
+        return Collections.enumeration(headers.list().stream().filter(header -> header.name().equalsIgnoreCase(name))
+                .map(Header::value).toList());
+    }
+
+    @Override
+    public Enumeration<String> getHeaderNames() {
+        Set<String> names = new LinkedHashSet<>();
+        headers.forEach(header -> names.add(header.name().toLowerCase(Locale.ROOT)));
+        return Collections.enumeration(names);
+    }
+
+    @Override
+    public int getIntHeader(String name) {
+        String value = getHeader(name);
+        return value == null ? -1 : Integer.parseInt(value);
+    }
+
+    @Override
+    public long getDateHeader(String name) {
+        String value = getHeader(name);
+        return value == null ? -1 : ZonedDateTime.parse(value, DateTimeFormatter.RFC_1123_DATE_TIME).toInstant().toEpochMilli();
+    }
+
+    @Override
+    public String getContentType() {
+        return body == null ? super.getContentType() : getHeader("content-type");
+    }
+
+    @Override
+    public int getContentLength() {
+        return body == null ? super.getContentLength() : -1;
+    }
+
+    @Override
+    public long getContentLengthLong() {
+        return body == null ? super.getContentLengthLong() : -1;
+    }
+
+    @Override
+    public String getCharacterEncoding() {
+        if (body == null) {
+            return super.getCharacterEncoding();
+        }
+        String type = getContentType();
+        int at = type == null ? -1 : type.toLowerCase(Locale.ROOT).indexOf("charset=");
+        return at < 0 ? null : type.substring(at + 8).replace("\"", "").split(";", 2)[0].strip();
+    }
+
+    @Override
+    public ServletInputStream getInputStream() throws IOException {
+        return body == null ? super.getInputStream() : new Input(body);
+    }
+
+    @Override
+    public BufferedReader getReader() throws IOException {
+        if (body == null) {
+            return super.getReader();
+        }
+        String name = getCharacterEncoding();
+        return new BufferedReader(new InputStreamReader(body, name == null ? StandardCharsets.UTF_8 : Charset.forName(name)));
+    }
+
+    @Override
+    public boolean isAsyncSupported() {
+        return body == null && super.isAsyncSupported();
+    }
+
+    @Override
+    public AsyncContext startAsync() {
+        if (body != null) {
+            throw new IllegalStateException("a sealed request is not served asynchronously");
+        }
+        return super.startAsync();
+    }
+
+    @Override
+    public AsyncContext startAsync(ServletRequest request, ServletResponse response) {
+        if (body != null) {
+            throw new IllegalStateException("a sealed request is not served asynchronously");
+        }
+        return super.startAsync(request, response);
+    }
+
+    private static final class Input extends ServletInputStream {
+        private final InputStream source;
+        private boolean isFinished;
+
+        Input(InputStream source) {
+            this.source = source;
+        }
+
+        @Override
+        public boolean isFinished() {
+            return isFinished;
+        }
+
+        @Override
+        public boolean isReady() {
+            return true;
+        }
+
+        @Override
+        public void setReadListener(ReadListener listener) {
+            throw new IllegalStateException("a sealed request is read blocking");
+        }
+
+        @Override
+        public int read() throws IOException {
+            int read = source.read();
+            isFinished |= read < 0;
+            return read;
+        }
+
+        @Override
+        public int read(byte[] out, int from, int length) throws IOException {
+            int read = source.read(out, from, length);
+            isFinished |= read < 0;
+            return read;
+        }
+    }
+}

@@ -1,0 +1,42 @@
+package dev.sealway.session;
+
+import dev.sealway.crypto.Hashes;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.HexFormat;
+
+/** A nonce in its scope, which a store grants once. {@code spec/session.md#nonces}.
+ *
+ * @param key 32 hexadecimal digits
+ * @param isSealed whether a tag verified
+ * @param stampMs what the message is stamped with
+ * @param expiresMs when a store with the least nonce lifetime may forget it; an authority uses its own
+ */
+public record Claim(String key, boolean isSealed, long stampMs, long expiresMs) {
+    private static final int KEY_LEN = 16;
+
+    /** Whose nonces are told apart from whose. */
+    public enum Scope {
+        /** Inits of wire 2: the client id. */
+        CLIENT(1),
+        /** Inits of wire 1: all together. */
+        WIRE_1_INIT(2),
+        /** Sealed calls: the session id. */
+        SESSION(3);
+
+        private final int tag;
+
+        Scope(int tag) {
+            this.tag = tag;
+        }
+    }
+
+    /** Of a message that is read at {@code nowMs}. */
+    public static Claim of(Scope scope, String name, String nonce, long stampMs, long nowMs, ReplayPolicy policy) {
+        byte[] id = name.getBytes(StandardCharsets.US_ASCII);
+        byte[] head = {(byte) scope.tag, (byte) (id.length >> 8), (byte) id.length};
+        byte[] hash = Hashes.sha256(head, id, nonce.getBytes(StandardCharsets.US_ASCII));
+        String key = HexFormat.of().formatHex(Arrays.copyOf(hash, KEY_LEN));
+        return new Claim(key, scope == Scope.SESSION, stampMs, nowMs + 2 * policy.windowMs() + 1);
+    }
+}

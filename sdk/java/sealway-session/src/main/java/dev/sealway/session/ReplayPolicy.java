@@ -1,0 +1,31 @@
+package dev.sealway.session;
+
+import dev.sealway.wire.Code;
+import dev.sealway.wire.RefusedException;
+
+/** How far a stamp may be from the reader's clock, either way, both edges good. {@code spec/session.md#nonces}.
+ *
+ * @param windowMs 0 to one day, in milliseconds
+ */
+public record ReplayPolicy(long windowMs) {
+    /** Five minutes. */
+    public static final ReplayPolicy DEFAULT = new ReplayPolicy(300_000);
+    private static final long WINDOW_MAX_MS = 86_400_000;
+
+    /** Checks the bounds. */
+    public ReplayPolicy {
+        if (windowMs < 0 || windowMs > WINDOW_MAX_MS) {
+            throw new IllegalArgumentException("windowMs: expected 0 to 86400000");
+        }
+    }
+
+    /** Checks a stamp.
+     *
+     * @throws RefusedException {@code timestamp_outside_window}
+     */
+    public void check(long stampMs, long nowMs) {
+        if (Math.abs(stampMs - nowMs) > windowMs) {
+            throw new RefusedException(Code.TIMESTAMP_OUTSIDE_WINDOW);
+        }
+    }
+}

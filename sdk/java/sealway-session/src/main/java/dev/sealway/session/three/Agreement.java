@@ -1,0 +1,112 @@
+package dev.sealway.session.three;
+
+import dev.sealway.crypto.Hashes;
+import dev.sealway.crypto.P256;
+import dev.sealway.crypto.SecretBytes;
+import dev.sealway.wire.Code;
+import dev.sealway.wire.RefusedException;
+import java.util.List;
+import java.util.function.Function;
+import java.util.function.UnaryOperator;
+
+/** The client's side of an init or a renewal. {@code spec/session-3.md#init}. */
+public final class Agreement {
+    private final InitRequest request;
+    private final ClientShare share;
+    private final byte[] credential;
+    private final ClientSession3 renewed;
+
+    /** What a client brings to an init.
+     *
+     * @param suites what it takes, the one it likes most first
+     * @param clientId who it says it is
+     * @param ttlSec the life it asks for, in seconds, or null
+     * @param pinnedKeyIds the identity keys that it trusts; may be empty
+     * @param authorization the value of {@code Authorization} as it is sent, or null
+     */
+    public record Offer(List<String> suites, String clientId, Long ttlSec, List<String> pinnedKeyIds, String authorization) {
+        @Override
+        public String toString() {
+            return "Offer[" + clientId + "]";
+        }
+    }
+
+    /** Begins an init.
+     *
+     * @param prove makes a DPoP proof of a request, or null
+     */
+    public Agreement(Offer offer, ClientShare share, UnaryOperator<InitRequest> prove) {
+        InitRequest plain = new InitRequest(share.suite().text(), List.copyOf(offer.suites()), share.share(), offer.clientId(),
+                offer.ttlSec(), null, List.copyOf(offer.pinnedKeyIds()));
+        this.request = prove == null ? plain : prove.apply(plain);
+        this.share = share;
+        this.credential = Transcript.credential(offer.authorization());
+        this.renewed = null;
+    }
+
+    /** Begins a renewal of this session, whose client id it takes. */
+    public Agreement(Offer offer, ClientShare share, ClientSession3 renewed) {
+        this(InitRequest.read(new InitRequest(share.suite().text(), List.copyOf(offer.suites()), share.share(),
+                renewed.clientId(), offer.ttlSec(), null, List.copyOf(offer.pinnedKeyIds())).write()), share, new byte[0], renewed);
+    }
+
+    private Agreement(InitRequest request, ClientShare share, byte[] credential, ClientSession3 renewed) {
+        this.request = request;
+        this.share = share;
+        this.credential = credential;
+        this.renewed = renewed;
+    }
+
+    /** Goes on with a request that was made before. */
+    public static Agreement of(InitRequest request, ClientShare share, String authorization, ClientSession3 renewed) {
+        byte[] credential = renewed == null ? Transcript.credential(authorization) : new byte[0];
+        return new Agreement(request, share, credential, renewed);
+    }
+
+    /** What is to be sent. */
+    public InitRequest request() {
+        return request;
+    }
+
+    /** Finishes with the answer. The checks are made in the spec's order.
+     *
+     * @param trusted gives the public key (65 bytes) of a trusted key id, or null; it is asked once, where the spec does
+     * @throws RefusedException {@code answer_mismatch}, {@code suite_downgraded}, {@code key_untrusted},
+     *     {@code signature_invalid}, {@code public_key_invalid}, {@code unconfirmed}
+     */
+    public ClientSession3 finish(int status, byte[] body, Function<String, byte[]> trusted) {
+        InitAnswer.Signed signed = InitAnswer.read(status, body);
+        InitAnswer answer = signed.answer();
+        if (!answer.suite().equals(request.suite())) {
+            throw new RefusedException(Code.ANSWER_MISMATCH, "suite");
+        }
+        if (!answer.suite().equals(Suite.chosen(request.suites(), answer.suites()))) {
+            throw new RefusedException(Code.SUITE_DOWNGRADED);
+        }
+        byte[] key = trusted.apply(answer.keyId());
+        if (key == null) {
+            throw new RefusedException(Code.KEY_UNTRUSTED, answer.keyId());
+        }
+        byte[] hash = Hashes.sha256(Transcript.of(request, credential, answer, renewed == null ? null : renewed.id()));
+        if (!P256.verifies(key, Transcript.signed(hash), signed.signature())) {
+            throw new RefusedException(Code.SIGNATURE_INVALID);
+        }
+        SecretBytes exporter = renewed == null ? null : renewed.exporter();
+        SessionKeys keys = SessionKeys.schedule(hash, share.secret(answer.share()), exporter);
+        if (!Hashes.equal(keys.confirm(hash), signed.confirm())) {
+            keys.close();
+            throw new RefusedException(Code.UNCONFIRMED);
+        }
+        return new ClientSession3(answer, request.clientId(), keys);
+    }
+
+    /** What the transcript of this request and an answer is; for vectors and debugging. It holds nothing secret. */
+    public byte[] transcript(byte[] body) {
+        return Transcript.of(request, credential, InitAnswer.read(201, body).answer(), renewed == null ? null : renewed.id());
+    }
+
+    @Override
+    public String toString() {
+        return "Agreement[" + request.suite() + "]";
+    }
+}

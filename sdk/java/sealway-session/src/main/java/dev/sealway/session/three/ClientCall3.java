@@ -1,0 +1,96 @@
+package dev.sealway.session.three;
+
+import dev.sealway.wire.Code;
+import dev.sealway.wire.Forms;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.HeaderNames;
+import dev.sealway.wire.RefusedException;
+import java.util.function.Function;
+
+/** A request that was sent, and what opens its one answer. {@code spec/session-3.md#sealed-answers}. */
+public final class ClientCall3 {
+    private static final int NONCE_MIN = 16;
+    private final ClientSession3 session;
+    private final String method;
+    private final String target;
+    private final String stamp;
+    private final String nonce;
+
+    ClientCall3(ClientSession3 session, String method, String target, String stamp, String nonce) {
+        this.session = session;
+        this.method = method;
+        this.target = target;
+        this.stamp = stamp;
+        this.nonce = nonce;
+    }
+
+    /** The session it was sent in. */
+    public ClientSession3 session() {
+        return session;
+    }
+
+    /** What opens an answer's stream. {@code inHeader} is that stream where it stands in a header, else null. */
+    public record Opening(FrameOpener opener, byte[] inHeader) {
+    }
+
+    /** An answer that opened as a whole. */
+    public record Opened(HeaderList headers, byte[] body) {
+    }
+
+    /** Checks an answer's headers.
+     *
+     * @throws RefusedException {@code unsealed} if it is a problem or nobody's answer; what is wrong with them
+     */
+    public Opening opening(int status, HeaderList headers) {
+        if (!headers.has(HeaderNames.X_SEAL)) {
+            throw new RefusedException(Code.UNSEALED);
+        }
+        if (!headers.required(HeaderNames.X_SEAL).equals("3")) {
+            throw new RefusedException(Code.HEADER_INVALID, HeaderNames.X_SEAL);
+        }
+        if (!session.id().equals(Forms.idOfKid(headers.required(HeaderNames.X_KID)))) {
+            throw new RefusedException(Code.ANSWER_MISMATCH);
+        }
+        Forms.StampAndNonce own = Forms.split(headers.required(HeaderNames.X_IDEMPOTENCY_KEY));
+        Forms.checkAnswerNonce(own.nonce(), NONCE_MIN);
+        Forms.stampMs(own.stamp());
+        String type = headers.first("Content-Type");
+        FrameKeys keys = FrameKeys.ofAnswer(session.keys().s2c, nonce, status, method, target, type == null ? "" : type,
+                own.stamp(), own.nonce(), session.id());
+        return new Opening(new FrameOpener(keys), Placement.inHeader(headers));
+    }
+
+    /** Opens a whole answer.
+     *
+     * @throws RefusedException what is wrong with it; then nothing of it may be used
+     */
+    public Opened open(int status, HeaderList headers, byte[] body) {
+        Opening opening = opening(status, headers);
+        byte[] stream = Placement.whole(headers, body);
+        byte[] plaintext = opening.opener().openAll(stream);
+        return new Opened(opening.opener().headers(), plaintext);
+    }
+
+    /** Whether a {@code clock_skew} carries proof: then its {@code server_time_ms} may be taken. */
+    public boolean provesClock(Problem problem) {
+        return Proofs.isClock(session.keys().s2c, nonce, stamp, problem);
+    }
+
+    /** Whether a {@code session_expired} carries proof by an identity key that the client trusts. */
+    public boolean provesExpiry(Problem problem, Function<String, byte[]> trusted) {
+        return Proofs.isExpiry(session.id(), nonce, stamp, problem, trusted);
+    }
+
+    /** Whether a proven end came before the session's time: only then was this request certainly not served.
+     *
+     * <p>One that was stamped before the session's end may have been served, held back and shown again after it. */
+    public boolean wasLost(Problem problem) {
+        Long time = problem.serverTimeMs();
+        return time != null && (time < session.expiresMs() || Forms.stampMs(stamp) >= session.expiresMs());
+    }
+
+    @Override
+    public String toString() {
+        return "ClientCall3[" + method + " " + target + "]";
+    }
+}

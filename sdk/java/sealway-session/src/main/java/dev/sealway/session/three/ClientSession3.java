@@ -1,0 +1,120 @@
+package dev.sealway.session.three;
+
+import dev.sealway.crypto.SecretBytes;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.wire.Code;
+import dev.sealway.wire.Forms;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.HeaderNames;
+import dev.sealway.wire.RefusedException;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Locale;
+
+/** A client's session of wire 3. */
+public final class ClientSession3 implements AutoCloseable {
+    private static final int TARGET_MAX = 8192;
+    private final InitAnswer agreed;
+    private final String clientId;
+    private final SessionKeys keys;
+
+    ClientSession3(InitAnswer agreed, String clientId, SessionKeys keys) {
+        this.agreed = agreed;
+        this.clientId = clientId;
+        this.keys = keys;
+    }
+
+    /** Its id. */
+    public String id() {
+        return agreed.sessionId();
+    }
+
+    /** What was agreed, all of it under the service's signature. */
+    public InitAnswer agreed() {
+        return agreed;
+    }
+
+    /** The client id that it was agreed with. */
+    public String clientId() {
+        return clientId;
+    }
+
+    /** The end of its life by the server's clock, milliseconds of the epoch. */
+    public long expiresMs() {
+        return agreed.serverTimeMs() + agreed.expiresInSec() * 1000;
+    }
+
+    SecretBytes exporter() {
+        return keys.exporter();
+    }
+
+    SessionKeys keys() {
+        return keys;
+    }
+
+    /** A copy of its {@code prk}, for tests and stores. */
+    public byte[] copyPrk() {
+        return keys.prk.copy();
+    }
+
+    /** A request that is sealed frame by frame. */
+    public record Begun(HeaderList headers, FrameSealer sealer, ClientCall3 call) {
+    }
+
+    /** A request that was sealed as a whole. */
+    public record Sealed(SealedMessage message, ClientCall3 call) {
+    }
+
+    /** Seals a whole request; where its method has no body and there is none, its stream goes into {@code X-Sealed}.
+     *
+     * @param target path and query as they are sent
+     * @param nonceRandom 16 random bytes
+     * @throws RefusedException {@code inner_headers_invalid}; {@code header_invalid} for a method or a target that is not sealed
+     */
+    public Sealed seal(String method, String target, Iterable<Header> inner, byte[] body, long nowMs, byte[] nonceRandom) {
+        byte[] head = InnerHeaders.encode(inner);
+        boolean isBodiless = body.length == 0 && Placement.isBodiless(method, head.length);
+        Begun begun = begin(method, target, isBodiless ? null : Placement.OCTETS, Long.toString(nowMs),
+                HexFormat.of().formatHex(nonceRandom));
+        byte[] stream = begun.sealer().sealAll(head, body);
+        if (!isBodiless) {
+            return new Sealed(new SealedMessage(begun.headers(), Placement.OCTETS, stream), begun.call());
+        }
+        List<Header> headers = new ArrayList<>(begun.headers().list());
+        headers.add(new Header(HeaderNames.X_SEALED, Placement.header(stream)));
+        return new Sealed(new SealedMessage(new HeaderList(headers), null, new byte[0]), begun.call());
+    }
+
+    /** Begins a request with this very stamp and nonce; its first frame begins with the encoded inner headers.
+     *
+     * @param contentType the outer one, or null
+     */
+    public Begun begin(String method, String target, String contentType, String stamp, String nonce) {
+        if (List.of("CONNECT", "TRACE", "OPTIONS").contains(method.toUpperCase(Locale.ROOT)) || target.length() > TARGET_MAX) {
+            throw new RefusedException(Code.HEADER_INVALID, "method or target");
+        }
+        String type = contentType == null ? "" : contentType;
+        FrameKeys frames = FrameKeys.ofRequest(keys.c2s, method, target, type, stamp, nonce, id());
+        HeaderList headers = HeaderList.of(HeaderNames.X_SEAL, "3", HeaderNames.X_KID, Forms.KID_PREFIX + id(),
+                HeaderNames.X_IDEMPOTENCY_KEY, stamp + "." + nonce);
+        return new Begun(headers, new FrameSealer(frames), new ClientCall3(this, method, target, stamp, nonce));
+    }
+
+    /** Of a request that was sent with this nonce. */
+    public ClientCall3 call(String method, String target, String stamp, String nonce) {
+        return new ClientCall3(this, method, target, stamp, nonce);
+    }
+
+    /** Wipes the keys: nothing can be sealed or opened any more. */
+    @Override
+    public void close() {
+        keys.close();
+    }
+
+    @Override
+    public String toString() {
+        return "ClientSession3[" + id() + "]";
+    }
+}

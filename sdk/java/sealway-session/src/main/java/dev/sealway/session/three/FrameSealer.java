@@ -1,0 +1,84 @@
+package dev.sealway.session.three;
+
+import dev.sealway.crypto.AesGcm;
+import dev.sealway.wire.Code;
+import dev.sealway.wire.RefusedException;
+
+/** Seals a stream frame by frame. Not for use by several threads at once. */
+public final class FrameSealer {
+    /** The most plaintext that a frame holds, in bytes. */
+    public static final int FRAME_MAX = 65_536;
+    private static final long FRAMES_MAX = 1L << 32;
+    private final FrameKeys keys;
+    private final AesGcm aead;
+    private long count;
+    private boolean isDone;
+
+    FrameSealer(FrameKeys keys) {
+        this.keys = keys;
+        this.aead = new AesGcm(keys.key);
+    }
+
+    /** How long a stream of so much plaintext is when every frame but the last is full. */
+    public static long streamLen(long plainLen) {
+        long frames = Math.max(1, (plainLen + FRAME_MAX - 1) / FRAME_MAX);
+        return FrameKeys.COMMIT_LEN + plainLen + frames * (4 + AesGcm.TAG_LEN);
+    }
+
+    /** Seals one frame, which is preceded by the commitment if it is the first.
+     *
+     * @param length up to {@link #FRAME_MAX}; at least 1 in a frame that is not the last
+     * @throws RefusedException {@code frame_invalid}
+     */
+    public byte[] seal(byte[] plaintext, int from, int length, boolean isLast) {
+        byte[] out = new byte[(count == 0 ? FrameKeys.COMMIT_LEN : 0) + 4 + length + AesGcm.TAG_LEN];
+        seal(plaintext, from, length, isLast, out, 0);
+        return out;
+    }
+
+    private int seal(byte[] plaintext, int from, int length, boolean isLast, byte[] out, int begin) {
+        if (isDone || length > FRAME_MAX || length == 0 && !isLast || count >= FRAMES_MAX) {
+            throw new RefusedException(Code.FRAME_INVALID);
+        }
+        int at = begin;
+        if (count == 0) {
+            System.arraycopy(keys.commit, 0, out, at, FrameKeys.COMMIT_LEN);
+            at += FrameKeys.COMMIT_LEN;
+        }
+        int sealed = length + AesGcm.TAG_LEN;
+        out[at++] = (byte) (sealed >>> 24 | (isLast ? 0x80 : 0));
+        out[at++] = (byte) (sealed >>> 16);
+        out[at++] = (byte) (sealed >>> 8);
+        out[at++] = (byte) sealed;
+        aead.seal(keys.nonce(count, isLast), keys.context, plaintext, from, length, out, at);
+        count++;
+        if (isLast) {
+            isDone = true;
+            keys.key.destroy();
+        }
+        return at + sealed;
+    }
+
+    /** Seals a whole stream: the inner headers, then the body. */
+    public byte[] sealAll(byte[] innerHeaders, byte[] body) {
+        long plainLen = (long) innerHeaders.length + body.length;
+        byte[] out = new byte[Math.toIntExact(streamLen(plainLen))];
+        int first = (int) Math.min(FRAME_MAX, plainLen);
+        byte[] head = new byte[first];
+        System.arraycopy(innerHeaders, 0, head, 0, innerHeaders.length);
+        int bodyAt = first - innerHeaders.length;
+        System.arraycopy(body, 0, head, innerHeaders.length, bodyAt);
+        int at = seal(head, 0, first, bodyAt == body.length, out, 0);
+        while (bodyAt < body.length) {
+            int length = Math.min(FRAME_MAX, body.length - bodyAt);
+            at = seal(body, bodyAt, length, bodyAt + length == body.length, out, at);
+            bodyAt += length;
+        }
+        return out;
+    }
+
+    @Override
+    public String toString() {
+        return "FrameSealer(redacted)";
+    }
+}

@@ -1,0 +1,40 @@
+package dev.sealway.wire;
+
+import java.util.List;
+
+/** The headers of the registry, and those that tell a service who its client is. */
+public final class HeaderNames {
+    /** The session of a message. */
+    public static final String X_KID = "X-Kid";
+    /** {@code timestamp.nonce}, wires 2 and 3. */
+    public static final String X_IDEMPOTENCY_KEY = "X-Idempotency-Key";
+    /** Who a client of wire 2 says it is. */
+    public static final String X_CLIENT_ID = "X-ClientId";
+    /** The nonce of wire 1. */
+    public static final String X_NONCE = "X-Nonce";
+    /** The timestamp of wire 1. */
+    public static final String X_TIMESTAMP = "X-Timestamp";
+    /** The algorithm of wire 1. */
+    public static final String X_ENC_ALG = "X-Enc-Alg";
+    /** The initialisation vector of wire 1. */
+    public static final String X_IV = "X-IV";
+    /** The tag of wire 1. */
+    public static final String X_TAG = "X-Tag";
+    /** The additional authenticated data of wire 1. */
+    public static final String X_AAD = "X-AAD";
+    /** The mark of wire 3. */
+    public static final String X_SEAL = "X-Seal";
+    /** The stream of a message of wire 3 that has no body. */
+    public static final String X_SEALED = "X-Sealed";
+    /** All headers of sealing: none of them reaches the service behind. */
+    public static final List<String> SEALING = List.of(X_KID, X_IDEMPOTENCY_KEY, X_CLIENT_ID, X_NONCE, X_TIMESTAMP,
+            X_ENC_ALG, X_IV, X_TAG, X_AAD, X_SEAL, X_SEALED);
+
+    private HeaderNames() {
+    }
+
+    /** Whether a header is one of sealing. */
+    public static boolean isSealing(String name) {
+        return SEALING.stream().anyMatch(name::equalsIgnoreCase);
+    }
+}

@@ -1,0 +1,135 @@
+package dev.sealway.wire;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonGenerator;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.StreamReadConstraints;
+import java.io.IOException;
+import java.io.StringWriter;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** JSON as {@code spec/session.md#encodings} reads it: strict, of a repeated member the last counts, 127 levels deep.
+ *
+ * <p>Values are {@code Map<String, Object>}, {@code List<Object>}, String, {@link JsonNumber}, Boolean and null. */
+public final class Json {
+    private static final int DEPTH_MAX = 127;
+    private static final JsonFactory FACTORY = JsonFactory.builder()
+            .streamReadConstraints(StreamReadConstraints.builder().maxNestingDepth(DEPTH_MAX).build()).build();
+
+    private Json() {
+    }
+
+    /** Reads one value.
+     *
+     * @throws RefusedException {@code json_invalid}
+     */
+    public static Object parse(byte[] data) {
+        try {
+            String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(data)).toString();
+            if (text.startsWith("\ufeff")) {
+                throw new RefusedException(Code.JSON_INVALID);
+            }
+            try (JsonParser parser = FACTORY.createParser(text)) {
+                Object value = value(parser, parser.nextToken());
+                if (parser.nextToken() != null) {
+                    throw new RefusedException(Code.JSON_INVALID);
+                }
+                return value;
+            }
+        } catch (CharacterCodingException malformed) {
+            throw new RefusedException(Code.JSON_INVALID);
+        } catch (IOException malformed) {
+            // Its message quotes the text, so it is not passed on.
+            throw new RefusedException(Code.JSON_INVALID);
+        }
+    }
+
+    private static Object value(JsonParser parser, JsonToken token) throws IOException {
+        if (token == null) {
+            throw new RefusedException(Code.JSON_INVALID);
+        }
+        return switch (token) {
+            case START_OBJECT -> {
+                Map<String, Object> members = new LinkedHashMap<>();
+                while (parser.nextToken() != JsonToken.END_OBJECT) {
+                    String name = whole(parser.currentName());
+                    members.put(name, value(parser, parser.nextToken()));
+                }
+                yield members;
+            }
+            case START_ARRAY -> {
+                List<Object> items = new ArrayList<>();
+                for (JsonToken next = parser.nextToken(); next != JsonToken.END_ARRAY; next = parser.nextToken()) {
+                    items.add(value(parser, next));
+                }
+                yield items;
+            }
+            case VALUE_STRING -> whole(parser.getText());
+            case VALUE_NUMBER_INT, VALUE_NUMBER_FLOAT -> {
+                JsonNumber number = new JsonNumber(parser.getText());
+                if (Double.isInfinite(number.asDouble())) {
+                    throw new RefusedException(Code.JSON_INVALID);
+                }
+                yield number;
+            }
+            case VALUE_TRUE -> Boolean.TRUE;
+            case VALUE_FALSE -> Boolean.FALSE;
+            case VALUE_NULL -> null;
+            default -> throw new RefusedException(Code.JSON_INVALID);
+        };
+    }
+
+    /** Half a surrogate pair has no UTF-8: two readers would hash different bytes. */
+    private static String whole(String text) {
+        if (!StandardCharsets.UTF_8.newEncoder().canEncode(text)) {
+            throw new RefusedException(Code.JSON_INVALID);
+        }
+        return text;
+    }
+
+    /** Writes a value: what {@link #parse} gives, and Integer and Long. Without white space, members in their order. */
+    public static String write(Object value) {
+        StringWriter out = new StringWriter();
+        try (JsonGenerator generator = FACTORY.createGenerator(out)) {
+            write(generator, value);
+        } catch (IOException impossible) {
+            throw new IllegalStateException(impossible);
+        }
+        return out.toString();
+    }
+
+    private static void write(JsonGenerator out, Object value) throws IOException {
+        switch (value) {
+            case null -> out.writeNull();
+            case String text -> out.writeString(text);
+            case Boolean flag -> out.writeBoolean(flag);
+            case Integer number -> out.writeNumber(number);
+            case Long number -> out.writeNumber(number);
+            case Double number -> out.writeNumber(number);
+            case JsonNumber number -> out.writeNumber(number.text());
+            case List<?> items -> {
+                out.writeStartArray();
+                for (Object item : items) {
+                    write(out, item);
+                }
+                out.writeEndArray();
+            }
+            case Map<?, ?> members -> {
+                out.writeStartObject();
+                for (Map.Entry<?, ?> member : members.entrySet()) {
+                    out.writeFieldName((String) member.getKey());
+                    write(out, member.getValue());
+                }
+                out.writeEndObject();
+            }
+            default -> throw new IllegalArgumentException("no JSON: " + value.getClass());
+        }
+    }
+}

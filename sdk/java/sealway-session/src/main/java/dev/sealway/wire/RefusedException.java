@@ -1,0 +1,41 @@
+package dev.sealway.wire;
+
+/** A message that the wires refuse. */
+public final class RefusedException extends SealwayException {
+    /** Why. */
+    private final Code reason;
+    /** The header or the member at fault, or null. */
+    private final String field;
+
+    /** For this reason. */
+    public RefusedException(Code reason) {
+        this(reason, null);
+    }
+
+    /** For this reason; {@code field} is the header or the member at fault, never its value. */
+    public RefusedException(Code reason, String field) {
+        super(reason.text() + (field == null ? "" : " (" + field + ")") + ": " + reason.meaning(), null);
+        this.reason = reason;
+        this.field = field;
+    }
+
+    /** Why. */
+    public Code reason() {
+        return reason;
+    }
+
+    /** The header or the member at fault, or null. */
+    public String field() {
+        return field;
+    }
+
+    @Override
+    public String code() {
+        return reason.text();
+    }
+
+    @Override
+    public Blame blame() {
+        return reason.blame();
+    }
+}
