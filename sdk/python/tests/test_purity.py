@@ -11,14 +11,32 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "sealway"
 PURE = sorted(path for part in ("wire", "crypto", "session") for path in (PACKAGE / part).rglob("*.py"))
 #: What the pure parts may import from outside of the package.
 ALLOWED = {
-    "__future__", "base64", "binascii", "collections", "cryptography", "dataclasses", "enum", "hashlib", "hmac", "json",
-    "math", "re", "struct", "typing",
-}  # fmt: skip
+    "__future__",
+    "base64",
+    "binascii",
+    "collections",
+    "cryptography",
+    "dataclasses",
+    "enum",
+    "hashlib",
+    "hmac",
+    "json",
+    "math",
+    "re",
+    "struct",
+    "typing",
+}
 #: Names of the library below that draw, and doors to more code.
 FORBIDDEN = {
-    "generate", "generate_key", "generate_private_key", "__import__", "exec", "eval",
-    "print", "input",
-}  # fmt: skip
+    "generate",
+    "generate_key",
+    "generate_private_key",
+    "__import__",
+    "exec",
+    "eval",
+    "print",
+    "input",
+}
 #: The server's encapsulation draws; it comes as an argument of this name and is not the library's.
 GIVEN = {("crypto/suite.py", "encapsulate")}
 

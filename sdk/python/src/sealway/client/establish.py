@@ -3,6 +3,7 @@ be sent and is sent what came back."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Generator
@@ -64,10 +65,8 @@ def refusal(status: int, body: bytes) -> SealwayError:
     if problem is not None:
         return ProblemError(status, problem["code"], problem)
     error: Any = None
-    try:
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
         error = json.loads(body).get("error")
-    except (ValueError, AttributeError, RecursionError):
-        pass
     is_known = isinstance(error, str) and len(error) <= 64 and error.isascii() and error.isprintable()
     return PlainAnswerError(status, error if is_known else None)
 
