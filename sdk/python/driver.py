@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""The conformance driver: `sdk/conformance/README.md`. One JSON object a line in, one a line out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sealway import entropy
+from sealway.crypto.p256 import KeyPair, key_id
+from sealway.crypto.secret import Secret
+from sealway.crypto.suite import DEFAULT_SUITES, Suite
+from sealway.errors import Refused
+from sealway.session.claim import WINDOW_MS, Fresh, SessionRecord
+from sealway.session.old import call as old_call
+from sealway.session.old import init as old_init
+from sealway.session.three import call as call3
+from sealway.session.three import client, message, server
+from sealway.session.three.stream import open_whole
+from sealway.wire.encoding import decode_base64, encode_base64
+from sealway.wire.header import X_SEALED, Headers
+from sealway.wire.inner import encode_inner
+
+TTL_SEC, TTL_SEC_MIN, TTL_SEC_MAX = 1800, 300, 3600
+
+Json = dict[str, Any]
+
+
+def by_nature(method: str, body: bytes) -> bool:
+    return not body and method in call3.BODILESS_METHODS
+
+
+def inner_of(pairs: list[list[str]]) -> bytes:
+    return encode_inner((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
+
+
+def shown(inner: list[tuple[bytes, bytes]]) -> list[list[str]]:
+    return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in inner]
+
+
+def json_of(record: SessionRecord) -> Json:
+    return {
+        "id": record.id,
+        "wire": record.wire,
+        "client_id": record.client_id,
+        "subject": record.subject,
+        "created_ms": record.created_ms,
+        "expires_ms": record.expires_ms,
+        "key": encode_base64(record.key.reveal()),
+        "tenant": record.tenant,
+        "auth": record.auth,
+    }
+
+
+def record_of(given: Json) -> SessionRecord:
+    return SessionRecord(
+        given["id"],
+        given["wire"],
+        given["client_id"],
+        Secret(decode_base64(given["key"])),
+        given["created_ms"],
+        given["expires_ms"],
+        given.get("subject"),
+        given.get("tenant"),
+        given.get("auth", "none"),
+    )
+
+
+class Driver:
+    """All handles, and what each operation does."""
+
+    def __init__(self) -> None:
+        self.handles: dict[int, Any] = {}
+        self.last = 0
+
+    def keep(self, value: Any) -> int:
+        self.last += 1
+        self.handles[self.last] = value
+        return self.last
+
+    def hello(self, m: Json) -> Json:
+        return {
+            "language": "python",
+            "wires": [1, 2, 3],
+            "suites": [suite.value for suite in DEFAULT_SUITES],
+            "roles": ["client", "server"],
+        }
+
+    def reset(self, m: Json) -> Json:
+        self.handles.clear()
+        return {}
+
+    # --- Inits
+
+    def client_init(self, m: Json) -> Json:
+        if m["wire"] == 3:
+            keys = entropy.private_keys(Suite(m["suite"]))
+            init = client.ClientInit(keys, tuple(m["suites"]), m["client_id"], ttl_sec=m["ttl_sec"])
+            trusted = {key_id(public): public for public in map(bytes.fromhex, m["trusted_hex"])}
+            headers, body = [("Content-Type", "application/json")], init.body()
+            return {
+                "handle": self.keep((init, trusted)),
+                "method": "POST",
+                "headers": headers,
+                "body_hex": body.hex(),
+            }
+        family = next(family for family, path in old_init.PATHS.items() if path == m["path"])
+        old = old_init.ClientInit(
+            m["wire"], family, m["client_id"], m["ttl_sec"], entropy.key_pair(), m["now_ms"], entropy.nonce()
+        )
+        headers = [*old.headers, ("Content-Type", "application/json")]
+        return {
+            "handle": self.keep((old, None)),
+            "method": "POST",
+            "headers": headers,
+            "body_hex": old.body.hex(),
+        }
+
+    def accept3(self, m: Json, body: bytes, credential: bytes, renewed: SessionRecord | None) -> Json:
+        request = message.InitRequest.parse(body)
+        ttl_sec = TTL_SEC if request.ttl_sec is None else min(max(request.ttl_sec, TTL_SEC_MIN), TTL_SEC_MAX)
+        identity = server.Identity(KeyPair(bytes.fromhex(m["identity_hex"])), 0, 2**53)
+        answer, record = server.accept(
+            request,
+            credential,
+            [Suite(name) for name in m["suites"]],
+            [identity],
+            entropy.server_draws(),
+            m["now_ms"],
+            ttl_sec,
+            server.Who(),
+            renewed,
+        )
+        return {
+            "status": 201,
+            "headers": [["Content-Type", "application/json"]],
+            "body_hex": answer.hex(),
+            "session": json_of(record),
+        }
+
+    def server_init(self, m: Json) -> Json:
+        headers, body = Headers((name, value) for name, value in m["headers"]), bytes.fromhex(m["body_hex"])
+        if m["path"] == message.INIT_PATH:
+            return self.accept3(m, body, message.credential_of(headers.first("Authorization")), None)
+        family = next(family for family, path in old_init.PATHS.items() if path == m["path"])
+        is_authenticated = bool(headers.first("Authorization"))
+        pending = old_init.parse_init(family, headers, body, m["now_ms"], WINDOW_MS, is_authenticated)
+        init = pending.release(Fresh(pending.claim))
+        answer, record = init.accept(entropy.key_pair(), entropy.nonce_random(), m["now_ms"])
+        told = [["Content-Type", "application/json"]]
+        if family is old_init.Family.V1:
+            told.append(["X-Kid", record.id])
+        return {"status": 200, "headers": told, "body_hex": answer.hex(), "session": json_of(record)}
+
+    def client_finish(self, m: Json) -> Json:
+        init, trusted = self.handles[m["handle"]]
+        body = bytes.fromhex(m["body_hex"])
+        session: client.Session | old_call.ClientSession
+        if isinstance(init, client.ClientInit):
+            claimed = init.claimed(m["status"], body)
+            session = init.finish(claimed, trusted.get(claimed.answer.key_id))
+        else:
+            session = init.finish(body, m["now_ms"])
+        del self.handles[m["handle"]]
+        return {"session": self.keep((session, trusted)), "session_id": session.id}
+
+    def client_renew(self, m: Json) -> Json:
+        session, trusted = self.handles[m["session"]]
+        keys = entropy.private_keys(Suite(m["suite"]))
+        init = client.ClientInit(keys, tuple(m["suites"]), session.client_id, renewed=session)
+        return {"handle": self.keep((init, trusted)), "body_hex": init.body().hex()}
+
+    def server_renew(self, m: Json) -> Json:
+        told = self.accept3(m, bytes.fromhex(m["body_hex"]), b"", record_of(m["session"]))
+        del told["headers"]
+        return told
+
+    # --- Calls
+
+    def client_seal(self, m: Json) -> Json:
+        session, _ = self.handles[m["session"]]
+        body, stamp = bytes.fromhex(m["body_hex"]), str(m["now_ms"])
+        if isinstance(session, old_call.ClientSession):
+            sealed = session.seal(m["target"], body, stamp, entropy.nonce(), entropy.iv())
+            headers = [*sealed.headers, ("Content-Type", sealed.content_type)]
+            return {"call": self.keep(sealed), "headers": headers, "body_hex": sealed.body.hex()}
+        is_bodiless = by_nature(m["method"], body)
+        content_type = "" if is_bodiless else call3.OCTETS
+        pending = session.seal(m["method"], m["target"], content_type, stamp, entropy.nonce())
+        stream = pending.sealer.seal_all(inner_of(m["headers"]), body)
+        headers = list(pending.headers)
+        if is_bodiless:
+            headers.append((X_SEALED, encode_base64(stream)))
+            stream = b""
+        else:
+            headers.append(("Content-Type", content_type))
+        return {"call": self.keep(pending), "headers": headers, "body_hex": stream.hex()}
+
+    def server_open(self, m: Json) -> Json:
+        record, now_ms = record_of(m["session"]), m["now_ms"]
+        headers, body = Headers((name, value) for name, value in m["headers"]), bytes.fromhex(m["body_hex"])
+        if record.wire == 3 and "X-Seal" in headers:
+            request = call3.parse_request(m["method"], m["target"], headers)
+            if request.session_id != record.id:
+                raise Refused("session_unknown")
+            request.check_session(record, now_ms, WINDOW_MS)
+            sealed = call3.sealed_header(headers, bool(body))
+            inner, frames = open_whole(request.opener(record), body if sealed is None else sealed)
+            claim = request.claim(WINDOW_MS)
+            call = self.keep((request, record))
+            return {
+                "call": call,
+                "headers": shown(inner),
+                "body_hex": b"".join(frames).hex(),
+                "claim_hex": claim.key.hex(),
+            }
+        parsed = old_call.parse_call(m["target"], headers, now_ms, WINDOW_MS)
+        if parsed.session_id != record.id:
+            raise Refused("session_unknown")
+        parsed.check_session(record, now_ms)
+        pending = parsed.open(record, body, WINDOW_MS)
+        opened = pending.release(Fresh(pending.claim))
+        return {
+            "call": self.keep(opened.reply),
+            "headers": [],
+            "body_hex": opened.plaintext.hex(),
+            "claim_hex": pending.claim.key.hex(),
+        }
+
+    def server_seal(self, m: Json) -> Json:
+        call, body, now_ms = self.handles[m["call"]], bytes.fromhex(m["body_hex"]), m["now_ms"]
+        headers: list[tuple[str, str]]
+        if isinstance(call, old_call.Reply):
+            headers, sealed = call.seal(m["status"], body, now_ms, entropy.nonce_random(), entropy.iv())
+            headers.append(("Content-Type", old_call.content_type_of(call.wire)))
+        else:
+            request, record = call
+            is_bodiless = call3.is_bodiless(request.method, m["status"])
+            content_type = "" if is_bodiless else call3.OCTETS
+            headers, sealer = request.seal_answer(record, m["status"], content_type, now_ms, entropy.nonce_random())
+            sealed = sealer.seal_all(inner_of(m["headers"]), body)
+            if is_bodiless:
+                headers.append((X_SEALED, encode_base64(sealed)))
+                sealed = b""
+            else:
+                headers.append(("Content-Type", content_type))
+        del self.handles[m["call"]]
+        return {"status": m["status"], "headers": headers, "body_hex": sealed.hex()}
+
+    def client_open(self, m: Json) -> Json:
+        call, body, status = self.handles[m["call"]], bytes.fromhex(m["body_hex"]), m["status"]
+        headers = Headers((name, value) for name, value in m["headers"])
+        if isinstance(call, old_call.SealedCall):
+            plaintext = call.open(status, headers, body, m["now_ms"], WINDOW_MS)
+            del self.handles[m["call"]]
+            return {"headers": [], "body_hex": plaintext.hex()}
+        opener, sealed = call.open(status, headers)
+        if sealed is not None and body:
+            raise Refused("header_invalid", X_SEALED)
+        inner, frames = open_whole(opener, body if sealed is None else sealed)
+        del self.handles[m["call"]]
+        return {"headers": shown(inner), "body_hex": b"".join(frames).hex()}
+
+    def answer(self, line: bytes) -> Json:
+        """What one line gives."""
+        try:
+            m = json.loads(line)
+            operation: Callable[[Json], Json] | None = OPERATIONS.get(m["op"])
+            if operation is None:
+                return {"fault": "no such op"}
+            return {"ok": operation(self, m)}  # type: ignore[call-arg,arg-type]
+        except Refused as refused:
+            return {"error": refused.code}
+        except Exception as error:
+            # What it says may hold what was sent; its kind does not.
+            return {"fault": f"{type(error).__name__}: {error if isinstance(error, KeyError) else ''}".rstrip(": ")}
+
+
+OPERATIONS: dict[str, Any] = {
+    "hello": Driver.hello,
+    "reset": Driver.reset,
+    "client.init": Driver.client_init,
+    "server.init": Driver.server_init,
+    "client.finish": Driver.client_finish,
+    "client.renew": Driver.client_renew,
+    "server.renew": Driver.server_renew,
+    "client.seal": Driver.client_seal,
+    "server.open": Driver.server_open,
+    "server.seal": Driver.server_seal,
+    "client.open": Driver.client_open,
+}
+
+
+def lines() -> Iterator[bytes]:
+    """Lines of standard input until its end."""
+    while line := sys.stdin.buffer.readline():
+        if line.strip():
+            yield line
+
+
+def main() -> None:
+    driver = Driver()
+    for line in lines():
+        print(json.dumps(driver.answer(line)), flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BrokenPipeError:
+        # Whoever asked is gone; the interpreter would complain once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

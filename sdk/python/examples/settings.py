@@ -1,0 +1,62 @@
+"""What the example clients read from the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import sealway
+
+LANGUAGE = "python"
+PATH = "/transaction/purchase"
+PURCHASE = {"schemeCode": "AEF", "amount": 5000}
+
+
+def refuse(message: str) -> NoReturn:
+    """Ends with exit code 2: an argument or a variable is wrong."""
+    print(message, file=sys.stderr)
+    sys.exit(2)
+
+
+def whole(name: str, default: int, least: int, most: int) -> int:
+    """A number of the environment."""
+    text = os.environ.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
+        refuse(f"{name} is a number from {least} to {most}")
+    return int(text)
+
+
+class Settings:
+    """`SESSION_URL`, `SERVER_URL`, `SEALWAY_PINS`, `SEALWAY_WIRE`, `SEALWAY_CLIENT_ID`."""
+
+    def __init__(self) -> None:
+        self.session_url = os.environ.get("SESSION_URL", "http://localhost:3000").rstrip("/")
+        self.server_url = os.environ.get("SERVER_URL", self.session_url).rstrip("/")
+        wire = whole("SEALWAY_WIRE", 3, 1, 3)
+        pins = os.environ.get("SEALWAY_PINS", "")
+        trust: sealway.Trust | None = None
+        if wire == 3 and pins:
+            try:
+                trust = sealway.Pins(pins.split(","))
+            except sealway.UsageError as error:
+                refuse(f"SEALWAY_PINS: {error}")
+        elif wire == 3:
+            print(
+                "WARNING: SEALWAY_PINS is not set: whoever answers first is trusted, and could be anybody in between.",
+                file=sys.stderr,
+            )
+            trust = sealway.FirstUse()
+        client_id = os.environ.get("SEALWAY_CLIENT_ID", f"sealway-{LANGUAGE}")
+        try:
+            self.options = sealway.Options(trust=trust, wire=wire, client_id=client_id)
+        except sealway.UsageError as error:
+            refuse(f"SEALWAY_CLIENT_ID: {error}")
+
+    def checked(self) -> tuple[str, str]:
+        """The URLs, once a transport has taken them."""
+        try:
+            sealway.Transport(self.server_url, self.options, session_url=self.session_url).close()
+        except sealway.UsageError as error:
+            refuse(f"SESSION_URL or SERVER_URL: {error}")
+        return self.server_url, self.session_url

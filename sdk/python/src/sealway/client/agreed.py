@@ -1,0 +1,51 @@
+"""A session in use, with its clock."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from ..session.old.call import ClientSession
+from ..session.three.client import Session
+
+#: A session is renewed in the last tenth of its life, or in the last minute if that is shorter.
+RENEW_BEFORE_MAX_SEC: Final = 60.0
+
+
+class Agreed:
+    """A session and the clock that its requests are stamped with: the server's time on wire 3, the client's own on wires
+    1 and 2, taken once and carried on by a clock that never jumps."""
+
+    def __init__(self, session: Session | ClientSession, life_sec: float, at_sec: float, clock_ms: int) -> None:
+        self.session: Final = session
+        self._life_sec = life_sec
+        self._born_sec = at_sec
+        self._lock = threading.Lock()
+        self._clock = (clock_ms, at_sec)
+
+    @property
+    def id(self) -> str:
+        """The session id."""
+        return self.session.id
+
+    def stamp_ms(self, at_sec: float) -> int:
+        """What a request is stamped with at a monotonic time."""
+        with self._lock:
+            clock_ms, since_sec = self._clock
+        return clock_ms + int((at_sec - since_sec) * 1000)
+
+    def set_clock(self, clock_ms: int, at_sec: float) -> None:
+        """Takes the server's time, which its mac has proven."""
+        with self._lock:
+            self._clock = (clock_ms, at_sec)
+
+    def left_sec(self, at_sec: float) -> float:
+        """How long it lasts yet."""
+        return self._life_sec - (at_sec - self._born_sec)
+
+    def is_usable(self, at_sec: float) -> bool:
+        """Whether it lasts a while yet."""
+        return self.left_sec(at_sec) > min(self._life_sec / 10, RENEW_BEFORE_MAX_SEC)
+
+    def __repr__(self) -> str:
+        return f"Agreed({self.session!r})"

@@ -1,0 +1,233 @@
+"""Agreeing, renewing and ending sessions, as conversations that somebody else has to carry: a generator yields what is to
+be sent and is sent what came back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .. import entropy
+from ..crypto.suite import Suite
+from ..errors import PlainAnswerError, ProblemError, Refused, SealwayError
+from ..session.old.init import ClientInit as OldInit
+from ..session.old.init import Family
+from ..session.three.call import OCTETS
+from ..session.three.client import Claimed, ClientInit, Session
+from ..session.three.key_set import KEY_SET_PATH
+from ..session.three.message import INIT_PATH
+from ..session.three.problem import parse_problem
+from ..session.three.stream import open_whole
+from ..wire.encoding import encode_base64
+from ..wire.header import X_SEAL, X_SEALED, Headers
+from ..wire.inner import encode_inner
+from .agreed import Agreed
+from .options import Options
+from .trust import Keyring
+
+#: Bytes of an answer that is read whole here.
+TOLD_MAX: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is to be sent to the service that agrees sessions."""
+
+    method: str
+    path: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came back, at most `TOLD_MAX` bytes of body."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+Flow = Generator[Ask, Told, Agreed]
+
+
+def now_ms() -> int:
+    """The wall clock."""
+    return time.time_ns() // 1_000_000
+
+
+def refusal(status: int, body: bytes) -> SealwayError:
+    """What an unsealed answer says."""
+    problem = parse_problem(body)
+    if problem is not None:
+        return ProblemError(status, problem["code"], problem)
+    error: Any = None
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
+        error = json.loads(body).get("error")
+    is_known = isinstance(error, str) and len(error) <= 64 and error.isascii() and error.isprintable()
+    return PlainAnswerError(status, error if is_known else None)
+
+
+def establish_old(options: Options) -> Flow:
+    """An init of wire 1 or 2."""
+    family = Family.ANONYMOUS if options.is_anonymous else Family.V1 if options.is_v1 else Family.SESSION
+    client_id = options.client_id if options.wire == 2 else None
+    init = OldInit(options.wire, family, client_id, options.ttl_sec, entropy.key_pair(), now_ms(), entropy.nonce())
+    headers = [*init.headers, ("Content-Type", "application/json")]
+    if options.authorization is not None:
+        headers.append(("Authorization", options.authorization))
+    told = yield Ask("POST", init.path, headers, init.body)
+    if told.status != 200:
+        raise refusal(told.status, told.body)
+    at_ms, at_sec = now_ms(), time.monotonic()
+    session = init.finish(told.body, at_ms)
+    return Agreed(session, (session.expires_ms - at_ms) / 1000, at_sec, at_ms)
+
+
+def _seal_whole(old: Agreed, method: str, path: str, body: bytes) -> Generator[Ask, Told, tuple[int, bytes]]:
+    """A small sealed request to the service that agrees sessions, and what its answer holds."""
+    session = old.session
+    if not isinstance(session, Session):
+        raise TypeError("the session is not of wire 3")
+    content_type = OCTETS if body else ""
+    pending = session.seal(method, path, content_type, str(old.stamp_ms(time.monotonic())), entropy.nonce())
+    inner = encode_inner([(b"content-type", b"application/json")] if body else [])
+    stream = pending.sealer.seal_all(inner, body)
+    headers = list(pending.headers)
+    if body:
+        headers.append(("Content-Type", content_type))
+    else:
+        headers.append((X_SEALED, encode_base64(stream)))
+        stream = b""
+    told = yield Ask(method, path, headers, stream)
+    if X_SEAL not in told.headers:
+        raise refusal(told.status, told.body)
+    opener, sealed = pending.open(told.status, told.headers)
+    if sealed is not None and told.body:
+        raise Refused("header_invalid", X_SEALED)
+    _, frames = open_whole(opener, told.body if sealed is None else sealed)
+    return told.status, b"".join(frames)
+
+
+def end_three(old: Agreed) -> Generator[Ask, Told, None]:
+    """Has the service forget a session."""
+    try:
+        status, _ = yield from _seal_whole(old, "DELETE", f"{INIT_PATH}/{old.id}", b"")
+    except ProblemError as problem:
+        # It knows no such session any more: that is what was wanted.
+        if problem.code == "session_expired":
+            return
+        raise
+    if status // 100 != 2:
+        raise PlainAnswerError(status, None)
+
+
+class Agreement:
+    """Agrees sessions of wire 3 for one client."""
+
+    def __init__(self, options: Options, keyring: Keyring) -> None:
+        self._options = options
+        self._keyring = keyring
+        self.crypto_sec = 0.0
+
+    def establish(self, old: Agreed | None) -> Flow:
+        """A new session: a renewal of `old` if that works, else an init."""
+        if old is not None:
+            try:
+                return (yield from self._agree(old))
+            except (SealwayError, TypeError):
+                # Whatever speaks against a renewal, an init may still do.
+                pass
+        return (yield from self._agree(None))
+
+    def _begin(self, suite: Suite, old: Agreed | None) -> ClientInit:
+        options = self._options
+        renewed = old.session if old is not None and isinstance(old.session, Session) else None
+        return ClientInit(
+            entropy.private_keys(suite),
+            tuple(each.value for each in options.usable_suites()),
+            options.client_id,
+            ttl_sec=options.ttl_sec,
+            pinned_key_ids=self._keyring.pinned_ids(),
+            authorization=options.authorization,
+            renewed=renewed,
+        )
+
+    def _agree(self, old: Agreed | None) -> Flow:
+        suites = self._options.usable_suites()
+        suite = suites[0]
+        if old is not None and isinstance(old.session, Session):
+            suite = Suite(old.session.answer.suite)
+        may_change = may_retake = True
+        while True:
+            began = time.perf_counter()
+            init = self._begin(suite, old)
+            body = init.body()
+            self.crypto_sec += time.perf_counter() - began
+            try:
+                status, data = yield from self._ask(body, old)
+                at_sec = time.monotonic()
+                claimed = init.claimed(status, data)
+            except ProblemError as problem:
+                wanted = self._suite_wanted(problem)
+                if may_change and wanted is not None and wanted is not suite:
+                    suite, may_change = wanted, False
+                    continue
+                if may_retake and problem.code == "key_retired":
+                    may_retake = False
+                    if self._keyring.retired(problem.more.get("key_set"), now_ms()):
+                        continue
+                raise
+            identity = yield from self._identity(claimed)
+            began = time.perf_counter()
+            session = init.finish(claimed, identity)
+            self.crypto_sec += time.perf_counter() - began
+            yield from self._keep(session)
+            answer = session.answer
+            return Agreed(session, answer.expires_in_sec, at_sec, answer.server_time_ms)
+
+    def _ask(self, body: bytes, old: Agreed | None) -> Generator[Ask, Told, tuple[int, bytes]]:
+        if old is not None:
+            return (yield from _seal_whole(old, "POST", f"{INIT_PATH}/{old.id}/renew", body))
+        headers = [("Content-Type", "application/json")]
+        if self._options.authorization is not None:
+            headers.append(("Authorization", self._options.authorization))
+        told = yield Ask("POST", INIT_PATH, headers, body)
+        if told.status != 201:
+            raise refusal(told.status, told.body)
+        return told.status, told.body
+
+    def _suite_wanted(self, problem: ProblemError) -> Suite | None:
+        """The first of the client's list that is in the server's."""
+        listed = problem.more.get("suites")
+        if problem.code != "suite_required" or not isinstance(listed, list):
+            return None
+        return next((suite for suite in self._options.usable_suites() if suite.value in listed), None)
+
+    def _identity(self, claimed: Claimed) -> Generator[Ask, Told, bytes | None]:
+        id = claimed.answer.key_id
+        known = self._keyring.key(id, now_ms())
+        if known is not None or not self._keyring.may_learn(id):
+            return known
+        data = yield from _key_set()
+        return self._keyring.look_up(id, data, now_ms())
+
+    def _keep(self, session: Session) -> Generator[Ask, Told, None]:
+        data = None
+        if self._keyring.wants_set(session.answer):
+            try:
+                data = yield from _key_set()
+            except SealwayError:
+                # The key in use is known; the next agreement asks again for the others.
+                data = None
+        self._keyring.remember(session.answer, session.identity, data)
+
+
+def _key_set() -> Generator[Ask, Told, bytes]:
+    told = yield Ask("GET", KEY_SET_PATH, [], b"")
+    if told.status != 200:
+        raise Refused("key_untrusted")
+    return told.body

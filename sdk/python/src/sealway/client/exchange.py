@@ -1,0 +1,324 @@
+"""One sealed call, without its I/O: what is sent, what is made of the answer, and whether it is sent once more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import httpx
+
+from .. import entropy
+from ..errors import PlainAnswerError, ProblemError, RedirectRefused, Refused, SealwayError, UsageError
+from ..session.old.call import ClientSession, SealedCall
+from ..session.three.call import (
+    BODILESS_METHODS,
+    OCTETS,
+    SEALED_MAX,
+    UNSEALED_METHODS,
+    PendingAnswer,
+    is_bodiless,
+)
+from ..session.three.client import Session
+from ..session.three.problem import may_repeat, proven_clock, proven_expiry
+from ..session.three.stream import FRAME_MAX, FrameOpener, FrameSealer, stream_len
+from ..wire.encoding import encode_base64
+from ..wire.header import OF_HOP, SEALING, X_KID, X_SEAL, X_SEALED, Headers
+from ..wire.inner import InnerHeaders, decode_inner, encode_inner
+from .agreed import Agreed
+from .establish import now_ms, refusal
+from .metrics import CallMetrics, parse_server_timing
+from .options import Options
+from .trust import Keyring
+
+#: Of a sealed body; or what a sealed answer cannot be asked for.
+_OF_SEALED_BODY = frozenset({"content-type", "content-encoding", "accept-encoding", "accept", "range"})
+
+Pairs = list[tuple[str, str]]
+
+
+def headers_of(response: httpx.Response) -> Headers:
+    """The headers of a response as they came."""
+    return Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
+
+
+@dataclass(slots=True)
+class Call:
+    """What a caller asked for.
+
+    Attributes:
+        method, target: the request line; the target is path and query as sent.
+        raw_headers: the caller's.
+        body: the whole body; None for one that is streamed, which can be sent once.
+        deadline: a monotonic time, or None.
+        deadline_sec: what that was made of.
+    """
+
+    method: str
+    target: str
+    raw_headers: list[tuple[bytes, bytes]]
+    body: bytes | None
+    deadline: float | None
+    deadline_sec: float
+    metrics: CallMetrics
+    began: float = field(default_factory=time.monotonic)
+    has_healed_clock: bool = False
+    has_healed_session: bool = False
+
+
+def check_call(method: str, raw_headers: list[tuple[bytes, bytes]], wire: int, is_streamed: bool) -> None:
+    """Refuses what cannot be sealed, before a session is agreed.
+
+    Raises:
+        UsageError
+    """
+    if method in UNSEALED_METHODS or (wire != 3 and method != "POST"):
+        raise UsageError(f"{method} is not sealed on wire {wire}")
+    if is_streamed and wire != 3:
+        raise UsageError("bodies of wires 1 and 2 are sealed whole: give bytes, not a stream")
+    for name, _ in raw_headers:
+        text = name.decode("latin-1").lower()
+        if text in SEALING or text.startswith("x-sealway-"):
+            raise UsageError(f"the header {text} is not a caller's to send")
+
+
+def _inner_of(raw_headers: list[tuple[bytes, bytes]]) -> InnerHeaders:
+    lowered = ((name.lower(), value) for name, value in raw_headers)
+    return [
+        (name, value)
+        for name, value in lowered
+        if name.decode("latin-1") not in OF_HOP and not name.startswith(b"proxy-")
+    ]
+
+
+def _host(raw_headers: list[tuple[bytes, bytes]]) -> Pairs:
+    return [(n.decode("latin-1"), v.decode("latin-1")) for n, v in raw_headers if n.lower() == b"host"]
+
+
+class Attempt3:
+    """A call as it is sent on wire 3.
+
+    Attributes:
+        headers, body: what is sent; without a body the caller's stream goes through `sealed_chunks`.
+    """
+
+    def __init__(self, agreed: Agreed, session: Session, call: Call, keyring: Keyring, options: Options) -> None:
+        self.agreed = agreed
+        self._session, self._call, self._keyring, self._options = session, call, keyring, options
+        began = time.perf_counter()
+        self._inner = encode_inner(_inner_of(call.raw_headers))
+        in_header = (
+            call.body == b""
+            and call.method in BODILESS_METHODS
+            and -(-stream_len(len(self._inner)) // 3) * 4 <= SEALED_MAX
+        )
+        content_type = "" if in_header else OCTETS
+        self._stamp_ms = agreed.stamp_ms(time.monotonic())
+        self._pending: PendingAnswer = session.seal(
+            call.method, call.target, content_type, str(self._stamp_ms), entropy.nonce()
+        )
+        self.headers: Pairs = _host(call.raw_headers) + self._pending.headers
+        self.body: bytes | None = None
+        if call.body is not None:
+            self.body = self._pending.sealer.seal_all(self._inner, call.body)
+        if in_header and self.body is not None:
+            self.headers.append((X_SEALED, encode_base64(self.body)))
+            self.body = b""
+        else:
+            self.headers.append(("Content-Type", content_type))
+        call.metrics.add_crypto("seal", time.perf_counter() - began)
+        call.metrics.suite = session.answer.suite
+
+    def sealed_chunks(self) -> StreamSealer:
+        """What seals a caller's stream, chunk by chunk."""
+        return StreamSealer(self._pending.sealer, self._inner)
+
+    def is_sealed(self, headers: Headers) -> bool:
+        """Whether this answers in a seal."""
+        return X_SEAL in headers
+
+    def open(self, status: int, headers: Headers) -> StreamOpener:
+        """What opens the answer.
+
+        Raises:
+            Refused: as `spec/session-3.md#sealed-answers` has it.
+        """
+        opener, sealed = self._pending.open(status, headers)
+        has_no_body = sealed is not None or is_bodiless(self._call.method, status)
+        return StreamOpener(opener, sealed, has_no_body, self._options.answer_max, self._call.metrics)
+
+    def judge(self, status: int, body: bytes) -> SealwayError | None:
+        """What is made of an unsealed answer: None to send the call again, in the session that is then in use.
+
+        Whoever is on the path can make such an answer, so nothing is sent again without proof, but for a safe method.
+        """
+        call, error = self._call, refusal(status, body)
+        if not isinstance(error, ProblemError):
+            return error
+        now_sec, stamp, nonce = time.monotonic(), self._pending.stamp, self._pending.nonce
+        if error.code == "clock_skew":
+            time_ms = proven_clock(error.more, self._session.s2c(), nonce, stamp)
+            if time_ms is None:
+                return error
+            self.agreed.set_clock(time_ms, now_sec)
+            if call.body is None or call.has_healed_clock:
+                return error
+            call.has_healed_clock = True
+            return None
+        if error.code != "session_expired":
+            return error
+        trusted = {**self._keyring.trusted(now_ms()), self._session.answer.key_id: self._session.identity}
+        time_ms = proven_expiry(error.more, self._session.id, nonce, stamp, trusted)
+        is_lost = time_ms is not None and may_repeat(time_ms, self._stamp_ms, self._session.expires_ms)
+        if call.body is None or call.has_healed_session or not (is_lost or call.method in ("GET", "HEAD")):
+            return error
+        call.has_healed_session = True
+        return None
+
+
+class AttemptOld:
+    """A call as it is sent on wires 1 and 2."""
+
+    def __init__(self, agreed: Agreed, session: ClientSession, call: Call, options: Options) -> None:
+        self.agreed = agreed
+        self._call, self._options = call, options
+        began = time.perf_counter()
+        stamp = str(agreed.stamp_ms(time.monotonic()))
+        self._sealed: SealedCall = session.seal(call.target, call.body or b"", stamp, entropy.nonce(), entropy.iv())
+        call.metrics.add_crypto("seal", time.perf_counter() - began)
+        kept = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in call.raw_headers)
+        drop = (OF_HOP | _OF_SEALED_BODY) - {"host"}
+        self.headers: Pairs = [(n, v) for n, v in kept if n.lower() not in drop]
+        self.headers += [*self._sealed.headers, ("Content-Type", self._sealed.content_type)]
+        self.body: bytes = self._sealed.body
+
+    def is_sealed(self, headers: Headers) -> bool:
+        """Whether this answers in a seal."""
+        return X_KID in headers
+
+    def open_whole(self, status: int, headers: Headers, body: bytes) -> bytes:
+        """The plaintext of the answer.
+
+        Raises:
+            Refused: as `spec/session.md#answer` has it.
+        """
+        began = time.perf_counter()
+        plaintext = self._sealed.open(
+            status, headers, body, self.agreed.stamp_ms(time.monotonic()), self._options.window_ms
+        )
+        self._call.metrics.add_crypto("open", time.perf_counter() - began)
+        return plaintext
+
+    def judge(self, status: int, body: bytes) -> SealwayError | None:
+        """None to send the call again in a new session: after `401 SESSION_EXPIRED`, once."""
+        error = refusal(status, body)
+        is_over = status == 401 and isinstance(error, PlainAnswerError) and error.error == "SESSION_EXPIRED"
+        if is_over and not self._call.has_healed_session:
+            self._call.has_healed_session = True
+            return None
+        return error
+
+
+Attempt = Attempt3 | AttemptOld
+
+
+def begin_attempt(agreed: Agreed, call: Call, keyring: Keyring | None, options: Options) -> Attempt:
+    """Seals a call in a session."""
+    call.metrics.attempts += 1
+    call.metrics.session_id = agreed.id
+    if isinstance(agreed.session, ClientSession):
+        return AttemptOld(agreed, agreed.session, call, options)
+    if keyring is None:
+        raise TypeError("a session of wire 3 has a keyring")
+    return Attempt3(agreed, agreed.session, call, keyring, options)
+
+
+def check_redirect(status: int) -> None:
+    """An unsealed redirect is not followed.
+
+    Raises:
+        RedirectRefused
+    """
+    if 300 <= status < 400:
+        raise RedirectRefused(status)
+
+
+def note_answer(metrics: CallMetrics, call: Call, headers: Headers, raw: Iterable[tuple[bytes, bytes]]) -> None:
+    """Fills in what the head of an answer tells."""
+    metrics.round_trip_sec = time.monotonic() - call.began
+    metrics.server_ms = parse_server_timing(headers.first("Server-Timing"))
+    metrics.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
+
+
+class StreamSealer:
+    """Seals a caller's stream: a chunk in is a frame out, so that what the source flushes goes on its way. The last frame
+    is an empty one, since nobody knows before the end that a chunk is the last."""
+
+    def __init__(self, sealer: FrameSealer, inner: bytes) -> None:
+        self._sealer = sealer
+        self._inner = inner
+
+    def seal(self, chunk: bytes) -> Iterator[bytes]:
+        """The frames of a chunk."""
+        view = memoryview(chunk)
+        while view:
+            room = FRAME_MAX - len(self._inner)
+            yield self._sealer.seal(self._inner + view[:room] if self._inner else view[:room], False)
+            self._inner, view = b"", view[room:]
+
+    def last(self) -> bytes:
+        """The last frame."""
+        return self._sealer.seal(self._inner, True)
+
+
+class StreamOpener:
+    """Opens an answer's stream as it comes."""
+
+    def __init__(
+        self, opener: FrameOpener, sealed: bytes | None, has_no_body: bool, answer_max: int | None, metrics: CallMetrics
+    ) -> None:
+        self._opener, self._sealed, self._has_no_body = opener, sealed, has_no_body
+        self._left = answer_max
+        self._metrics = metrics
+        self.inner: InnerHeaders | None = None
+
+    def begin(self) -> list[bytes]:
+        """What the headers alone hold of the body."""
+        if self._sealed is None:
+            return []
+        parts = self._feed(self._sealed)
+        self._opener.finish()
+        return parts
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """What a chunk of the sealed body holds. `inner` is there once the first frame was opened.
+
+        Raises:
+            Refused: as the stream has it; `body_too_large` beyond the bound.
+        """
+        if not data:
+            return []
+        if self._has_no_body:
+            raise Refused("header_invalid", X_SEALED)
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                raise Refused("body_too_large")
+        return self._feed(data)
+
+    def _feed(self, data: bytes) -> list[bytes]:
+        began = time.perf_counter()
+        frames = self._opener.feed(data)
+        if frames and self.inner is None:
+            self.inner, at = decode_inner(frames[0])
+            frames[0] = frames[0][at:]
+        self._metrics.add_crypto("open", time.perf_counter() - began)
+        return [frame for frame in frames if frame]
+
+    def finish(self) -> None:
+        """Says that nothing more comes.
+
+        Raises:
+            Refused: `stream_truncated`.
+        """
+        self._opener.finish()

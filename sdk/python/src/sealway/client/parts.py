@@ -1,0 +1,123 @@
+"""What the sync and the async transport share: nothing in here waits."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import httpx
+
+from ..errors import UsageError
+from ..session.old.call import ClientSession
+from ..wire.header import SEALING, Headers
+from .agreed import Agreed
+from .deadline import timeouts
+from .establish import Agreement, Ask, Flow, establish_old
+from .exchange import Call, StreamOpener, check_call
+from .metrics import CallMetrics
+from .options import Options, origin_of
+from .trust import Keyring
+
+#: Of an old wire's answer, what is not the plaintext's.
+_OF_SEALED_ANSWER = SEALING | {"content-type", "content-length", "content-encoding", "transfer-encoding"}
+
+
+class Parts:
+    """A client's settings and the session in use; whoever has it holds the lock when it sets `agreed`."""
+
+    def __init__(self, server_url: str, session_url: str | None, options: Options) -> None:
+        self.options = options
+        self.server_origin = origin_of(server_url)
+        self.session_origin = origin_of(session_url or server_url)
+        self.keyring: Keyring | None = None
+        if options.wire == 3 and options.trust is not None:
+            self.keyring = Keyring(options.trust, self.session_origin)
+        self.agreed: Agreed | None = None
+
+    def usable(self, not_id: str | None) -> Agreed | None:
+        """The session in use, unless it is about to end or is not wanted any more."""
+        agreed = self.agreed
+        if agreed is None or agreed.id == not_id or not agreed.is_usable(time.monotonic()):
+            return None
+        return agreed
+
+    def establish(self, not_id: str | None) -> Flow:
+        """How to come to a session."""
+        if self.keyring is None:
+            return establish_old(self.options)
+        old = self.agreed
+        if old is not None and (old.id == not_id or old.left_sec(time.monotonic()) <= 0):
+            old = None
+        return Agreement(self.options, self.keyring).establish(old)
+
+    def forget(self, id: str) -> None:
+        """The next call begins with another session."""
+        agreed = self.agreed
+        if agreed is not None and agreed.id == id:
+            self.agreed = None
+
+    def call(self, request: httpx.Request) -> Call:
+        """What a request asks for.
+
+        Raises:
+            UsageError: for what cannot be sealed, and for another origin: a redirect could lead anywhere.
+        """
+        url, options = request.url, self.options
+        if origin_of(f"{url.scheme}://{url.netloc.decode('ascii')}") != self.server_origin:
+            raise UsageError("this transport seals for one service alone, and the URL is another's")
+        is_whole = isinstance(request.stream, httpx.ByteStream)
+        check_call(request.method, request.headers.raw, options.wire, not is_whole)
+        body = b"".join(request.stream) if isinstance(request.stream, httpx.ByteStream) else None
+        if body is not None and len(body) > options.request_max:
+            raise UsageError("the request's body is over request_max")
+        deadline_sec = request.extensions.get("sealway_deadline_sec", options.deadline_sec)
+        deadline = None if deadline_sec is None else time.monotonic() + deadline_sec
+        return Call(
+            request.method,
+            url.raw_path.decode("latin-1"),
+            request.headers.raw,
+            body,
+            deadline,
+            deadline_sec or 0.0,
+            CallMetrics(options.wire),
+        )
+
+    def request_of(self, ask: Ask, extensions: dict[str, Any], call: Call) -> httpx.Request:
+        """What a conversation wants sent, as a request."""
+        steps = timeouts(extensions, call.deadline, call.deadline_sec)
+        return httpx.Request(
+            ask.method,
+            self.session_origin + ask.path,
+            headers=ask.headers,
+            content=ask.body if ask.method == "POST" else None,
+            extensions={"timeout": steps},
+        )
+
+    def response_of(
+        self, opener: StreamOpener, status: int, stream: httpx.SyncByteStream | httpx.AsyncByteStream, call: Call
+    ) -> httpx.Response:
+        """The answer that was inside."""
+        return httpx.Response(
+            status, headers=list(opener.inner or ()), stream=stream, extensions={"sealway": call.metrics}
+        )
+
+    def old_response_of(self, status: int, headers: Headers, raw: Any, plaintext: bytes, call: Call) -> httpx.Response:
+        """The answer of an old wire: what was inside has no headers of its own."""
+        kept = [(name, value) for name, value in raw if name.lower().decode("latin-1") not in _OF_SEALED_ANSWER]
+        return httpx.Response(status, headers=kept, content=plaintext, extensions={"sealway": call.metrics})
+
+
+def is_three(agreed: Agreed) -> bool:
+    """Whether a session is of wire 3."""
+    return not isinstance(agreed.session, ClientSession)
+
+
+def wire_request(
+    request: httpx.Request, attempt_headers: list[tuple[str, str]], content: Any, call: Call
+) -> httpx.Request:
+    """The sealed request: nothing of the caller's is outside but its host."""
+    steps = timeouts(request.extensions, call.deadline, call.deadline_sec)
+    extensions = {**request.extensions, "timeout": steps}
+    if isinstance(content, bytes) and not content and call.method in ("GET", "HEAD", "DELETE"):
+        content = None
+    return httpx.Request(call.method, request.url, headers=attempt_headers, content=content, extensions=extensions)

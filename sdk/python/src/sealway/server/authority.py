@@ -1,0 +1,162 @@
+"""Sessions and claims of an authority elsewhere: `spec/session.md#authority-endpoints`."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections import OrderedDict
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import anyio
+import httpx
+
+from ..client.options import origin_of
+from ..crypto.secret import Secret
+from ..errors import Refused, StoreFull, StoreUnavailable, UsageError
+from ..session.claim import Claim, Fresh, SessionRecord
+from ..session.three.message import AUTHS
+from ..wire.identifier import is_client_id, is_session_id
+from ..wire.members import Members, base64_bytes, parse_json, short, text, whole
+
+MESSAGE_MAX: Final = 65_536
+#: A session is used for less than a second without asking again.
+CACHE_SEC: Final = 0.9
+CACHE_MAX: Final = 10_000
+_MS_MAX = 2**53
+
+
+def _check_url(url: str) -> str:
+    origin = origin_of(url)
+    parts = urlsplit(origin)
+    host = parts.hostname or ""
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost"
+    if parts.scheme != "https" and not is_loopback:
+        # Session keys travel in these messages.
+        raise UsageError("an authority is asked over https, or on this machine")
+    return origin
+
+
+class AuthorityStore:
+    """Asks an authority for sessions and claims. A claim is asked for once: when its answer is lost it may have been
+    granted, so it is refused. Printing shows no secret."""
+
+    def __init__(self, url: str, secret: str, *, deadline_sec: float = 2.0, verify: Any = True) -> None:
+        """For the authority at `url`, `https://…` or `http://` on this machine. `verify` is httpx's, for TLS.
+
+        Raises:
+            UsageError: for another URL, and for a secret that is not one line of 16 visible ASCII characters or more.
+        """
+        secret = secret.strip()
+        if len(secret) < 16 or not secret.isascii() or not secret.isprintable() or " " in secret:
+            raise UsageError("the authority's secret is one line of at least 16 visible ASCII characters")
+        self._deadline_sec = deadline_sec
+        # A connection that was idle for long may be gone, and a claim is not asked for twice.
+        limits = httpx.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=4.0)
+        self._client = httpx.AsyncClient(
+            base_url=_check_url(url),
+            headers={"Authorization": f"Bearer {secret}", "Accept": "application/json"},
+            timeout=deadline_sec,
+            limits=limits,
+            follow_redirects=False,
+            trust_env=False,
+            verify=verify,
+        )
+        self._cache: OrderedDict[str, tuple[float, SessionRecord]] = OrderedDict()
+
+    async def session(self, id: str) -> SessionRecord | None:
+        """The session with this id, from the authority or from less than a second ago."""
+        if not is_session_id(id):
+            return None
+        asked = time.monotonic()
+        known = self._cache.get(id)
+        if known is not None and asked - known[0] < CACHE_SEC:
+            return known[1]
+        self._cache.pop(id, None)
+        status, members = await self._ask("GET", f"/v1/authority/sessions/{id}", None)
+        try:
+            if members.required("id", lambda v: v if isinstance(v, str) else None) != id:
+                raise StoreUnavailable("the authority answered another question")
+            if status == 404 and members.optional("error", _text) == "SESSION_NOT_FOUND":
+                return None
+            if status != 200:
+                raise StoreUnavailable(f"the authority answered {status}")
+            record = _record(members)
+        except Refused:
+            raise StoreUnavailable("the authority's answer is not understood") from None
+        self._cache[id] = (asked, record)
+        while len(self._cache) > CACHE_MAX:
+            self._cache.popitem(last=False)
+        return record
+
+    async def admit(self, claim: Claim) -> Fresh:
+        """Asks for a claim, once."""
+        key = claim.key.hex()
+        body = {"key": key, "sealed": claim.is_sealed, "stamp_ms": claim.stamp_ms}
+        status, members = await self._ask("POST", "/v1/authority/nonces", body)
+        try:
+            error = members.optional("error", _text)
+            if status == 507 and error == "NONCES_FULL":
+                raise StoreFull("the authority holds as many claims as it may")
+            if members.optional("key", _text) != key:
+                raise StoreUnavailable("the authority answered another question")
+        except Refused:
+            raise StoreUnavailable("the authority's answer is not understood") from None
+        if status == 201 and error is None:
+            return Fresh(claim)
+        if status == 409 and error == "REPLAYED":
+            raise Refused("replayed")
+        if status == 409 and error == "TIMESTAMP_OUTSIDE_WINDOW":
+            raise Refused("timestamp_outside_window")
+        raise StoreUnavailable(f"the authority answered {status}")
+
+    async def _ask(self, method: str, path: str, body: Any) -> tuple[int, Members]:
+        try:
+            with anyio.fail_after(self._deadline_sec):
+                async with self._client.stream(method, path, json=body) as response:
+                    data = bytearray()
+                    async for chunk in response.aiter_raw():
+                        data += chunk
+                        if len(data) > MESSAGE_MAX:
+                            raise StoreUnavailable("the authority's answer is over its bound")
+                    if response.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+                        raise StoreUnavailable(f"the authority answered {response.status_code} and no JSON")
+                    return response.status_code, Members(parse_json(bytes(data)))
+        except (httpx.HTTPError, TimeoutError, OSError) as error:
+            raise StoreUnavailable(f"the authority cannot be asked: {type(error).__name__}") from None
+        except Refused:
+            raise StoreUnavailable("the authority's answer is not understood") from None
+
+    async def aclose(self) -> None:
+        """Closes connections and forgets sessions."""
+        self._cache.clear()
+        await self._client.aclose()
+
+    def __repr__(self) -> str:
+        return f"AuthorityStore({self._client.base_url!s}, secret redacted)"
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _record(members: Members) -> SessionRecord:
+    wire = members.required("wire", lambda v: whole(v, 3))
+    key = members.required("key", base64_bytes)
+    client_id = members.optional("client_id", lambda v: text(v, is_client_id))
+    if wire == 0 or len(key) != 32 or (wire != 1 and client_id is None):
+        raise Refused("field_invalid")
+    return SessionRecord(
+        members.required("id", lambda v: text(v, is_session_id)),
+        wire,
+        client_id,
+        Secret(key),
+        members.required("created_ms", lambda v: whole(v, _MS_MAX)),
+        members.required("expires_ms", lambda v: whole(v, _MS_MAX)),
+        members.optional("subject", lambda v: short(v, 4096)),
+        members.optional("tenant", lambda v: short(v, 4096)),
+        members.optional("auth", lambda v: text(v, AUTHS.__contains__)) or "none",
+    )

@@ -1,0 +1,96 @@
+"""Where sessions are kept and claims are admitted: `spec/session.md#nonces`, `#nonce-lifetime`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from ..errors import Refused, StoreFull
+from ..session.claim import WINDOW_MS, Claim, Fresh, SessionRecord
+from ..wire.identifier import check_window
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds of the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class SessionStore(Protocol):
+    """What the middleware asks. Every answer comes within a deadline, or is `StoreUnavailable`."""
+
+    async def session(self, id: str) -> SessionRecord | None:
+        """The session with this id, even one that is over; None if there is none.
+
+        Raises:
+            StoreUnavailable
+        """
+
+    async def admit(self, claim: Claim) -> Fresh:
+        """Admits a claim, once among all that ask, at whatever number of processes.
+
+        Raises:
+            Refused: `replayed`, `timestamp_outside_window`.
+            StoreFull: it holds as many as it may; it never evicts.
+            StoreUnavailable
+        """
+
+
+class MemoryStore:
+    """Sessions and claims in this process, for tests and for programs that agree their own sessions. Bounded: a full
+    store refuses. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        *,
+        sessions_max: int = 100_000,
+        claims_max: int = 1_000_000,
+        window_ms: int = WINDOW_MS,
+        now_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        self._sessions: dict[str, SessionRecord] = {}
+        # In the order of their ends: each is held for the same time.
+        self._claims: dict[bytes, int] = {}
+        self._sessions_max, self._claims_max = sessions_max, claims_max
+        self._window_ms, self._now_ms = window_ms, now_ms
+        self._lock = threading.Lock()
+
+    def put(self, record: SessionRecord) -> None:
+        """Keeps a session.
+
+        Raises:
+            StoreFull
+        """
+        with self._lock:
+            now_ms = self._now_ms()
+            if len(self._sessions) >= self._sessions_max:
+                for id in [id for id, known in self._sessions.items() if known.expires_ms <= now_ms]:
+                    del self._sessions[id]
+            if len(self._sessions) >= self._sessions_max:
+                raise StoreFull("the store holds as many sessions as it may")
+            self._sessions[record.id] = record
+
+    def delete(self, id: str) -> bool:
+        """Forgets a session; whether it was there."""
+        with self._lock:
+            return self._sessions.pop(id, None) is not None
+
+    async def session(self, id: str) -> SessionRecord | None:
+        """The session with this id."""
+        with self._lock:
+            return self._sessions.get(id)
+
+    async def admit(self, claim: Claim) -> Fresh:
+        """Admits a claim once."""
+        with self._lock:
+            now_ms = self._now_ms()
+            check_window(claim.stamp_ms, now_ms, self._window_ms)
+            while self._claims and next(iter(self._claims.values())) <= now_ms:
+                del self._claims[next(iter(self._claims))]
+            if claim.key in self._claims:
+                raise Refused("replayed")
+            if len(self._claims) >= self._claims_max:
+                raise StoreFull("the store holds as many claims as it may")
+            self._claims[claim.key] = now_ms + 2 * self._window_ms + 1
+            return Fresh(claim)

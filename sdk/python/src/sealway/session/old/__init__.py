@@ -1,0 +1,1 @@
+"""Wires 1 and 2: `spec/session.md`."""

@@ -1,0 +1,1 @@
+"""Wire 3: `spec/session-3.md`."""

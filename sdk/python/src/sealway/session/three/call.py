@@ -1,0 +1,227 @@
+"""Sealed requests and answers of wire 3, both sides: `spec/session-3.md#sealed-requests`, `#sealed-answers`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ...crypto.digest import sha256
+from ...crypto.secret import Secret
+from ...errors import Refused
+from ...wire.encoding import decode_base64, field, number
+from ...wire.header import X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED, Headers
+from ...wire.identifier import (
+    ANSWER_PREFIX,
+    KID_PREFIX,
+    check_nonce,
+    check_request_nonce,
+    check_window,
+    is_session_id,
+    parse_stamp,
+    session_of_kid,
+    split_idempotency_key,
+)
+from ..claim import TAG_SEALED, Claim, SessionRecord, make_claim
+from .schedule import c2s_of, s2c_of
+from .stream import FrameOpener, FrameSealer, StreamKeys
+
+#: Characters of base64.
+SEALED_MAX: Final = 8_192
+TARGET_MAX: Final = 8_192
+NONCE_LEN_MIN: Final = 16
+OCTETS: Final = "application/octet-stream"
+#: Methods whose requests without a body travel in `X-Sealed`: whoever is in between drops or refuses one.
+BODILESS_METHODS: Final = frozenset({"GET", "HEAD", "DELETE"})
+UNSEALED_METHODS: Final = frozenset({"CONNECT", "TRACE", "OPTIONS"})
+
+Pairs = list[tuple[str, str]]
+
+
+def is_bodiless(method: str, status: int) -> bool:
+    """Whether an answer can have no body, so that its stream stands in `X-Sealed`."""
+    return method == "HEAD" or status in (204, 205, 304)
+
+
+def _request_context(method: str, target: str, content_type: str, stamp: str, nonce: str, id: str) -> bytes:
+    return sha256(
+        field("sealway/3 request context")
+        + field(method)
+        + field(target.encode("latin-1"))
+        + field(content_type.encode("latin-1"))
+        + field(stamp)
+        + field(nonce)
+        + field(id)
+    )
+
+
+def _answer_context(status: int, method: str, target: str, content_type: str, stamp: str, nonce: str, id: str) -> bytes:
+    return sha256(
+        field("sealway/3 answer context")
+        + number(status)
+        + field(method)
+        + field(target.encode("latin-1"))
+        + field(content_type.encode("latin-1"))
+        + field(stamp)
+        + field(nonce)
+        + field(id)
+    )
+
+
+def _request_keys(c2s: bytes | bytearray, nonce: str, stamp: str) -> StreamKeys:
+    return StreamKeys(c2s, "sealway/3 request", nonce, stamp)
+
+
+def _answer_keys(s2c: bytes | bytearray, request_nonce: str, nonce: str) -> StreamKeys:
+    return StreamKeys(s2c, "sealway/3 answer", request_nonce, nonce)
+
+
+def sealed_header(headers: Headers, has_body: bool) -> bytes | None:
+    """The stream in `X-Sealed`; None where it is in the body. Neither is a stream of no bytes.
+
+    Raises:
+        Refused: `header_invalid`.
+    """
+    if X_SEALED not in headers:
+        return None
+    value = headers.single(X_SEALED) if headers.first(X_SEALED) else ""
+    if has_body or len(value) > SEALED_MAX or len(headers.all(X_SEALED)) > 1:
+        raise Refused("header_invalid", X_SEALED)
+    try:
+        return decode_base64(value)
+    except ValueError:
+        raise Refused("header_invalid", X_SEALED) from None
+
+
+def _check_seal(headers: Headers) -> None:
+    if headers.single(X_SEAL) != "3":
+        raise Refused("header_invalid", X_SEAL)
+
+
+# --- The client
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PendingAnswer:
+    """A request that was sealed, and what opens the answer to it, and to no other.
+
+    Attributes:
+        headers: `X-Seal`, `X-Kid`, `X-Idempotency-Key`; `Content-Type` and `X-Sealed` are the sender's.
+        sealer: seals the request's frames.
+        stamp, nonce: the request's.
+    """
+
+    headers: Pairs
+    sealer: FrameSealer
+    stamp: str
+    nonce: str
+    _s2c: Secret
+    _id: str
+    _method: str
+    _target: str
+
+    def open(self, status: int, headers: Headers) -> tuple[FrameOpener, bytes | None]:
+        """What opens the answer with these headers, and its stream where that is not the body.
+
+        Raises:
+            Refused: as `spec/session-3.md#sealed-answers` has it; `unsealed` for one that is none.
+        """
+        if X_SEAL not in headers:
+            raise Refused("unsealed")
+        _check_seal(headers)
+        if session_of_kid(headers.single(X_KID)) != self._id:
+            raise Refused("answer_mismatch")
+        stamp, nonce = split_idempotency_key(headers.single(X_IDEMPOTENCY_KEY))
+        check_nonce(nonce, NONCE_LEN_MIN)
+        if not nonce.startswith(ANSWER_PREFIX):
+            raise Refused("answer_mismatch")
+        parse_stamp(stamp)
+        sealed = sealed_header(headers, has_body=False)
+        content_type = headers.first("Content-Type") or ""
+        context = _answer_context(status, self._method, self._target, content_type, stamp, nonce, self._id)
+        return FrameOpener(_answer_keys(self._s2c.reveal(), self.nonce, nonce), context), sealed
+
+
+def seal_request(
+    c2s: Secret, s2c: Secret, id: str, method: str, target: str, content_type: str, stamp: str, nonce: str
+) -> PendingAnswer:
+    """Begins a request. `content_type` is the outer header's, empty without one; `nonce` holds 128 random bits."""
+    check_request_nonce(nonce, NONCE_LEN_MIN)
+    context = _request_context(method, target, content_type, stamp, nonce, id)
+    sealer = FrameSealer(_request_keys(c2s.reveal(), nonce, stamp), context)
+    headers = [(X_SEAL, "3"), (X_KID, KID_PREFIX + id), (X_IDEMPOTENCY_KEY, f"{stamp}.{nonce}")]
+    return PendingAnswer(headers, sealer, stamp, nonce, s2c, id, method, target)
+
+
+# --- The server
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRequest:
+    """A request whose headers are good: check 1 of `spec/session-3.md#sealed-requests`."""
+
+    method: str
+    target: str
+    session_id: str
+    stamp: str
+    nonce: str
+    _content_type: str
+
+    def check_session(self, record: SessionRecord, now_ms: int, window_ms: int) -> None:
+        """Checks 2 to 4.
+
+        Raises:
+            Refused: `session_expired`, `wire_mismatch`, `timestamp_outside_window`.
+        """
+        if now_ms >= record.expires_ms:
+            raise Refused("session_expired")
+        if record.wire != 3:
+            raise Refused("wire_mismatch")
+        check_window(int(self.stamp), now_ms, window_ms)
+
+    def opener(self, record: SessionRecord) -> FrameOpener:
+        """What opens the request's stream, in a session that was checked."""
+        context = _request_context(
+            self.method, self.target, self._content_type, self.stamp, self.nonce, self.session_id
+        )
+        return FrameOpener(_request_keys(c2s_of(record.key.reveal()), self.nonce, self.stamp), context)
+
+    def claim(self, window_ms: int) -> Claim:
+        """What a store has to admit when the first frame has opened, and before anybody sees what it holds."""
+        return make_claim(TAG_SEALED, self.session_id, self.nonce, int(self.stamp), window_ms)
+
+    def seal_answer(
+        self, record: SessionRecord, status: int, content_type: str, now_ms: int, nonce_random: bytes
+    ) -> tuple[Pairs, FrameSealer]:
+        """Headers of the answer, and what seals its frames. `nonce_random` is 16 bytes."""
+        return self.seal_answer_as(record, status, content_type, str(now_ms), ANSWER_PREFIX + nonce_random.hex())
+
+    def seal_answer_as(
+        self, record: SessionRecord, status: int, content_type: str, stamp: str, nonce: str
+    ) -> tuple[Pairs, FrameSealer]:
+        """As `seal_answer`, with a stamp and a nonce that are made already; for tests."""
+        context = _answer_context(status, self.method, self.target, content_type, stamp, nonce, self.session_id)
+        headers = [
+            (X_SEAL, "3"),
+            (X_KID, KID_PREFIX + self.session_id),
+            (X_IDEMPOTENCY_KEY, f"{stamp}.{nonce}"),
+        ]
+        return headers, FrameSealer(_answer_keys(s2c_of(record.key.reveal()), self.nonce, nonce), context)
+
+
+def parse_request(method: str, target: str, headers: Headers) -> ParsedRequest:
+    """Check 1, and the form of the session's id.
+
+    Raises:
+        Refused: as the table has it; `session_unknown` for what is no session id.
+    """
+    kid, key = headers.single(X_KID), headers.single(X_IDEMPOTENCY_KEY)
+    _check_seal(headers)
+    if len(target) > TARGET_MAX:
+        raise Refused("header_invalid", "target")
+    stamp, nonce = split_idempotency_key(key)
+    check_request_nonce(nonce, NONCE_LEN_MIN)
+    parse_stamp(stamp)
+    id = session_of_kid(kid)
+    if not is_session_id(id):
+        raise Refused("session_unknown")
+    return ParsedRequest(method, target, id, stamp, nonce, headers.first("Content-Type") or "")

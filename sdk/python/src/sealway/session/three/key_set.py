@@ -1,0 +1,107 @@
+"""Key sets: `spec/session-3.md#identity-keys`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...crypto.digest import sha256
+from ...crypto.p256 import key_id, verify
+from ...errors import Refused
+from ...wire.encoding import field, fields, number
+from ...wire.identifier import is_key_id
+from ...wire.members import U64_MAX, Members, base64_bytes, text, whole
+from .message import KEYS_MAX
+
+KEY_SET_PATH: Final = "/.well-known/sealway-keys"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKey:
+    """A key of a set; live from `not_before_ms` up to and without `not_after_ms`, of the epoch."""
+
+    key_id: str
+    public: bytes
+    not_before_ms: int
+    not_after_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """A set as it was read: its keys' ids are their own. Without a root that is pinned it proves nothing."""
+
+    issued_ms: int
+    expires_ms: int
+    keys: tuple[ListedKey, ...]
+    root_key_id: str | None
+    root_signature: bytes | None
+
+    def find(self, id: str) -> bytes | None:
+        """The public key with this id."""
+        return next((key.public for key in self.keys if key.key_id == id), None)
+
+    def signed_message(self) -> bytes:
+        """What a root signs."""
+        return key_set_message(self.issued_ms, self.expires_ms, self.keys)
+
+    def verify(self, root: bytes, now_ms: int, taken_issued_ms: int | None) -> None:
+        """What a client that pins `root` checks; `taken_issued_ms` is of the set that it took before.
+
+        Raises:
+            Refused: `key_untrusted`, `signature_invalid`.
+        """
+        if self.root_key_id != key_id(root) or self.root_signature is None:
+            raise Refused("key_untrusted")
+        if not verify(root, self.signed_message(), self.root_signature):
+            raise Refused("signature_invalid")
+        if now_ms >= self.expires_ms or (taken_issued_ms is not None and self.issued_ms < taken_issued_ms):
+            raise Refused("key_untrusted")
+
+
+def key_set_message(issued_ms: int, expires_ms: int, keys: Sequence[ListedKey]) -> bytes:
+    """What a root signs of a set."""
+    listed = (
+        field(key.key_id) + field(key.public) + number(key.not_before_ms) + number(key.not_after_ms) for key in keys
+    )
+    return b"sealway/3 keys" + sha256(number(issued_ms) + number(expires_ms) + fields(listed))
+
+
+def _listed(value: Any) -> tuple[ListedKey, ...] | None:
+    if not isinstance(value, list) or len(value) > KEYS_MAX:
+        return None
+    keys = []
+    for part in value:
+        try:
+            members = Members(part)
+            members.required("alg", lambda v: v if v == "ES256" else None)
+            key = ListedKey(
+                members.required("key_id", lambda v: text(v, is_key_id)),
+                members.required("public_key", base64_bytes),
+                members.required("not_before_ms", lambda v: whole(v, U64_MAX)),
+                members.required("not_after_ms", lambda v: whole(v, U64_MAX)),
+            )
+        except Refused:
+            return None
+        # Else a root's word for one key could be taken for its word for another.
+        if key.key_id != key_id(key.public):
+            return None
+        keys.append(key)
+    return tuple(keys)
+
+
+def parse_key_set(data: bytes) -> KeySet:
+    """Reads a set.
+
+    Raises:
+        Refused: `json_invalid`, `field_invalid`.
+    """
+    members = Members.parse(data)
+    issued = members.required("issued_ms", lambda v: whole(v, U64_MAX))
+    expires = members.required("expires_ms", lambda v: whole(v, U64_MAX))
+    keys = members.required("keys", _listed)
+    root = members.optional("root_key_id", lambda v: text(v, is_key_id))
+    signature = members.optional("root_signature", base64_bytes)
+    if (root is None) != (signature is None):
+        raise Refused("field_invalid", "root_key_id" if root is None else "root_signature")
+    return KeySet(issued, expires, keys, root, signature)

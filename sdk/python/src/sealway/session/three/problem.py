@@ -1,0 +1,127 @@
+"""Problems, and the proofs that two of them carry: `spec/session-3.md#problems`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...crypto.digest import expand, hmac_sha256, is_equal, sha256
+from ...crypto.p256 import verify
+from ...errors import CODES, Refused
+from ...wire.encoding import encode_base64, field, number
+from ...wire.members import U64_MAX, base64_bytes, parse_json, whole
+from .message import dump
+
+CONTENT_TYPE: Final = "application/problem+json"
+PROBLEM_MAX: Final = 65_536
+
+#: Status and title of each problem of `spec/registry.toml`.
+PROBLEMS: Final[Mapping[str, tuple[int, str]]] = {
+    "session_expired": (401, "The session is over or unknown: agree a new one."),
+    "unsealable": (400, "The request does not open."),
+    "replayed": (409, "The request was received before."),
+    "clock_skew": (400, "The request's time is too far from the server's."),
+    "suite_required": (409, "Begin anew with another suite."),
+    "key_retired": (409, "No identity key that the client pinned is live any more."),
+    "unauthenticated": (401, "The client did not prove who it is."),
+    "policy": (403, "The client may not do this."),
+    "wire_disabled": (403, "This wire is not served here."),
+    "too_large": (413, "The message is over its bound."),
+    "malformed": (400, "The message is not what it should be."),
+    "not_found": (404, "There is no such thing here."),
+    "method_not_allowed": (405, "Another method is needed."),
+    "rate_limited": (429, "Too many requests: wait."),
+    "store_unavailable": (503, "Try again later."),
+    "upstream_unreachable": (502, "The service behind did not answer."),
+    "upstream_timeout": (504, "The service behind did not answer in time."),
+}
+
+_TOLD: Final[Mapping[str, str]] = {
+    "session_unknown": "session_expired",
+    "session_expired": "session_expired",
+    "timestamp_outside_window": "clock_skew",
+    "replayed": "replayed",
+    "body_too_large": "too_large",
+    "provider": "store_unavailable",
+    "policy": "policy",
+    "unauthenticated": "unauthenticated",
+    "suite_required": "suite_required",
+    "key_retired": "key_retired",
+    "json_invalid": "malformed",
+    "field_invalid": "malformed",
+    "public_key_invalid": "malformed",
+}
+
+
+def problem_of(code: str) -> str:
+    """The problem that a peer is told for an error code: coarser than the log's."""
+    if code not in CODES:
+        raise ValueError("not a code of the registry")
+    return _TOLD.get(code, "unsealable")
+
+
+def encode_problem(code: str, **more: Any) -> tuple[int, bytes]:
+    """Status and body of a problem."""
+    status, title = PROBLEMS[code]
+    head = {"type": f"urn:sealway:problem:{code}", "title": title, "status": status, "code": code}
+    return status, dump(head | more)
+
+
+def parse_problem(body: bytes) -> dict[str, Any] | None:
+    """The members of a problem; None for what is none."""
+    try:
+        value = parse_json(body, is_server=False)
+    except Refused:
+        return None
+    if not isinstance(value, dict) or not isinstance(value.get("code"), str) or len(value["code"]) > 64:
+        return None
+    return value
+
+
+def expired_message(id: str, nonce: str, stamp: str, server_time_ms: int) -> bytes:
+    """What an identity key signs of a session that is over or unknown."""
+    return b"sealway/3 expired" + sha256(field(id) + field(nonce) + field(stamp) + number(server_time_ms))
+
+
+def clock_mac(s2c: bytes | bytearray, nonce: str, stamp: str, server_time_ms: int) -> bytes:
+    """What proves a server's time to the owner of a session."""
+    return hmac_sha256(expand(s2c, b"sealway/3 clock"), field(nonce) + field(stamp) + number(server_time_ms))
+
+
+def clock_members(s2c: bytes | bytearray, nonce: str, stamp: str, server_time_ms: int) -> dict[str, Any]:
+    """The members of `clock_skew` beside its head."""
+    return {
+        "server_time_ms": server_time_ms,
+        "mac": encode_base64(clock_mac(s2c, nonce, stamp, server_time_ms)),
+    }
+
+
+def proven_clock(problem: Mapping[str, Any], s2c: bytes, nonce: str, stamp: str) -> int | None:
+    """The server's time of a `clock_skew`, where its mac verifies."""
+    time, mac = whole(problem.get("server_time_ms"), U64_MAX), base64_bytes(problem.get("mac"))
+    if problem.get("code") != "clock_skew" or time is None or mac is None:
+        return None
+    return time if is_equal(mac, clock_mac(s2c, nonce, stamp, time)) else None
+
+
+def proven_expiry(
+    problem: Mapping[str, Any], id: str, nonce: str, stamp: str, trusted: Mapping[str, bytes]
+) -> int | None:
+    """The server's time of a `session_expired`, where the signature is of a trusted key.
+
+    Whether a request may be sent again is another question: `may_repeat`.
+    """
+    time, signature = whole(problem.get("server_time_ms"), U64_MAX), base64_bytes(problem.get("signature"))
+    named = problem.get("key_id")
+    public = trusted.get(named) if isinstance(named, str) else None
+    if problem.get("code") != "session_expired" or time is None or signature is None or public is None:
+        return None
+    return time if verify(public, expired_message(id, nonce, stamp, time), signature) else None
+
+
+def may_repeat(server_time_ms: int, stamp_ms: int, session_expires_ms: int) -> bool:
+    """Whether a proven `session_expired` shows that the request was not served.
+
+    One that was stamped before the session's end may have been served, held back and shown again once it was over.
+    """
+    return server_time_ms < session_expires_ms or stamp_ms >= session_expires_ms

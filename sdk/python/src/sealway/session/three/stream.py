@@ -1,0 +1,161 @@
+"""Sealed streams: a commit, then frames. `spec/session-3.md#sealed-requests`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...crypto.aead import TAG_LEN, Aes256Gcm
+from ...crypto.digest import expand, is_equal
+from ...errors import Refused
+from ...wire.encoding import field
+from ...wire.inner import InnerHeaders, decode_inner
+
+#: Plaintext bytes of a frame.
+FRAME_MAX: Final = 65_536
+COMMIT_LEN: Final = 16
+_LAST = 0x8000_0000
+_COUNT_MAX = 2**32
+
+
+class StreamKeys:
+    """Key, IV and commit of one message. Printing shows nothing."""
+
+    __slots__ = ("commit", "gcm", "iv")
+
+    def __init__(self, direction_key: bytes | bytearray, label: str, one: str, other: str) -> None:
+        out = expand(direction_key, field(label) + field(one) + field(other), 60)
+        self.gcm: Final = Aes256Gcm(out[:32])
+        self.iv: Final = int.from_bytes(out[32:44], "big")
+        self.commit: Final = out[44:]
+
+    def nonce(self, count: int, is_last: bool) -> bytes:
+        """`iv xor (F as 32 bits ‖ n as 64 bits)`."""
+        return (self.iv ^ (is_last << 64 | count)).to_bytes(12, "big")
+
+    def __repr__(self) -> str:
+        return "StreamKeys(redacted)"
+
+
+def stream_len(plaintext_len: int) -> int:
+    """How long the stream of so many bytes is, inner headers included, where no frame ends early."""
+    frames = max(1, -(-plaintext_len // FRAME_MAX))
+    return COMMIT_LEN + plaintext_len + frames * (4 + TAG_LEN)
+
+
+class FrameSealer:
+    """Seals the frames of one message, in order."""
+
+    __slots__ = ("_context", "_count", "_keys")
+
+    def __init__(self, keys: StreamKeys, context: bytes) -> None:
+        self._keys, self._context = keys, context
+        self._count = 0
+
+    def seal(self, plaintext: bytes | bytearray | memoryview, is_last: bool) -> bytes:
+        """The next frame; the commit stands before the first.
+
+        Raises:
+            ValueError: for more than 64 KiB, for an empty frame that is not the last, for too many frames.
+        """
+        if len(plaintext) > FRAME_MAX or self._count >= _COUNT_MAX or not (is_last or plaintext):
+            raise ValueError("no frame can be made of this")
+        sealed = self._keys.gcm.seal(self._keys.nonce(self._count, is_last), plaintext, self._context)
+        head = ((_LAST if is_last else 0) | len(sealed)).to_bytes(4, "big")
+        self._count += 1
+        return (self._keys.commit + head + sealed) if self._count == 1 else head + sealed
+
+    def seal_all(self, inner: bytes, body: bytes | memoryview, is_last: bool = True) -> bytes:
+        """Inner headers and what follows, in as few frames as there can be."""
+        if len(inner) + len(body) <= FRAME_MAX:
+            return self.seal(inner + body if inner else body, is_last)
+        view = memoryview(body)
+        first = FRAME_MAX - len(inner)
+        out = [self.seal(inner + view[:first], False)]
+        for at in range(first, len(view), FRAME_MAX):
+            out.append(self.seal(view[at : at + FRAME_MAX], is_last and at + FRAME_MAX >= len(view)))
+        return b"".join(out)
+
+
+class FrameOpener:
+    """Opens a stream as it comes, in pieces of any size. It holds less than a frame beside what it is fed."""
+
+    __slots__ = ("_commit", "_context", "_count", "_keys", "_pending", "is_done")
+
+    def __init__(self, keys: StreamKeys, context: bytes) -> None:
+        self._keys, self._context = keys, context
+        self._pending = bytearray()
+        self._commit: bytes | None = None
+        self._count = 0
+        #: Whether the last frame was opened.
+        self.is_done = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The plaintexts of the frames that this completes.
+
+        Raises:
+            Refused: `frame_invalid`, `unsealable`. The stream is of no use then.
+        """
+        pending = self._pending
+        pending += data
+        opened: list[bytes] = []
+        at, end = 0, len(pending)
+        if self._commit is None:
+            if end < COMMIT_LEN:
+                return opened
+            self._commit = bytes(pending[:COMMIT_LEN])
+            at = COMMIT_LEN
+        with memoryview(pending) as view:
+            while not self.is_done and end - at >= 4:
+                word = int.from_bytes(view[at : at + 4], "big")
+                is_last, length = bool(word & _LAST), word & ~_LAST
+                if not TAG_LEN <= length <= FRAME_MAX + TAG_LEN or (length == TAG_LEN and not is_last):
+                    raise Refused("frame_invalid")
+                if end - at - 4 < length:
+                    break
+                opened.append(self._open(view[at + 4 : at + 4 + length], is_last))
+                at += 4 + length
+        if self.is_done and at < end:
+            raise Refused("frame_invalid")
+        del pending[:at]
+        return opened
+
+    def _open(self, sealed: memoryview, is_last: bool) -> bytes:
+        # The first tag is computed whether or not the commit is right, so that no answer comes sooner for it.
+        is_first = self._count == 0
+        is_committed = not is_first or is_equal(self._commit or b"", self._keys.commit)
+        try:
+            plaintext = self._keys.gcm.open(self._keys.nonce(self._count, is_last), sealed, self._context)
+        finally:
+            sealed.release()
+        if not is_committed:
+            raise Refused("unsealable")
+        self._count += 1
+        if self._count > _COUNT_MAX:
+            raise Refused("frame_invalid")
+        self.is_done = is_last
+        return plaintext
+
+    def finish(self) -> None:
+        """Says that nothing more comes.
+
+        Raises:
+            Refused: `stream_truncated` unless the last frame came.
+        """
+        if not self.is_done:
+            raise Refused("stream_truncated")
+
+
+def open_whole(opener: FrameOpener, data: bytes) -> tuple[InnerHeaders, list[bytes]]:
+    """Inner headers, and what each frame of a whole stream holds of the body.
+
+    Raises:
+        Refused: as the stream has it.
+    """
+    frames = opener.feed(data)
+    inner: InnerHeaders = []
+    if frames:
+        # Before the end is looked for: whoever reads a stream as it comes judges the first frame first.
+        inner, at = decode_inner(frames[0])
+        frames[0] = frames[0][at:]
+    opener.finish()
+    return inner, frames

@@ -1,0 +1,23 @@
+"""Servers that are started once for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import processes
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[processes.Gateway]:
+    """A real `sealway serve`: authority, gateway and demo service."""
+    with processes.gateway(tmp_path_factory.mktemp("gateway")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def service(gateway: processes.Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The example service in Python, which asks that authority."""
+    with processes.example_server(gateway, tmp_path_factory.mktemp("service")) as url:
+        yield url

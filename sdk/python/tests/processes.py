@@ -1,0 +1,112 @@
+"""Starts what the tests talk to: the server `sealway`, and the examples. Each is stopped by its own process id."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+SDK = Path(__file__).resolve().parents[1]
+EXAMPLES = SDK / "examples"
+START_SEC = 30.0
+
+CONFIG = """
+listeners:
+  - address: "127.0.0.1:0"
+routes:
+  - match: { path_prefix: ["/session/", "/v1/session/", "/v3/"], path: ["/.well-known/sealway-keys", "/health", "/ready"] }
+    sessions: {}
+  - match: { path_prefix: "/v1/authority/" }
+    sessions: {}
+  - match: { path_prefix: "/transaction/" }
+    sealed: required
+    upstream: shop
+upstreams:
+  shop: { servers: ["demo:"] }
+sessions:
+  authority_secret_file: "peers.secret"
+  anonymous_paths: ["/transaction/purchase"]
+  identity: { allow_generated: true }
+telemetry: { log_format: json, log_level: info }
+"""
+SECRET = "a secret of the tests alone".replace(" ", "-")
+
+
+def binary() -> str:
+    """The server, which has to be there: a test that skips tells nobody anything."""
+    found = os.environ.get("SEALWAY_BIN") or str(SDK.parents[1] / "target" / "debug" / "sealway")
+    if not os.access(found, os.X_OK):
+        raise AssertionError(f"{found} is no program; build it (cargo build -p sealway-cli) or set SEALWAY_BIN")
+    return found
+
+
+@dataclass
+class Gateway:
+    url: str
+    secret_file: Path
+    process: subprocess.Popen[bytes]
+
+
+@contextmanager
+def stopped(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+
+@contextmanager
+def gateway(folder: Path) -> Iterator[Gateway]:
+    """`sealway serve` on a free port."""
+    (folder / "serve.yaml").write_text(CONFIG)
+    secret = folder / "peers.secret"
+    secret.write_text(SECRET + "\n")
+    secret.chmod(0o600)
+    log = folder / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [binary(), "serve", "--config", "serve.yaml"], cwd=folder, stdout=out, stderr=subprocess.STDOUT
+        )
+    with stopped(process):
+        url = wait_for(log, process, rb"127\.0\.0\.1:([1-9][0-9]+)")
+        yield Gateway(f"http://127.0.0.1:{url}", secret, process)
+
+
+def wait_for(log: Path, process: subprocess.Popen[bytes], pattern: bytes) -> str:
+    until = time.monotonic() + START_SEC
+    while time.monotonic() < until:
+        found = re.search(pattern, log.read_bytes())
+        if found:
+            return found[1].decode()
+        assert process.poll() is None, f"it ended: {log.read_text()[-2000:]}"
+        time.sleep(0.05)
+    raise AssertionError(f"it did not start: {log.read_text()[-2000:]}")
+
+
+@contextmanager
+def example_server(authority: Gateway, folder: Path) -> Iterator[str]:
+    """The purchase service of the examples."""
+    log = folder / "example-log"
+    environment = {
+        **os.environ,
+        "PORT": "0",
+        "AUTHORITY_URL": authority.url,
+        "AUTHORITY_SECRET_FILE": str(authority.secret_file),
+    }
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, str(EXAMPLES / "server.py")], env=environment, stdout=out, stderr=subprocess.STDOUT
+        )
+    with stopped(process):
+        yield wait_for(log, process, rb"listening (http://127\.0\.0\.1:[0-9]+)\n")

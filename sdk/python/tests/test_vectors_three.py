@@ -1,0 +1,355 @@
+"""All of `vectors/session3/`: wire 3, both sides."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sealway.crypto.digest import sha256
+from sealway.crypto.p256 import KeyPair, key_id, verify
+from sealway.crypto.suite import KEM_CIPHERTEXT_LEN, PrivateKeys, SeedKemKey, Suite
+from sealway.errors import Refused
+from sealway.session.claim import SessionRecord
+from sealway.session.three import message, problem, schedule
+from sealway.session.three.call import ParsedRequest, parse_request, sealed_header
+from sealway.session.three.client import ClientInit, Session
+from sealway.session.three.key_set import parse_key_set
+from sealway.session.three.server import Draws, Identity, Who, accept
+from sealway.session.three.stream import open_whole
+from sealway.wire.encoding import encode_base64
+from sealway.wire.header import X_SEALED, Headers
+from sealway.wire.inner import encode_inner
+from vectors import Node, assert_claim, is_same, load, record_of, same_headers, scenarios, to_bytes
+
+RAN: Counter[str] = Counter()
+
+
+class GivenKem:
+    """A decapsulation key in its expanded form, which the library below does not read, with the one secret that the
+    scenario tells. Of another ciphertext comes another secret, as FIPS 203 has it."""
+
+    def __init__(self, expanded: bytes, ciphertext: bytes, secret: bytes) -> None:
+        self.public = expanded[1152 : 1152 + 1184]
+        self._known = {ciphertext: secret}
+
+    def decapsulate(self, ciphertext: bytes) -> bytes:
+        assert len(ciphertext) == KEM_CIPHERTEXT_LEN
+        return self._known.get(ciphertext, sha256(ciphertext))
+
+
+def client_keys(suite: str, node: Node, ciphertext: bytes = b"", secret: bytes = b"") -> PrivateKeys:
+    scalar, x25519, kem = node.hex("p256_scalar_hex"), node.hex("x25519_hex"), node.hex("kem_private_hex")
+    return PrivateKeys(Suite(suite), scalar, x25519, GivenKem(kem, ciphertext, secret) if kem else None)
+
+
+def client_init(keys: PrivateKeys, body: dict[str, Any], authorization: str | None, old: Session | None) -> ClientInit:
+    init = ClientInit(
+        keys,
+        tuple(body["suites"]),
+        body["client_id"],
+        ttl_sec=body.get("ttl_sec"),
+        pinned_key_ids=tuple(body.get("pinned_key_ids") or ()),
+        authorization=authorization,
+        renewed=old,
+    )
+    if body.get("proof") is not None:
+        init.prove(body["proof"])
+    assert json.loads(init.body()) == body
+    return init
+
+
+def finish(init: ClientInit, status: int, answer: bytes, trusted: dict[str, bytes]) -> Session:
+    claimed = init.claimed(status, answer)
+    return init.finish(claimed, trusted.get(claimed.answer.key_id))
+
+
+def trusted_of(keys: list[str]) -> dict[str, bytes]:
+    return {key_id(bytes.fromhex(key)): bytes.fromhex(key) for key in keys}
+
+
+def session_of(node: Node) -> Session:
+    """Finishes the init of suite P256 that a call's client made."""
+    body = json.loads(node["body"])
+    keys = PrivateKeys(Suite.P256, node.hex("p256_scalar_hex"))
+    return finish(client_init(keys, body, None, None), 201, node["answer"].encode(), trusted_of([node["trusted_hex"]]))
+
+
+def identities_of(nodes: list[Node]) -> list[Identity]:
+    return [Identity(KeyPair(node.hex("scalar_hex")), node["not_before_ms"], node["not_after_ms"]) for node in nodes]
+
+
+def old_session(node: Node) -> Session:
+    session = session_of(node["client"])
+    assert session.id == node["session_id"]
+    assert session.prk_bytes().hex() == node["prk_hex"]
+    assert session.exporter().hex() == node["exporter_hex"]
+    return session
+
+
+def old_record(session: Session, who: Who) -> SessionRecord:
+    from sealway.crypto.secret import Secret
+
+    return SessionRecord(
+        session.id,
+        3,
+        session.client_id,
+        Secret(session.prk_bytes()),
+        0,
+        session.expires_ms,
+        who.subject,
+        who.tenant,
+        who.auth,
+    )
+
+
+def run_agreement(s: Node, old: Session | None) -> None:
+    data, server, answer = s.bytes("body"), s["server"], s["answer"].encode()
+    request = message.InitRequest.parse(data)
+    assert request.proof_hash().hex() == s["init_hash_hex"]
+    credential = b"" if old else message.credential_of(s["authorization"])
+    assert (s["authorization"] is None or old is None) and credential.hex() == s["credential_hex"]
+    ciphertext, kem_secret = server.hex("kem_ciphertext_hex"), server.hex("kem_secret_hex")
+    who = Who(server["auth"], server["subject"], server["tenant"])
+    draws = Draws(
+        server.hex("p256_scalar_hex"),
+        server.hex("x25519_hex"),
+        server.hex("session_id_random_hex"),
+        lambda key: (ciphertext, kem_secret),
+    )
+    suites = [Suite(name) for name in server["suites"]]
+    body, record = accept(
+        request,
+        credential,
+        suites,
+        identities_of(server["identities"]),
+        draws,
+        s["now_ms"],
+        server["expires_in_sec"],
+        who,
+        old_record(old, who) if old else None,
+    )
+    assert json.loads(body) == json.loads(answer)
+    prk = bytes(record.key.reveal())
+    assert prk.hex() == s["prk_hex"]
+    assert schedule.c2s_of(prk).hex() == s["c2s_hex"]
+    assert schedule.s2c_of(prk).hex() == s["s2c_hex"]
+    assert schedule.exporter_of(prk).hex() == s["exporter_hex"]
+    assert schedule.confirm_key_of(prk).hex() == s["confirm_key_hex"]
+    said, _, _ = message.InitAnswer.parse(answer)
+    transcript = message.transcript(request, credential, said, old.id if old else None)
+    assert transcript.hex() == s["transcript_hex"]
+    assert sha256(transcript).hex() == s["th_hex"]
+    exporter = old.exporter() if old else b""
+    assert schedule.prk_of(s.hex("th_hex"), s.hex("secret_hex"), exporter) == prk
+    trusted = trusted_of(s["trusted_hex"])
+    if s["client"] is not None:
+        keys = client_keys(request.suite, s["client"], ciphertext, kem_secret)
+        session = finish(client_init(keys, json.loads(data), s["authorization"], old), 201, answer, trusted)
+        assert session.prk_bytes() == prk
+
+
+def run_init3(s: Node) -> None:
+    run_agreement(s, None)
+
+
+def run_renew3(s: Node) -> None:
+    run_agreement(s, old_session(s["old"]))
+
+
+def run_init3_refused(s: Node) -> None:
+    old = old_session(s["old"]) if s["old"] is not None else None
+    body = json.loads(s.bytes("body"))
+    init = client_init(client_keys(body["suite"], s["client"]), body, s["authorization"], old)
+    with pytest.raises(Refused) as refused:
+        finish(init, s["status"], s.bytes("answer"), trusted_of(s["trusted_hex"]))
+    assert refused.value.code == s["code"]
+
+
+def run_init3_request_refused(s: Node) -> None:
+    server, now_ms = s["server"], s["now_ms"]
+    suites, identities = [Suite(name) for name in server["suites"]], identities_of(server["identities"])
+    draws = Draws(bytes(31) + b"\1", bytes(32), bytes(16), lambda key: (bytes(1088), bytes(32)))
+    with pytest.raises(Refused) as refused:
+        request = message.InitRequest.parse(s.bytes("body"))
+        accept(request, b"", suites, identities, draws, now_ms, 1800, Who())
+    assert refused.value.code == s["code"]
+    if s["field"] is not None:
+        assert refused.value.field == s["field"]
+
+
+def record3(node: Node) -> SessionRecord:
+    record = record_of(node, "prk_hex")
+    assert schedule.c2s_of(record.key.reveal()).hex() == node["c2s_hex"]
+    assert schedule.s2c_of(record.key.reveal()).hex() == node["s2c_hex"]
+    return record
+
+
+def open_server(record: SessionRecord, s: Node, headers: Headers, body: bytes) -> tuple[ParsedRequest, Any]:
+    now_ms, window_ms = s["now_ms"], s["window_ms"]
+    request = parse_request(s["method"], s["path"], headers)
+    if request.session_id != record.id:
+        raise Refused("session_unknown")
+    request.check_session(record, now_ms, window_ms)
+    sealed = sealed_header(headers, bool(body))
+    return request, open_whole(request.opener(record), body if sealed is None else sealed)
+
+
+def given_inner(s: Node) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), to_bytes(value)) for name, value in s["inner"]]
+
+
+def seal_frames(sealer: Any, s: Node) -> bytes:
+    frames = [to_bytes(frame) for frame in s["frames"]]
+    frames[0] = encode_inner(given_inner(s)) + frames[0]
+    return b"".join(sealer.seal(frame, n == len(frames) - 1) for n, frame in enumerate(frames))
+
+
+def assert_keys(sealer: Any, s: Node) -> None:
+    assert sealer._keys.commit.hex() == s["commit_hex"]
+    assert sealer._keys.iv.to_bytes(12, "big").hex() == s["iv_hex"]
+    assert sealer._context.hex() == s["context_hex"]
+    assert len(s.hex("key_hex")) == 32
+
+
+def assert_message(s: Node, headers: list[tuple[str, str]], stream: bytes) -> tuple[Headers, bytes]:
+    """Holds what was sealed against the scenario, and gives what is sent."""
+    given = s["sealed"]
+    is_in_header = any(name.lower() == "x-sealed" for name, _ in given["headers"])
+    if s["content_type"] is not None:
+        headers = [*headers, ("Content-Type", s["content_type"])]
+    if is_in_header:
+        headers, stream = [*headers, (X_SEALED, encode_base64(stream))], b""
+    assert same_headers(headers, given["headers"])
+    assert is_same(given["body"], stream)
+    return given.headers(), stream
+
+
+def assert_opened(s: Node, inner: Any, frames: list[bytes]) -> None:
+    assert inner == given_inner(s)
+    given = s["frames"]
+    assert len(given) == len(frames)
+    assert all(is_same(one, other) for one, other in zip(given, frames, strict=True))
+
+
+def run_request3(s: Node) -> None:
+    session, record = session_of(s["client"]), record3(s["session"])
+    pending = session.seal(s["method"], s["path"], s["content_type"] or "", s["stamp"], s["nonce"])
+    assert_keys(pending.sealer, s)
+    headers, body = assert_message(s, pending.headers, seal_frames(pending.sealer, s))
+    request, (inner, frames) = open_server(record, s, headers, body)
+    assert_opened(s, inner, frames)
+    assert_claim(s["claim"], request.claim(s["window_ms"]), s["now_ms"])
+
+
+def run_request3_refused(s: Node) -> None:
+    record = record3(s["session"])
+    with pytest.raises(Refused) as refused:
+        open_server(record, s, s.headers(), s.bytes("body"))
+    assert refused.value.code == s["code"]
+
+
+def pending_of(session: Session, request: Node) -> Any:
+    return session.seal(request["method"], request["path"], "application/octet-stream", "0", request["nonce"])
+
+
+def open_client(session: Session, s: Node, headers: Headers, body: bytes) -> Any:
+    opener, sealed = pending_of(session, s["request"]).open(s["status"], headers)
+    if sealed is not None and body:
+        raise Refused("header_invalid")
+    return open_whole(opener, body if sealed is None else sealed)
+
+
+def run_answer3(s: Node) -> None:
+    session, record, request = session_of(s["client"]), record3(s["session"]), s["request"]
+    parsed = ParsedRequest(request["method"], request["path"], record.id, "0", request["nonce"], "")
+    assert s["nonce"].startswith("r-")
+    headers, sealer = parsed.seal_answer_as(record, s["status"], s["content_type"] or "", s["stamp"], s["nonce"])
+    assert_keys(sealer, s)
+    received, body = assert_message(s, headers, seal_frames(sealer, s))
+    inner, frames = open_client(session, s, received, body)
+    assert_opened(s, inner, frames)
+
+
+def run_answer3_refused(s: Node) -> None:
+    session = session_of(s["client"])
+    with pytest.raises(Refused) as refused:
+        open_client(session, s, s.headers(), s.bytes("body"))
+    assert refused.value.code == s["code"]
+
+
+def run_key_set3(s: Node) -> None:
+    found = parse_key_set(s["body"].encode())
+    found.verify(s.hex("root_public_hex"), s["now_ms"], s["taken_issued_ms"])
+    assert found.issued_ms == s["issued_ms"]
+    assert [(key.key_id, key.public.hex()) for key in found.keys] == [
+        (key["key_id"], key["public_hex"]) for key in s["keys"]
+    ]
+
+
+def run_key_set3_refused(s: Node) -> None:
+    with pytest.raises(Refused) as refused:
+        root, now_ms, taken_issued_ms = s.hex("root_public_hex"), s["now_ms"], s["taken_issued_ms"]
+        parse_key_set(s["body"].encode()).verify(root, now_ms, taken_issued_ms)
+    assert refused.value.code == s["code"]
+
+
+def run_problem3(s: Node) -> None:
+    session, record, request = session_of(s["client"]), record3(s["session"]), s["request"]
+    found = problem.parse_problem(s["body"].encode())
+    assert found is not None
+    stamp, nonce = request["stamp"], request["nonce"]
+    clock = problem.proven_clock(found, session.s2c(), nonce, stamp)
+    expiry = problem.proven_expiry(found, session.id, nonce, stamp, trusted_of(s["trusted_hex"]))
+    assert (clock is not None or expiry is not None) is s["proven"]
+    identity = KeyPair(s.hex("identity_scalar_hex"))
+    if clock is not None:
+        mac = problem.clock_mac(schedule.s2c_of(record.key.reveal()), nonce, stamp, clock)
+        assert encode_base64(mac) == found["mac"]
+    if expiry is not None:
+        signed = problem.expired_message(record.id, nonce, stamp, expiry)
+        assert verify(identity.public, signed, identity.sign(signed))
+        assert encode_base64(identity.sign(signed)) == found["signature"]
+
+
+RUN: dict[str, Callable[[Node], None]] = {
+    "init3": run_init3,
+    "renew3": run_renew3,
+    "init3-refused": run_init3_refused,
+    "init3-request-refused": run_init3_request_refused,
+    "request3": run_request3,
+    "request3-refused": run_request3_refused,
+    "answer3": run_answer3,
+    "answer3-refused": run_answer3_refused,
+    "key-set3": run_key_set3,
+    "key-set3-refused": run_key_set3_refused,
+    "problem3": run_problem3,
+}
+
+
+def test_every_scenario_of_wire_3_comes_out_as_it_says() -> None:
+    failed = []
+    for kind, path in scenarios("session3"):
+        scenario = load(path)
+        try:
+            RUN[kind](scenario)
+            unread = list(scenario.unread())
+            assert not unread, f"not read: {unread}"
+        except Exception as error:
+            failed.append(f"{path.rsplit('/', 1)[1]}: {type(error).__name__} {error}")
+        RAN[kind] += 1
+    assert not failed, "\n".join(failed)
+    assert set(RAN) == set(RUN)
+    assert all(count >= 4 for count in RAN.values())
+    print(f"\nvectors/session3: {dict(RAN)}, {sum(RAN.values())} in all, none skipped")
+
+
+def test_a_kem_key_of_a_seed_agrees_with_what_is_encapsulated_for_it() -> None:
+    from cryptography.hazmat.primitives.asymmetric import mlkem
+
+    key = SeedKemKey(bytes(range(64)))
+    secret, ciphertext = mlkem.MLKEM768PublicKey.from_public_bytes(key.public).encapsulate()
+    assert key.decapsulate(ciphertext) == secret
