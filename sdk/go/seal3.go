@@ -48,7 +48,6 @@ func (s *sealingWriter) bodiless() bool {
 // Write takes a part of the body.
 func (s *sealingWriter) Write(data []byte) (int, error) {
 	if s.status == 0 {
-		s.sniff(data)
 		s.WriteHeader(http.StatusOK)
 	}
 	if s.bodiless() {
@@ -57,8 +56,12 @@ func (s *sealingWriter) Write(data []byte) (int, error) {
 		}
 		return 0, http.ErrBodyNotAllowed
 	}
-	if s.sealer == nil && !s.begin() {
-		return 0, s.err
+	if s.sealer == nil {
+		// As net/http does it.
+		s.sniff(data)
+		if !s.begin() {
+			return 0, s.err
+		}
 	}
 	taken := 0
 	for len(data) > 0 && s.err == nil {

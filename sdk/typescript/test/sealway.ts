@@ -43,7 +43,6 @@ upstreams:
 sessions:
   identity: { allow_generated: true }
   authority_secret_file: "peers.secret"
-cors: { origins: ["http://127.0.0.1:1", "null"] }
 telemetry: { log_format: json, log_level: info }
 `,
   );

@@ -64,10 +64,15 @@ try {
   const throughput = sorted.length / seconds;
   if (isJson) {
     const head = { program: "benchmark", language: "typescript", wire: env.wire, n, concurrency, warmup };
-    console.log(JSON.stringify({ ...head, failed, seconds, throughput_per_s: throughput, latency_ms: latency }));
+    console.log(
+      JSON.stringify({ ...head, failed, seconds, throughput_per_s: throughput, latency_ms: latency }),
+    );
   } else {
-    console.log(`${n} calls, ${failed} failed, in ${seconds.toFixed(3)} s: ${throughput.toFixed(1)} a second`);
-    for (const [name, ms] of Object.entries(latency)) console.log(`  ${name.padEnd(5)}${ms.toFixed(3).padStart(10)} ms`);
+    console.log(
+      `${n} calls, ${failed} failed, in ${seconds.toFixed(3)} s: ${throughput.toFixed(1)} a second`,
+    );
+    for (const [name, ms] of Object.entries(latency))
+      console.log(`  ${name.padEnd(5)}${ms.toFixed(3).padStart(10)} ms`);
   }
   if (failed > 0) {
     console.error(`the first failure: ${reason(firstFailure)}`);

@@ -45,10 +45,13 @@ export function environment(): Environment {
   const wire = wholeOf("SEALWAY_WIRE", process.env["SEALWAY_WIRE"] || "3", 1, 3) as Wire;
   const pins = (process.env["SEALWAY_PINS"] ?? "").split(",").flatMap((pin) => pin.trim() || []);
   for (const pin of pins) {
-    if (!/^(?:[0-9a-f]{32}|[A-Za-z0-9+/]{87}=)$/.test(pin)) stop("SEALWAY_PINS holds what is no key id and no public key");
+    if (!/^(?:[0-9a-f]{32}|[A-Za-z0-9+/]{87}=)$/.test(pin))
+      stop("SEALWAY_PINS holds what is no key id and no public key");
   }
   if (pins.length === 0 && wire === 3) {
-    console.error("SEALWAY_PINS is not set: whoever answers first is trusted. Pin the service's key outside of a trial.");
+    console.error(
+      "SEALWAY_PINS is not set: whoever answers first is trusted. Pin the service's key outside of a trial.",
+    );
   }
   return {
     sessionUrl,

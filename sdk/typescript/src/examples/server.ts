@@ -20,18 +20,31 @@ function middleware() {
 
 function answer(response: ServerResponse, status: number, body: object): void {
   const text = JSON.stringify(body);
-  response.writeHead(status, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) });
+  response.writeHead(status, {
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(text),
+  });
   response.end(text);
 }
 
 function serve(request: SealedMessage, response: ServerResponse): void {
   const path = request.url?.split("?", 1)[0];
-  if (path === "/health" && request.method === "GET") return answer(response, 200, { status: "ok" });
-  if (path !== "/transaction/purchase") return answer(response, 404, { error: "NOT_FOUND" });
-  if (request.method !== "POST") return answer(response, 405, { error: "METHOD_NOT_ALLOWED" });
+  if (path === "/health" && request.method === "GET") {
+    answer(response, 200, { status: "ok" });
+    return;
+  }
+  if (path !== "/transaction/purchase") {
+    answer(response, 404, { error: "NOT_FOUND" });
+    return;
+  }
+  if (request.method !== "POST") {
+    answer(response, 405, { error: "METHOD_NOT_ALLOWED" });
+    return;
+  }
   const { schemeCode, amount } = (request.body ?? {}) as { schemeCode?: unknown; amount?: unknown };
   if (typeof schemeCode !== "string" || typeof amount !== "number") {
-    return answer(response, 400, { error: "BAD_REQUEST" });
+    answer(response, 400, { error: "BAD_REQUEST" });
+    return;
   }
   answer(response, 200, {
     status: "SUCCESS",
@@ -46,7 +59,10 @@ function serve(request: SealedMessage, response: ServerResponse): void {
 const seal = middleware();
 const server = createServer((request, response) => {
   seal(request, response, (error) => {
-    if (error === undefined) return serve(request, response);
+    if (error === undefined) {
+      serve(request, response);
+      return;
+    }
     console.error(`failed: ${reason(error)}`);
     answer(response, 500, { error: "INTERNAL" });
   });
@@ -54,7 +70,8 @@ const server = createServer((request, response) => {
 server.on("error", (error) => stop(`PORT: ${reason(error)}`));
 server.listen(port, "127.0.0.1", () => {
   const address = server.address();
-  if (typeof address === "object" && address !== null) console.log(`listening http://127.0.0.1:${address.port}`);
+  if (typeof address === "object" && address !== null)
+    console.log(`listening http://127.0.0.1:${address.port}`);
 });
 process.on("SIGTERM", () => {
   server.close(() => process.exit(0));

@@ -4,7 +4,7 @@ import { SealwayError } from "../wire/error.js";
 import { collect } from "./body.js";
 import { Gate } from "./gate.js";
 import type { Caller } from "./handled.js";
-import { dropClaimed, incomingOf, replaceHeaders, sealResponse, send } from "./node.js";
+import { dropClaimed, incomingOf, leaveRest, replaceHeaders, sealResponse, send } from "./node.js";
 import type { ServerOptions } from "./options.js";
 
 /** A request as Express has it, with what this middleware adds: `sealway` says who asks, where the request was sealed. */
@@ -38,6 +38,7 @@ async function handle(gate: Gate, request: SealedMessage, response: ServerRespon
     return true;
   }
   if (opened.kind === "refused") {
+    leaveRest(request, response);
     await send(response, opened.answer);
     return false;
   }
@@ -56,6 +57,7 @@ async function handle(gate: Gate, request: SealedMessage, response: ServerRespon
       return false;
     }
     if (!(error instanceof SealwayError)) throw error;
+    leaveRest(request, response);
     await send(response, await call.seal(400, [], undefined));
     return false;
   }

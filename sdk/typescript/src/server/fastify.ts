@@ -1,10 +1,10 @@
 /** A plugin for Fastify 5: requests are opened before they are parsed, answers sealed before they are sent. */
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import type { Answering } from "./body.js";
 import { Gate, type OpenedCall } from "./gate.js";
 import type { Caller } from "./handled.js";
-import { dropClaimed, headersOf, incomingOf, replaceHeaders } from "./node.js";
+import { dropClaimed, headersOf, incomingOf, leaveRest, replaceHeaders } from "./node.js";
 import type { ServerOptions } from "./options.js";
 import type { Answer } from "./refusal.js";
 
@@ -25,6 +25,7 @@ interface Reply {
   getHeaders(): Record<string, number | string | string[] | undefined>;
   send(payload?: unknown): Reply;
   readonly statusCode: number;
+  readonly raw: ServerResponse;
 }
 
 const calls = new WeakMap<IncomingMessage, OpenedCall>();
@@ -44,6 +45,7 @@ export function sealedFastify(app: FastifyLike, options: ServerOptions, done: (e
       return payload;
     }
     if (opened.kind === "refused") {
+      leaveRest(request.raw, reply.raw);
       reply.send(put(reply, opened.answer));
       return reply;
     }

@@ -52,13 +52,14 @@ export function handlerHeaders(inner: HeaderList, outer: HeaderList, caller: Cal
 }
 
 /** The headers that a handler sees of a request of wire 1 or 2, all of which stood outside. */
-export function oldHandlerHeaders(outer: HeaderList, caller: Caller): [string, string][] {
+export function oldHandlerHeaders(outer: HeaderList, caller: Caller, hasBody: boolean): [string, string][] {
   const kept = outer.flatMap(([key, value]): [string, string][] => {
     const name = key.toLowerCase();
     const isBody = name.startsWith("content-") || name === "transfer-encoding" || name === "expect";
     return isBody || HOP.has(name) || SEALING.has(name) || isClaimed(name) ? [] : [[name, value]];
   });
-  return [...kept, ["content-type", "application/json"], ...callerHeaders(caller)];
+  const type: [string, string][] = hasBody ? [["content-type", "application/json"]] : [];
+  return [...kept, ...type, ...callerHeaders(caller)];
 }
 
 /** Whether a header claims what only this side may say. */

@@ -9,6 +9,9 @@ import type { Answer } from "./refusal.js";
 /** How much of an answer may wait to be sealed, in bytes, before its handler is told to wait. */
 const WAITING_MAX = 256 * 1024;
 
+/** How long a client may take to notice an answer that came before its request was over, in milliseconds. */
+const LINGER_MS = 500;
+
 /** A request as it came, repeated headers and all. */
 export function incomingOf(request: IncomingMessage, target: string): Incoming {
   const { rawHeaders } = request;
@@ -76,6 +79,12 @@ function drained(response: ServerResponse): Promise<void> {
     response.once("drain", resolve);
     response.once("close", () => reject(new Error("the client is gone")));
   });
+}
+
+/** Answers a request whose body nobody will read: the connection ends with the answer, and with a client that sends on. */
+export function leaveRest(request: IncomingMessage, response: ServerResponse): void {
+  if (request.complete) return;
+  response.once("finish", () => setTimeout(() => request.socket.destroy(), LINGER_MS).unref());
 }
 
 /** Parts that one side writes and the other reads. */

@@ -66,8 +66,8 @@ export class OldGate {
     const caller = callerOf(found);
     return {
       caller,
-      headers: oldHandlerHeaders(headers, caller),
-      body: once(plaintext),
+      headers: oldHandlerHeaders(headers, caller, plaintext.length > 0),
+      body: plaintext.length > 0 ? once(plaintext) : undefined,
       seal: (status, answered, content) => this.#seal(request, session, status, answered, content),
     };
   }
@@ -102,5 +102,5 @@ export class OldGate {
 }
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  if (bytes.length > 0) yield bytes;
+  yield bytes;
 }

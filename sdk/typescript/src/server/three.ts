@@ -97,7 +97,7 @@ export class ThreeGate {
     return {
       caller,
       headers: handlerHeaders(first.headers, incoming.headers, caller),
-      body: inHeader ? undefined : opening.rest(first.body),
+      body: inHeader || (opening.isOver && first.body.length === 0) ? undefined : opening.rest(first.body),
       seal: (status, headers, body) => this.#seal(pending, opening, status, headers, body),
     };
   }
@@ -148,7 +148,8 @@ class Opening {
   readonly #opener: FrameOpener;
   readonly #source: BodySource;
   readonly #inHeader: boolean;
-  #isOver = false;
+  /** Whether the last frame has opened, and nothing stands behind it. */
+  isOver = false;
   /** Why the stream broke, if it did. */
   fault: SealwayError | undefined;
 
@@ -182,7 +183,7 @@ class Opening {
   }
 
   async #next(): Promise<Bytes | undefined> {
-    if (this.#isOver) return undefined;
+    if (this.isOver) return undefined;
     for (;;) {
       const frame = await this.#opener.next();
       if (frame === undefined) {
@@ -198,7 +199,7 @@ class Opening {
           this.#opener.finish();
         }
         this.#opener.finish();
-        this.#isOver = true;
+        this.isOver = true;
       }
       return frame;
     }

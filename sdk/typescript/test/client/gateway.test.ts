@@ -1,6 +1,13 @@
 /** The client against the real service. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type CallMetrics, createClient, memoryTrustStore, SealwayError, SUITES, type Wire } from "../../src/index.js";
+import {
+  type CallMetrics,
+  createClient,
+  memoryTrustStore,
+  SealwayError,
+  SUITES,
+  type Wire,
+} from "../../src/index.js";
 import { type Running, startSealway } from "../sealway.js";
 
 let sealway: Running;
@@ -59,7 +66,9 @@ describe("the client against the service", () => {
       onSession: (session) => seen.push(session?.id),
     });
     const { fetch: detached } = client;
-    const answers = await Promise.all(Array.from({ length: 8 }, () => detached("/transaction/purchase", post())));
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => detached("/transaction/purchase", post())),
+    );
     await Promise.all(answers.map((answer) => answer.text()));
     expect(metrics.map(({ endpoint }) => endpoint).sort()).toEqual([...Array(8).fill("call"), "init"]);
     expect(metrics.find(({ endpoint }) => endpoint === "call")).toMatchObject({

@@ -54,7 +54,10 @@ function withExpress() {
       token: request.get("authorization") ?? null,
     });
   });
-  app.all("/status/:code", (request, response) => void response.status(Number(request.params.code)).send("text"));
+  app.all(
+    "/status/:code",
+    (request, response) => void response.status(Number(request.params.code)).send("text"),
+  );
   return createServer(app);
 }
 
@@ -89,7 +92,8 @@ function sealedFetchLater() {
   return (request: Request) => {
     made ??= sealedFetch(options(), async (asked, caller) => {
       const code = /^\/status\/(\d+)$/.exec(new URL(asked.url).pathname)?.[1];
-      if (code !== undefined) return new Response(["204", "304"].includes(code) ? null : "text", { status: Number(code) });
+      if (code !== undefined)
+        return new Response(["204", "304"].includes(code) ? null : "text", { status: Number(code) });
       const text = await asked.text();
       return Response.json(
         {
@@ -141,7 +145,14 @@ describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
     expect(response.status).toBe(200);
     const token = wire === 3 ? "Bearer inside" : null;
     const caller = wire === 1 ? null : "tester";
-    expect(await response.json()).toEqual({ method: "POST", body: { a: 1 }, wire, client: caller, seal: null, token });
+    expect(await response.json()).toEqual({
+      method: "POST",
+      body: { a: 1 },
+      wire,
+      client: caller,
+      seal: null,
+      token,
+    });
     if (wire === 3) expect(response.headers.get("x-own")).toBe("yes");
   });
 
