@@ -135,8 +135,10 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 			stripSealing(plain.Header)
 			next.ServeHTTP(w, plain)
 		case sealed3:
+			boundBody(w, r, m.config.BodyTimeout)
 			m.serve3(w, r, route, next)
 		default:
+			boundBody(w, r, m.config.BodyTimeout)
 			m.serveOld(w, r, route, next)
 		}
 	})
@@ -197,6 +199,16 @@ func (m *Middleware) reserve(r *http.Request, claim session.Claim) (session.Fres
 	defer cancel()
 	return m.config.Store.Reserve(ctx, claim)
 }
+
+// boundBody bounds what is still to come of a request's body, whoever reads it: net/http does before it sends an answer. Not
+// every server has deadlines. A request without a body has none to bound, and its connection is watched by a read of the server's.
+func boundBody(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+	if r.ContentLength != 0 {
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(wait))
+	}
+}
+
+func freeBody(w http.ResponseWriter) { http.NewResponseController(w).SetReadDeadline(time.Time{}) }
 
 func (m *Middleware) serves(version wire.Version) bool {
 	return slices.Contains(m.config.Wires, version)

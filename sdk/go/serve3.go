@@ -50,6 +50,9 @@ func (m *Middleware) serve3(w http.ResponseWriter, r *http.Request, route Route,
 	defer body.release()
 	answer := &sealingWriter{middleware: m, under: w, reply: opened.Reply, method: r.Method, header: http.Header{}, clock: clock}
 	next.ServeHTTP(answer, m.unsealed(r, opened, body, found.Record()))
+	if !body.ended {
+		boundBody(w, r, m.config.BodyTimeout)
+	}
 	if body.failed != nil && !answer.begun {
 		m.refuse3(w, call, found, body.failed)
 		return
@@ -82,12 +85,13 @@ func (m *Middleware) open3(w http.ResponseWriter, r *http.Request, route Route, 
 	if err != nil {
 		return nil, nil, err
 	}
-	body := &openingRequest{opener: opener, source: r.Body, left: route.BodyMax, control: http.NewResponseController(w), wait: m.config.BodyTimeout}
+	body := &openingRequest{opener: opener, source: r.Body, left: route.BodyMax, under: w, request: r, wait: m.config.BodyTimeout}
 	if sealed != nil {
 		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); r.ContentLength > 0 || n > 0 {
 			return nil, nil, &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderSealed}
 		}
 		body.input, body.ended = sealed, true
+		freeBody(w)
 	} else if r.ContentLength > route.BodyMax {
 		return nil, nil, wire.Refuse(wire.CodeBodyTooLarge)
 	}
@@ -170,7 +174,8 @@ func (m *Middleware) unsealed(r *http.Request, opened *session.Opened3, body *op
 type openingRequest struct {
 	opener  *session.FrameOpener
 	source  io.Reader
-	control *http.ResponseController
+	under   http.ResponseWriter
+	request *http.Request
 	wait    time.Duration
 	left    int64 // of the bound
 	raw     []byte
@@ -205,9 +210,12 @@ func (b *openingRequest) frame() ([]byte, error) {
 		if b.raw == nil {
 			b.raw = make([]byte, 32<<10)
 		}
-		b.control.SetReadDeadline(time.Now().Add(b.wait)) // not every server has one
+		// After a failure the deadline stays: what is left of the body is not waited for.
+		boundBody(b.under, b.request, b.wait)
 		n, err := b.source.Read(b.raw)
-		b.control.SetReadDeadline(time.Time{})
+		if err == nil || errors.Is(err, io.EOF) {
+			freeBody(b.under)
+		}
 		if b.left -= int64(n); b.left < 0 {
 			return nil, wire.Refuse(wire.CodeBodyTooLarge)
 		}

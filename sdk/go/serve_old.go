@@ -117,16 +117,15 @@ func (m *Middleware) openOld(w http.ResponseWriter, r *http.Request, route Route
 	if r.ContentLength > limit {
 		return nil, nil, wire.Refuse(wire.CodeBodyTooLarge)
 	}
-	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(m.config.BodyTimeout)) // not every server has one
+	boundBody(w, r, m.config.BodyTimeout)
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	control.SetReadDeadline(time.Time{})
 	if err != nil {
 		return nil, nil, wire.Refuse(wire.CodeUnsealable)
 	}
 	if int64(len(body)) > limit {
 		return nil, nil, wire.Refuse(wire.CodeBodyTooLarge)
 	}
+	freeBody(w)
 	unreplayed, err := call.Open(found, body)
 	if err != nil {
 		return nil, nil, err

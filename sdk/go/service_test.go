@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -245,4 +246,12 @@ func do(t testing.TB, transport *Transport, method, url, body string) (*http.Res
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
 	return response, string(data), err
+}
+
+func listen(t testing.TB) net.Listener {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
 }

@@ -210,7 +210,7 @@ func (o *FrameOpener) Format(state fmt.State, _ rune) { io.WriteString(state, o.
 // OpenWhole opens a stream that is there: inner headers, and the body.
 func (o *FrameOpener) OpenWhole(input []byte) (wire.HeaderList, []byte, error) {
 	var inner wire.HeaderList
-	var body []byte
+	body := make([]byte, 0, len(input))
 	first := true
 	for first || len(input) > 0 {
 		out, complete, err := o.Read(&input, body)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	sealway "sealway.dev/go"
 	"sealway.dev/go/internal/purchase"
 )
 
@@ -27,7 +28,12 @@ func main() {
 		fmt.Fprintln(os.Stderr, "benchmark:", err)
 		os.Exit(2)
 	}
-	failed, err := run(env, n, asJSON)
+	transport, err := env.Transport(nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchmark:", err)
+		os.Exit(2)
+	}
+	failed, err := run(env, transport, n, asJSON)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchmark:", err)
 		os.Exit(1)
@@ -52,11 +58,7 @@ func arguments(args []string) (n int, asJSON, ok bool) {
 	return n, asJSON, n > 0
 }
 
-func run(env *purchase.Environment, n int, asJSON bool) (failed int64, err error) {
-	transport, err := env.Transport(nil)
-	if err != nil {
-		return 0, err
-	}
+func run(env *purchase.Environment, transport *sealway.Transport, n int, asJSON bool) (failed int64, err error) {
 	client, ctx := transport.Client(), context.Background()
 	warmup := min(max(n/10, 1), 100)
 	for range warmup {
