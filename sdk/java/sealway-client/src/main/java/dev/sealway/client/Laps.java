@@ -30,7 +30,7 @@ final class Laps {
     }
 
     CallMetrics metrics(String serverTiming) {
-        return new CallMetrics(Duration.ofNanos(System.nanoTime() - begin), http, Map.copyOf(steps),
+        return new CallMetrics(Duration.ofNanos(System.nanoTime() - begin), http, java.util.Collections.unmodifiableMap(steps),
                 CallMetrics.serverTiming(serverTiming));
     }
 }

@@ -121,7 +121,8 @@ public final class SealwayFilter implements Filter {
             if (request.fault() != null) {
                 throw request.fault();
             }
-            LOG.log(System.Logger.Level.ERROR, "a servlet failed on a sealed request", failed);
+            // Its message may quote what was sealed.
+            LOG.log(System.Logger.Level.ERROR, "a servlet failed on a sealed request: {0}", failed.getClass().getName());
             if (response.isCommitted()) {
                 throw failed;
             }

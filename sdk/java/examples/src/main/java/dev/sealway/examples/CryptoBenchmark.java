@@ -1,0 +1,197 @@
+package dev.sealway.examples;
+
+import dev.sealway.crypto.AesGcm;
+import dev.sealway.crypto.Bytes;
+import dev.sealway.crypto.Hashes;
+import dev.sealway.crypto.MlKem768;
+import dev.sealway.crypto.P256;
+import dev.sealway.crypto.SecretBytes;
+import dev.sealway.crypto.X25519;
+import dev.sealway.session.three.Acceptance;
+import dev.sealway.session.three.Agreement;
+import dev.sealway.session.three.ClientCall3;
+import dev.sealway.session.three.ClientSession3;
+import dev.sealway.session.three.ClientShare;
+import dev.sealway.session.three.Identity;
+import dev.sealway.session.three.InitRequest;
+import dev.sealway.session.three.ServerShare;
+import dev.sealway.session.three.Suite;
+import dev.sealway.session.ReplayPolicy;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.SessionRecord;
+import dev.sealway.session.three.ServerCall3;
+import dev.sealway.wire.Header;
+import java.lang.reflect.InvocationTargetException;
+import java.security.KeyPair;
+import java.security.Provider;
+import java.security.SecureRandom;
+import java.security.Security;
+import java.security.interfaces.ECPublicKey;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.UnaryOperator;
+
+/** Seal and open beside bare AES-GCM, an init beside bare key agreement; interleaved, medians. {@code bench [jdk|accp]}. */
+public final class CryptoBenchmark {
+    private static final int ROUNDS = 25;
+    private static final long ROUND_NANOS = 12_000_000;
+    private static final long NOW = 1_750_000_000_000L;
+    private static Object sink;
+    private final SecureRandom random = new SecureRandom();
+
+    private CryptoBenchmark() {
+    }
+
+    /** Runs it. */
+    public static void main(String[] args) {
+        Environment.run(() -> {
+            String provider = args.length == 0 ? "jdk" : args[0];
+            if (provider.equals("accp") && !install()) {
+                System.err.println("Amazon Corretto Crypto Provider is not to be had on this machine");
+                return false;
+            }
+            if (!List.of("jdk", "accp").contains(provider)) {
+                throw new Environment.UsageException("usage: bench [jdk|accp]");
+            }
+            System.out.println("provider " + provider + ", microseconds, medians of " + ROUNDS + " interleaved rounds");
+            new CryptoBenchmark().run();
+            return true;
+        });
+    }
+
+    private static boolean install() {
+        try {
+            Class<?> accp = Class.forName("com.amazon.corretto.crypto.provider.AmazonCorrettoCryptoProvider");
+            Provider provider = (Provider) accp.getField("INSTANCE").get(null);
+            accp.getMethod("assertHealthy").invoke(provider);
+            return Security.insertProviderAt(provider, 1) == 1;
+        } catch (ClassNotFoundException | NoSuchFieldException | NoSuchMethodException | IllegalAccessException
+                | InvocationTargetException | LinkageError missing) {
+            return false;
+        }
+    }
+
+    private byte[] draw(int length) {
+        byte[] out = new byte[length];
+        random.nextBytes(out);
+        return out;
+    }
+
+    private void run() {
+        KeyPair pair = P256.generate(random);
+        Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+                message -> P256.sign(pair.getPrivate(), message, random));
+        Agreement agreement = agreement(Suite.P256);
+        Acceptance.Accepted accepted = accept(agreement, identity);
+        ClientSession3 session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
+        for (int length : new int[] {256, 1024, 65_536}) {
+            calls(session, accepted.session(), draw(length));
+        }
+        for (Suite suite : new Suite[] {Suite.P256, Suite.X25519MLKEM768}) {
+            inits(suite, identity);
+        }
+    }
+
+    private void calls(ClientSession3 session, SessionRecord record, byte[] body) {
+        SecretBytes key = SecretBytes.owning(draw(32));
+        byte[] aad = draw(32);
+        byte[] sealed = new byte[body.length + AesGcm.TAG_LEN];
+        byte[] iv = draw(AesGcm.IV_LEN);
+        new AesGcm(key).seal(iv, aad, body, 0, body.length, sealed, 0);
+        SealedMessage request = session.seal("POST", "/transaction/purchase", headers(), body, NOW, draw(16)).message();
+        Map<String, Runnable> tasks = new LinkedHashMap<>();
+        tasks.put("aes-gcm seal", () -> {
+            byte[] out = new byte[body.length + AesGcm.TAG_LEN];
+            new AesGcm(key).seal(draw(AesGcm.IV_LEN), aad, body, 0, body.length, out, 0);
+            sink = out;
+        });
+        tasks.put("wire 3 seal", () -> sink = session.seal("POST", "/transaction/purchase", headers(), body, NOW, draw(16)));
+        tasks.put("aes-gcm open", () -> sink = new AesGcm(key).open(iv, aad, sealed, 0, sealed.length));
+        tasks.put("wire 3 open", () -> sink = new ServerCall3("POST", "/transaction/purchase", withType(request), NOW, ReplayPolicy.DEFAULT)
+                .open(record, request.body()));
+        report(body.length + " B", tasks);
+    }
+
+    private static dev.sealway.wire.HeaderList withType(SealedMessage message) {
+        List<Header> all = new ArrayList<>(message.headers().list());
+        all.add(new Header("Content-Type", message.contentType()));
+        return new dev.sealway.wire.HeaderList(all);
+    }
+
+    private static List<Header> headers() {
+        return List.of(new Header("content-type", "application/json"));
+    }
+
+    private Agreement agreement(Suite suite) {
+        return new Agreement(new Agreement.Offer(List.of(suite.text()), "bench", null, List.of(), null), ClientShare.generate(suite, random),
+                (UnaryOperator<InitRequest>) null);
+    }
+
+    private Acceptance.Accepted accept(Agreement agreement, Identity identity) {
+        InitRequest request = InitRequest.read(agreement.request().write());
+        return Acceptance.accept(request, null, new Acceptance.Decision(draw(16), 3600, NOW, "none", null, null),
+                List.of(request.suite()), List.of(identity), suite -> ServerShare.generate(suite, random), null);
+    }
+
+    private void inits(Suite suite, Identity identity) {
+        byte[] message = draw(32);
+        Map<String, Runnable> tasks = new LinkedHashMap<>();
+        tasks.put("bare agreement, HKDF, sign and verify, both ends", () -> {
+            if (suite == Suite.P256) {
+                KeyPair one = P256.generate(random);
+                KeyPair other = P256.generate(random);
+                sink = Hashes.derive(P256.agree(one.getPrivate(), P256.encode((ECPublicKey) other.getPublic())), message, message);
+                sink = Hashes.derive(P256.agree(other.getPrivate(), P256.encode((ECPublicKey) one.getPublic())), message, message);
+            } else {
+                KeyPair kem = MlKem768.generate(random);
+                MlKem768.Encapsulated made = MlKem768.encapsulate(MlKem768.encode(kem.getPublic()), random);
+                byte[] opened = MlKem768.decapsulate(kem.getPrivate(), made.ciphertext());
+                KeyPair one = X25519.generate(random);
+                KeyPair other = X25519.generate(random);
+                byte[] x = X25519.agree(one.getPrivate(), X25519.encode(other.getPublic()));
+                sink = Hashes.derive(Bytes.join(made.secret(), x), message, message);
+                sink = Hashes.derive(Bytes.join(opened, X25519.agree(other.getPrivate(), X25519.encode(one.getPublic()))), message, message);
+            }
+            sink = P256.verifies(identity.publicKey(), message, identity.signer().sign(message));
+        });
+        tasks.put("wire 3 init, both ends", () -> {
+            Agreement begun = agreement(suite);
+            sink = begun.finish(201, accept(begun, identity).body(), id -> identity.publicKey());
+        });
+        report(suite.text(), tasks);
+    }
+
+    private static void report(String title, Map<String, Runnable> tasks) {
+        Map<String, double[]> times = new LinkedHashMap<>();
+        tasks.forEach((name, task) -> {
+            times.put(name, new double[ROUNDS]);
+            measure(task, 20 * ROUND_NANOS);
+        });
+        for (int round = 0; round < ROUNDS; round++) {
+            for (Map.Entry<String, Runnable> task : tasks.entrySet()) {
+                times.get(task.getKey())[round] = measure(task.getValue(), ROUND_NANOS);
+            }
+        }
+        StringBuilder line = new StringBuilder(title);
+        times.forEach((name, values) -> {
+            Arrays.sort(values);
+            line.append(String.format(" | %s %.2f", name, values[ROUNDS / 2] / 1000));
+        });
+        System.out.println(line);
+    }
+
+    private static double measure(Runnable task, long nanos) {
+        long begin = System.nanoTime();
+        long count = 0;
+        while (System.nanoTime() - begin < nanos) {
+            for (int at = 0; at < 4; at++) {
+                task.run();
+            }
+            count += 4;
+        }
+        return (double) (System.nanoTime() - begin) / count;
+    }
+}

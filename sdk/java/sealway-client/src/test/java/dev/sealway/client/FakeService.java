@@ -1,0 +1,207 @@
+package dev.sealway.client;
+
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import dev.sealway.crypto.Bytes;
+import dev.sealway.crypto.P256;
+import dev.sealway.session.Fresh;
+import dev.sealway.session.ReplayPolicy;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.SessionRecord;
+import dev.sealway.session.Unreplayed;
+import dev.sealway.session.three.Acceptance;
+import dev.sealway.session.three.Identity;
+import dev.sealway.session.three.InitRequest;
+import dev.sealway.session.three.Problem;
+import dev.sealway.session.three.Proofs;
+import dev.sealway.session.three.ServerCall3;
+import dev.sealway.session.three.ServerShare;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.Json;
+import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.StrictBase64;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.security.KeyPair;
+import java.security.SecureRandom;
+import java.security.interfaces.ECPublicKey;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** A service of wire 3 on a real socket, of the same core, that can be told to misbehave. */
+final class FakeService implements AutoCloseable {
+    /** What is done with an answer that was sealed honestly. */
+    interface Misbehaviour {
+        void answer(HttpExchange exchange, SealedMessage honest) throws IOException;
+    }
+
+    final AtomicInteger inits = new AtomicInteger();
+    final AtomicInteger renewals = new AtomicInteger();
+    final AtomicInteger served = new AtomicInteger();
+    final Map<String, SessionRecord> sessions = new ConcurrentHashMap<>();
+    volatile Misbehaviour misbehaviour = FakeService::send;
+    volatile List<String> suites = List.of("X25519MLKEM768", "SecP256r1MLKEM768", "P256");
+    volatile long clockAheadMs;
+    volatile long ttlSec = 3600;
+    volatile boolean isProving = true;
+    volatile int status = 200;
+    private final SecureRandom random = new SecureRandom();
+    private final KeyPair pair = P256.generate(random);
+    final Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+            message -> P256.sign(pair.getPrivate(), message, random));
+    private final HttpServer http;
+
+    FakeService() throws IOException {
+        http = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
+        http.setExecutor(Executors.newVirtualThreadPerTaskExecutor());
+        http.createContext("/", this::handle);
+        http.start();
+    }
+
+    URI url() {
+        return URI.create("http://127.0.0.1:" + http.getAddress().getPort());
+    }
+
+    String pin() {
+        return StrictBase64.encode(identity.publicKey());
+    }
+
+    private byte[] draw(int length) {
+        byte[] out = new byte[length];
+        random.nextBytes(out);
+        return out;
+    }
+
+    private long nowMs() {
+        return System.currentTimeMillis() + clockAheadMs;
+    }
+
+    static HeaderList headers(HttpExchange exchange) {
+        List<Header> out = new ArrayList<>();
+        exchange.getRequestHeaders().forEach((name, values) -> values.forEach(value -> out.add(new Header(name, value))));
+        return new HeaderList(out);
+    }
+
+    private void handle(HttpExchange exchange) throws IOException {
+        try (exchange) {
+            byte[] body = exchange.getRequestBody().readAllBytes();
+            String path = exchange.getRequestURI().getRawPath();
+            if (path.equals("/.well-known/sealway-keys")) {
+                Map<String, Object> key = new LinkedHashMap<>();
+                key.put("key_id", identity.keyId());
+                key.put("alg", "ES256");
+                key.put("public_key", pin());
+                key.put("not_before_ms", 0);
+                key.put("not_after_ms", 9_999_999_999_999L);
+                plain(exchange, 200, Json.write(Map.of("issued_ms", 1, "expires_ms", 9_999_999_999_999L, "keys", List.of(key))).getBytes());
+            } else if (path.equals("/v3/sessions")) {
+                init(exchange, InitRequest.read(body));
+            } else {
+                call(exchange, path, body);
+            }
+        } catch (SealwayException refused) {
+            plain(exchange, 400, Problem.of("unsealable", Map.of()).write());
+        }
+    }
+
+    private void init(HttpExchange exchange, InitRequest request) throws IOException {
+        inits.incrementAndGet();
+        try {
+            Acceptance.Accepted accepted = Acceptance.accept(request, exchange.getRequestHeaders().getFirst("Authorization"),
+                    decision(), suites, List.of(identity), suite -> ServerShare.generate(suite, random), null);
+            sessions.put(accepted.session().id(), accepted.session());
+            plain(exchange, 201, accepted.body());
+        } catch (dev.sealway.wire.RefusedException refused) {
+            plain(exchange, 409, Problem.of(refused.code(), Map.of("suites", suites)).write());
+        }
+    }
+
+    private Acceptance.Decision decision() {
+        return new Acceptance.Decision(draw(16), ttlSec, nowMs(), "none", null, null);
+    }
+
+    private void call(HttpExchange exchange, String path, byte[] body) throws IOException {
+        ServerCall3 call = new ServerCall3(exchange.getRequestMethod(), exchange.getRequestURI().toString(), headers(exchange), nowMs(),
+                ReplayPolicy.DEFAULT);
+        SessionRecord session = sessions.get(call.sessionId());
+        if (session == null) {
+            Map<String, Object> more = new LinkedHashMap<>();
+            if (isProving) {
+                long time = nowMs();
+                more.put("key_id", identity.keyId());
+                more.put("server_time_ms", time);
+                more.put("signature", StrictBase64.encode(identity.signer().sign(
+                        Proofs.expiredMessage(call.sessionId(), call.nonce(), call.stamp(), time))));
+            }
+            plain(exchange, 401, Problem.of("session_expired", more).write());
+            return;
+        }
+        if (Math.abs(Long.parseLong(call.stamp()) - nowMs()) > ReplayPolicy.DEFAULT.windowMs()) {
+            long time = nowMs();
+            plain(exchange, 400, Problem.of("clock_skew", Map.of("server_time_ms", time, "mac",
+                    StrictBase64.encode(Proofs.clockMac(session, call.nonce(), call.stamp(), time)))).write());
+            return;
+        }
+        Unreplayed<ServerCall3.Begun> opened = call.open(session, body);
+        ServerCall3.Begun begun = opened.release(Fresh.granted(opened.claim()));
+        byte[] plain = Bytes.join(begun.parts().toArray(byte[][]::new));
+        if (path.endsWith("/renew")) {
+            renewals.incrementAndGet();
+            Acceptance.Accepted accepted = Acceptance.accept(InitRequest.read(plain), null, decision(), suites, List.of(identity),
+                    suite -> ServerShare.generate(suite, random), session);
+            sessions.put(accepted.session().id(), accepted.session());
+            send(exchange, begun.reply().seal(201, List.of(), accepted.body(), nowMs(), draw(16)), 201);
+            return;
+        }
+        served.incrementAndGet();
+        if (exchange.getRequestMethod().equals("DELETE") && path.startsWith("/v3/sessions/")) {
+            sessions.remove(session.id());
+            send(exchange, begun.reply().seal(204, List.of(), new byte[0], nowMs(), draw(16)), 204);
+            return;
+        }
+        misbehaviour.answer(exchange, begun.reply().seal(status, List.of(new Header("content-type", "text/plain")), plain, nowMs(),
+                draw(16)));
+    }
+
+    static void send(HttpExchange exchange, SealedMessage message) throws IOException {
+        send(exchange, message, 200);
+    }
+
+    static void send(HttpExchange exchange, SealedMessage message, int status) throws IOException {
+        head(exchange, message);
+        exchange.sendResponseHeaders(status, message.body().length == 0 ? -1 : message.body().length);
+        if (message.body().length > 0) {
+            try (OutputStream out = exchange.getResponseBody()) {
+                out.write(message.body());
+            }
+        }
+    }
+
+    static void head(HttpExchange exchange, SealedMessage message) {
+        message.headers().forEach(header -> exchange.getResponseHeaders().set(header.name(), header.value()));
+        if (message.contentType() != null) {
+            exchange.getResponseHeaders().set("Content-Type", message.contentType());
+        }
+    }
+
+    static void plain(HttpExchange exchange, int status, byte[] body) throws IOException {
+        exchange.getResponseHeaders().set("Content-Type", status < 300 ? "application/json" : Problem.TYPE);
+        exchange.sendResponseHeaders(status, body.length);
+        try (OutputStream out = exchange.getResponseBody()) {
+            out.write(body);
+        }
+    }
+
+    @Override
+    public void close() {
+        http.stop(0);
+    }
+}

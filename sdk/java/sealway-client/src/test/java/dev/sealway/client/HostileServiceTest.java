@@ -1,0 +1,286 @@
+package dev.sealway.client;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.sealway.client.FakeService.Misbehaviour;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.three.Suite;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.HeaderNames;
+import dev.sealway.wire.SealwayException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.ServerSocket;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** A service that lies, stalls or breaks off: typed errors, nothing hangs, nothing of a plaintext in a message. */
+@Timeout(30)
+class HostileServiceTest {
+    private static final String SECRET = "my-secret-plaintext";
+    private FakeService service;
+    private SealwayClient client;
+
+    @BeforeEach
+    void start() throws IOException {
+        service = new FakeService();
+        client = builder().build();
+    }
+
+    private SealwayClient.Builder builder() {
+        return SealwayClient.builder(service.url()).trust(Trust.pins(List.of(service.pin()))).timeout(Duration.ofSeconds(8))
+                .suites(Suite.P256, Suite.X25519MLKEM768);
+    }
+
+    @AfterEach
+    void stop() {
+        client.close();
+        service.close();
+    }
+
+    private static SealedRequest request() {
+        return new SealedRequest("POST", "/echo?a=b", List.of(), SECRET.getBytes(), null);
+    }
+
+    private void assertRefused(String code, Misbehaviour misbehaviour) {
+        service.misbehaviour = misbehaviour;
+        SealwayException refused = assertThrows(SealwayException.class, () -> client.send(request()));
+        assertEquals(code, refused.code(), refused.toString());
+        for (Throwable cause = refused; cause != null; cause = cause.getCause()) {
+            assertFalse(cause.toString().contains(SECRET), cause.toString());
+        }
+    }
+
+    private static SealedMessage with(SealedMessage message, String name, String value) {
+        List<Header> headers = new java.util.ArrayList<>(message.headers().list());
+        headers.removeIf(header -> header.name().equals(name));
+        if (value != null) {
+            headers.add(new Header(name, value));
+        }
+        return new SealedMessage(new HeaderList(headers), message.contentType(), message.body());
+    }
+
+    @Test
+    void anHonestAnswerOpens() {
+        SealedAnswer answer = client.send(request());
+        assertEquals(SECRET, answer.text());
+        assertEquals("text/plain", answer.headers().first("content-type"));
+        assertTrue(answer.metrics().crypto().containsKey("aes-gcm-decrypt"));
+    }
+
+    @Test
+    void aFlippedBitIsUnsealable() {
+        assertRefused("unsealable", (exchange, honest) -> {
+            honest.body()[honest.body().length - 1] ^= 1;
+            FakeService.send(exchange, honest);
+        });
+    }
+
+    @Test
+    void anAnswerToAnotherRequestIsUnsealable() {
+        AtomicReference<SealedMessage> first = new AtomicReference<>();
+        service.misbehaviour = (exchange, honest) -> {
+            first.set(honest);
+            FakeService.send(exchange, honest);
+        };
+        client.send(request());
+        assertRefused("unsealable", (exchange, honest) -> FakeService.send(exchange, first.get()));
+    }
+
+    @Test
+    void answersThatWereSwappedAreUnsealable() throws Exception {
+        AtomicReference<SealedMessage> held = new AtomicReference<>();
+        CountDownLatch both = new CountDownLatch(2);
+        AtomicReference<SealedMessage> other = new AtomicReference<>();
+        service.misbehaviour = (exchange, honest) -> {
+            boolean isFirst = held.compareAndSet(null, honest);
+            if (!isFirst) {
+                other.set(honest);
+            }
+            both.countDown();
+            try {
+                both.await();
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+            }
+            FakeService.send(exchange, isFirst ? other.get() : held.get());
+        };
+        client.session();
+        List<CompletableFuture<SealedAnswer>> calls = List.of(client.sendAsync(request()), client.sendAsync(request()));
+        for (CompletableFuture<SealedAnswer> call : calls) {
+            Exception failed = assertThrows(java.util.concurrent.ExecutionException.class, call::get);
+            assertEquals("unsealable", ((SealwayException) failed.getCause()).code());
+        }
+    }
+
+    @Test
+    void aMissingHeaderIsNamed() {
+        assertRefused("header_missing", (exchange, honest) -> FakeService.send(exchange, with(honest, HeaderNames.X_KID, null)));
+    }
+
+    @Test
+    void anAnswerThatIsNotSealedIsNobodys() {
+        assertRefused("status", (exchange, honest) -> FakeService.plain(exchange, 200, SECRET.getBytes()));
+    }
+
+    @Test
+    void anotherStatusThanTheSealedOneIsUnsealable() {
+        assertRefused("unsealable", (exchange, honest) -> FakeService.send(exchange, honest, 201));
+    }
+
+    @Test
+    void aBodyThatIsCutIsTruncated() {
+        assertRefused("stream_truncated", (exchange, honest) -> FakeService.send(exchange, new SealedMessage(honest.headers(),
+                honest.contentType(), java.util.Arrays.copyOf(honest.body(), 10))));
+    }
+
+    @Test
+    void aConnectionThatBreaksOffIsUnreachable() {
+        assertRefused("unreachable", (exchange, honest) -> {
+            FakeService.head(exchange, honest);
+            exchange.sendResponseHeaders(200, honest.body().length + 100L);
+            exchange.getResponseBody().write(honest.body());
+            exchange.getResponseBody().flush();
+            exchange.close();
+        });
+    }
+
+    @Test
+    void tenMebibytesAreTooMany() {
+        assertRefused("body_too_large", (exchange, honest) -> {
+            FakeService.head(exchange, honest);
+            exchange.sendResponseHeaders(200, 0);
+            byte[] chunk = new byte[1 << 20];
+            try (var out = exchange.getResponseBody()) {
+                for (int at = 0; at < 10; at++) {
+                    out.write(chunk);
+                }
+            } catch (IOException closed) {
+                return;
+            }
+        });
+    }
+
+    @Test
+    void aSlowBodyMeetsTheDeadline() {
+        client.session();
+        service.misbehaviour = (exchange, honest) -> {
+            FakeService.head(exchange, honest);
+            exchange.sendResponseHeaders(200, honest.body().length);
+            exchange.getResponseBody().write(honest.body(), 0, 5);
+            exchange.getResponseBody().flush();
+            sleep(5_000);
+        };
+        long begin = System.nanoTime();
+        SealwayException late = assertThrows(SealwayException.class,
+                () -> client.send(request().withTimeout(Duration.ofMillis(700))));
+        assertEquals("deadline", late.code());
+        assertTrue(System.nanoTime() - begin < 4_000_000_000L);
+    }
+
+    private static void sleep(long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    @Test
+    void aRedirectIsNotFollowed() {
+        assertRefused("redirected", (exchange, honest) -> {
+            exchange.getResponseHeaders().set("Location", "/elsewhere");
+            exchange.sendResponseHeaders(307, -1);
+        });
+        assertEquals(1, service.served.get());
+    }
+
+    @Test
+    void a5xxIsARefusalWithItsStatus() {
+        assertRefused("status", (exchange, honest) -> FakeService.plain(exchange, 503, "down".getBytes()));
+        assertRefused("upstream_timeout", (exchange, honest) -> FakeService.plain(exchange, 504,
+                "{\"type\":\"urn:sealway:problem:upstream_timeout\",\"code\":\"upstream_timeout\"}".getBytes()));
+    }
+
+    @Test
+    void aCancelledCallEnds() throws Exception {
+        client.session();
+        CountDownLatch begun = new CountDownLatch(1);
+        service.misbehaviour = (exchange, honest) -> {
+            begun.countDown();
+            sleep(3_000);
+        };
+        CompletableFuture<SealedAnswer> call = client.sendAsync(request());
+        begun.await();
+        call.cancel(true);
+        assertThrows(CancellationException.class, call::join);
+    }
+
+    @Test
+    void aServiceThatNobodyIsAtIsUnreachable() throws IOException {
+        int port;
+        try (ServerSocket socket = new ServerSocket(0)) {
+            port = socket.getLocalPort();
+        }
+        try (SealwayClient nobody = SealwayClient.builder(URI.create("http://127.0.0.1:" + port))
+                .trust(Trust.pins(List.of(service.pin()))).build()) {
+            assertEquals("unreachable", assertThrows(SealwayException.class, nobody::session).code());
+        }
+    }
+
+    @Test
+    void aKeyThatIsNotPinnedIsNotTrusted() {
+        try (SealwayClient other = builder().trust(Trust.pins(List.of("00".repeat(16)))).build()) {
+            assertEquals("key_retired", assertThrows(SealwayException.class, other::session).code());
+        }
+    }
+
+    @Test
+    void aStreamThatStallsOrBreaksIsAnErrorOfItsReader() throws IOException {
+        service.misbehaviour = (exchange, honest) -> {
+            FakeService.head(exchange, honest);
+            exchange.sendResponseHeaders(200, 0);
+            exchange.getResponseBody().write(honest.body(), 0, honest.body().length - 1);
+            exchange.getResponseBody().flush();
+            sleep(4_000);
+        };
+        try (SealwayClient patient = builder().idleTimeout(Duration.ofMillis(500)).build()) {
+            assertEquals("deadline", assertThrows(SealwayException.class, () -> patient.stream(request())).code());
+        }
+        service.misbehaviour = (exchange, honest) -> {
+            honest.body()[40] ^= 1;
+            FakeService.send(exchange, honest);
+        };
+        assertEquals("unsealable", assertThrows(SealwayException.class, () -> client.stream(request())).code());
+    }
+
+    @Test
+    void aStreamGoesBothWays() throws IOException {
+        byte[] large = new byte[300_000];
+        new java.util.Random(1).nextBytes(large);
+        InputStream body = new java.io.ByteArrayInputStream(large);
+        try (SealedStream answer = client.stream(new SealedRequest("PUT", "/echo", List.of(), new byte[0], null), body)) {
+            assertEquals(200, answer.status());
+            assertArrayEquals(large, answer.readAllBytes());
+        }
+        try (SealedStream answer = client.stream(SealedRequest.get("/echo"))) {
+            assertEquals(0, answer.readAllBytes().length);
+        }
+        assertEquals("", new String(client.send(SealedRequest.get("/echo")).body(), StandardCharsets.UTF_8));
+    }
+}

@@ -1,0 +1,155 @@
+package dev.sealway.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.sealway.session.three.Suite;
+import dev.sealway.wire.Wire;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** When a session begins, is renewed, is healed and ends. */
+@Timeout(30)
+class SessionLifeTest {
+    private FakeService service;
+
+    @BeforeEach
+    void start() throws IOException {
+        service = new FakeService();
+    }
+
+    @AfterEach
+    void stop() {
+        service.close();
+    }
+
+    private SealwayClient.Builder builder() {
+        return SealwayClient.builder(service.url()).trust(Trust.pins(List.of(service.pin()))).suites(Suite.P256)
+                .timeout(Duration.ofSeconds(10));
+    }
+
+    private static SealedRequest post() {
+        return new SealedRequest("POST", "/echo", List.of(), "hi".getBytes(), null);
+    }
+
+    @Test
+    void callersAtOnceAgreeOneSession() {
+        try (SealwayClient client = builder().build()) {
+            List<CompletableFuture<SealedAnswer>> calls = IntStream.range(0, 20).mapToObj(at -> client.sendAsync(post())).toList();
+            calls.forEach(call -> assertEquals("hi", call.join().text()));
+        }
+        assertEquals(1, service.inits.get());
+        assertEquals(20, service.served.get());
+    }
+
+    @Test
+    void aSessionIsRenewedBeforeItEnds() throws InterruptedException {
+        service.ttlSec = 3;
+        try (SealwayClient client = builder().build()) {
+            String first = client.session().id();
+            Thread.sleep(2_800);
+            assertEquals("hi", client.send(post()).text());
+            assertNotEquals(first, client.session().id());
+        }
+        assertEquals(1, service.inits.get());
+        assertEquals(1, service.renewals.get());
+    }
+
+    @Test
+    void aLostSessionIsAgreedAnewOnceWhereThatIsProven() {
+        try (SealwayClient client = builder().build()) {
+            client.send(post());
+            service.sessions.clear();
+            assertEquals("hi", client.send(post()).text());
+            assertEquals(2, service.inits.get());
+        }
+    }
+
+    @Test
+    void withoutProofOnlyASafeMethodIsSentAgain() {
+        service.isProving = false;
+        try (SealwayClient client = builder().build()) {
+            client.send(post());
+            service.sessions.clear();
+            assertEquals("session_expired", assertThrows(ProblemException.class, () -> client.send(post())).code());
+            assertEquals(1, service.inits.get());
+            assertEquals(200, client.send(SealedRequest.get("/echo")).status());
+            assertEquals(2, service.inits.get());
+        }
+    }
+
+    @Test
+    void aClockThatIsOffHealsOnceByTheServersProof() {
+        try (SealwayClient client = builder().build()) {
+            client.session();
+            service.clockAheadMs = 600_000;
+            assertEquals("hi", client.send(post()).text());
+            assertEquals(1, service.inits.get());
+        }
+    }
+
+    @Test
+    void anotherSuiteIsTakenOnceIfTheServiceAsksForIt() {
+        service.suites = List.of("SecP256r1MLKEM768");
+        try (SealwayClient client = builder().suites(Suite.X25519MLKEM768, Suite.SECP256R1MLKEM768).build()) {
+            assertEquals("SecP256r1MLKEM768", client.session().suite());
+        }
+        assertEquals(2, service.inits.get());
+        try (SealwayClient client = builder().suites(Suite.P256).build()) {
+            assertEquals("suite_required", assertThrows(ProblemException.class, client::session).code());
+        }
+    }
+
+    @Test
+    void anEndedSessionIsGoneOnBothSides() {
+        try (SealwayClient client = builder().build()) {
+            client.send(post());
+            client.end();
+            assertTrue(service.sessions.isEmpty());
+            assertEquals("hi", client.send(post()).text());
+            assertEquals(2, service.inits.get());
+        }
+    }
+
+    @Test
+    void whatWasMetAtFirstUseIsKeptAndAnotherServiceThereIsNotTrusted(@TempDir Path folder) throws IOException {
+        TrustStore store = TrustStore.inFile(folder.resolve("known"));
+        try (SealwayClient client = builder().trust(Trust.firstUse(store)).build()) {
+            client.session();
+        }
+        String kept = Files.readString(folder.resolve("known"));
+        assertTrue(kept.contains(service.pin()), kept);
+        try (FakeService other = new FakeService()) {
+            Files.writeString(folder.resolve("known"), kept.replace(String.valueOf(service.url().getPort()),
+                    String.valueOf(other.url().getPort())));
+            try (SealwayClient client = SealwayClient.builder(other.url()).suites(Suite.P256).trust(Trust.firstUse(store)).build()) {
+                assertEquals("key_retired", assertThrows(ProblemException.class, client::session).code());
+            }
+        }
+    }
+
+    @Test
+    void aClientSaysWhatItIsMissingBeforeAnythingIsSent() {
+        assertThrows(IllegalArgumentException.class, () -> SealwayClient.builder(service.url()).build());
+        assertThrows(IllegalArgumentException.class, () -> builder().clientId("a|b").build());
+        assertThrows(IllegalArgumentException.class, () -> Trust.pins(List.of("not a key")));
+        try (SealwayClient old = builder().wire(Wire.TWO).build()) {
+            assertThrows(IllegalArgumentException.class, () -> old.stream(post()));
+            assertFalse(old.toString().contains("key"));
+        }
+        assertEquals(0, service.inits.get());
+    }
+}

@@ -1,0 +1,49 @@
+package dev.sealway.servlet;
+
+import jakarta.servlet.http.HttpServlet;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
+import java.io.IOException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** Echoes, and does what the path says. */
+final class EchoServlet extends HttpServlet {
+    private static final long serialVersionUID = 1;
+    final AtomicInteger served = new AtomicInteger();
+    final transient CountDownLatch flushed = new CountDownLatch(1);
+
+    @Override
+    protected void service(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        served.incrementAndGet();
+        for (String name : new String[] {"X-Sealway-Client-Id", "X-Sealway-Auth", "X-Sealway-Subject", "X-Kid", "X-Mine"}) {
+            response.setHeader("Seen-" + name, String.valueOf(request.getHeader(name)));
+        }
+        String path = request.getRequestURI();
+        if (path.endsWith("/fails")) {
+            throw new IllegalStateException("secret of the servlet");
+        }
+        if (path.contains("/status/")) {
+            response.setStatus(Integer.parseInt(path.substring(path.lastIndexOf('/') + 1)));
+        }
+        if (path.endsWith("/writer")) {
+            response.setContentType("text/plain; charset=utf-8");
+            response.getWriter().print("Zoë");
+            return;
+        }
+        if (path.endsWith("/flush")) {
+            response.getOutputStream().print("first");
+            response.flushBuffer();
+            try {
+                flushed.await();
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+            }
+            response.getOutputStream().print("second");
+            return;
+        }
+        response.setContentType("text/plain");
+        byte[] body = request.getInputStream().readAllBytes();
+        response.getOutputStream().write(body);
+    }
+}

@@ -1,0 +1,253 @@
+package dev.sealway.servlet;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.sealway.server.SessionStore;
+import dev.sealway.server.StoreException;
+import dev.sealway.session.Claim;
+import dev.sealway.session.ClientSession;
+import dev.sealway.session.Family;
+import dev.sealway.session.Fresh;
+import dev.sealway.session.ReplayPolicy;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.SessionRecord;
+import dev.sealway.session.three.ClientCall3;
+import dev.sealway.session.three.ClientSession3;
+import dev.sealway.session.three.Problem;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.Wire;
+import java.io.InputStream;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The filter in Jetty, over real sockets: right calls, and those of a client that replays, forges and breaks off. */
+@Timeout(30)
+class SealwayFilterTest {
+    private final EchoServlet servlet = new EchoServlet();
+    private volatile boolean isStoreAway;
+    private Fixture fixture;
+
+    @BeforeEach
+    void start() throws Exception {
+        fixture = new Fixture(servlet, store -> new SessionStore() {
+            @Override
+            public SessionRecord find(String id) {
+                if (isStoreAway) {
+                    throw new StoreException(false, "away", null);
+                }
+                return store.find(id);
+            }
+
+            @Override
+            public Fresh reserve(Claim claim) {
+                return store.reserve(claim);
+            }
+        });
+    }
+
+    @AfterEach
+    void stop() throws Exception {
+        fixture.close();
+    }
+
+    private ClientSession3.Sealed seal(ClientSession3 session, String method, String target, byte[] body) {
+        return session.seal(method, target, List.of(new Header("content-type", "text/plain"), new Header("x-mine", "1")), body,
+                System.currentTimeMillis(), fixture.draw(16));
+    }
+
+    private ClientCall3.Opened open(ClientSession3.Sealed sealed, Fixture.Reply reply) {
+        return sealed.call().open(reply.status(), reply.headers(), reply.body());
+    }
+
+    private static void assertProblem(String code, Fixture.Reply reply) {
+        Problem problem = Problem.parse(reply.status(), reply.body());
+        assertEquals(code, problem == null ? reply.status() + reply.text() : problem.code());
+        assertEquals("application/problem+json", reply.headers().first("content-type"));
+    }
+
+    @Test
+    void wire3OpensAndSealsAroundAnOrdinaryServlet() throws Exception {
+        ClientSession3 session = fixture.three("Zoë 100%");
+        for (int length : new int[] {0, 5, 40_000, 300_000}) {
+            byte[] body = fixture.draw(length);
+            ClientSession3.Sealed sealed = seal(session, "POST", "/sealed/echo?a=%20b", body);
+            Fixture.Reply reply = fixture.send("POST", "/sealed/echo?a=%20b", sealed.message());
+            ClientCall3.Opened opened = open(sealed, reply);
+            assertEquals(200, reply.status());
+            assertArrayEquals(body, opened.body());
+            assertEquals("text/plain", opened.headers().first("content-type"));
+            assertEquals("client-1", opened.headers().first("seen-x-sealway-client-id"));
+            assertEquals("bearer", opened.headers().first("seen-x-sealway-auth"));
+            assertEquals("Zo%C3%AB 100%25", opened.headers().first("seen-x-sealway-subject"));
+            assertEquals("null", opened.headers().first("seen-x-kid"));
+            assertEquals("1", opened.headers().first("seen-x-mine"));
+            assertNull(reply.headers().first("seen-x-mine"));
+        }
+        ClientSession3.Sealed get = seal(session, "GET", "/sealed/writer", new byte[0]);
+        assertEquals("Zoë", new String(open(get, fixture.send("GET", "/sealed/writer", get.message())).body()));
+        ClientSession3.Sealed none = seal(session, "DELETE", "/sealed/status/204", new byte[0]);
+        Fixture.Reply empty = fixture.send("DELETE", "/sealed/status/204", none.message());
+        assertTrue(empty.headers().has("X-Sealed"));
+        assertEquals("null", String.valueOf(open(none, empty).headers().first("content-length")));
+        ClientSession3.Sealed teapot = seal(session, "POST", "/sealed/status/418", new byte[] {1});
+        Fixture.Reply kept = fixture.send("POST", "/sealed/status/418", teapot.message());
+        assertEquals(418, kept.status());
+        assertArrayEquals(new byte[] {1}, open(teapot, kept).body());
+    }
+
+    @Test
+    void aReplayIsRefusedAndNotServed() throws Exception {
+        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/echo", "once".getBytes());
+        assertEquals(200, fixture.send("POST", "/sealed/echo", sealed.message()).status());
+        assertProblem("replayed", fixture.send("POST", "/sealed/echo", sealed.message()));
+        assertEquals(1, servlet.served.get());
+    }
+
+    @Test
+    void whatWasTamperedWithIsUnsealableAndNotServed() throws Exception {
+        ClientSession3 session = fixture.three(null);
+        ClientSession3.Sealed sealed = seal(session, "POST", "/sealed/echo", "body".getBytes());
+        assertProblem("unsealable", fixture.send("POST", "/sealed/other", sealed.message()));
+        assertProblem("unsealable", fixture.send("PUT", "/sealed/echo", sealed.message()));
+        byte[] cut = java.util.Arrays.copyOf(sealed.message().body(), 30);
+        assertProblem("unsealable", fixture.send("POST", "/sealed/echo", new SealedMessage(sealed.message().headers(),
+                sealed.message().contentType(), cut)));
+        byte[] flipped = sealed.message().body().clone();
+        flipped[flipped.length - 1] ^= 1;
+        assertProblem("unsealable", fixture.send("POST", "/sealed/echo", new SealedMessage(sealed.message().headers(),
+                sealed.message().contentType(), flipped)));
+        assertEquals(0, servlet.served.get());
+        // None of that burnt the nonce of the request that was not tampered with.
+        assertEquals(200, fixture.send("POST", "/sealed/echo", sealed.message()).status());
+    }
+
+    @Test
+    void aLaterFrameThatDoesNotOpenBreaksTheRequestOff() throws Exception {
+        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/echo", fixture.draw(300_000));
+        byte[] body = sealed.message().body();
+        body[250_000] ^= 1;
+        assertProblem("unsealable", fixture.send("POST", "/sealed/echo", sealed.message()));
+        ClientSession3.Sealed other = seal(fixture.three(null), "POST", "/sealed/echo", fixture.draw(300_000));
+        byte[] cut = java.util.Arrays.copyOf(other.message().body(), 200_000);
+        assertProblem("unsealable", fixture.send("POST", "/sealed/echo", new SealedMessage(other.message().headers(),
+                other.message().contentType(), cut)));
+    }
+
+    @Test
+    void boundsClocksAndSessionsAreToldAsTheSpecSays() throws Exception {
+        ClientSession3 session = fixture.three(null);
+        ClientSession3.Sealed large = seal(session, "POST", "/sealed/echo", new byte[Fixture.BODY_MAX]);
+        assertProblem("too_large", fixture.send("POST", "/sealed/echo", large.message()));
+        ClientSession3.Sealed early = session.seal("POST", "/sealed/echo", List.of(), new byte[1], 1_000_000, fixture.draw(16));
+        Fixture.Reply skewed = fixture.send("POST", "/sealed/echo", early.message());
+        assertProblem("clock_skew", skewed);
+        assertTrue(early.call().provesClock(Problem.parse(400, skewed.body())));
+        fixture.expire(session.id());
+        ClientSession3.Sealed late = seal(session, "POST", "/sealed/echo", new byte[1]);
+        assertProblem("session_expired", fixture.send("POST", "/sealed/echo", late.message()));
+        fixture.store.delete(session.id());
+        assertProblem("session_expired", fixture.send("POST", "/sealed/echo", late.message()));
+        isStoreAway = true;
+        assertProblem("store_unavailable", fixture.send("POST", "/sealed/echo", late.message()));
+        assertEquals(0, servlet.served.get());
+    }
+
+    @Test
+    void aServletThatFailsIsToldAsASealed500ThatSaysNothing() throws Exception {
+        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/fails", new byte[1]);
+        Fixture.Reply reply = fixture.send("POST", "/sealed/fails", sealed.message());
+        assertEquals(500, reply.status());
+        assertEquals(0, open(sealed, reply).body().length);
+        ClientSession old = fixture.old(Wire.TWO, Family.SESSION);
+        ClientSession.Call call = old.seal("/sealed/fails", new byte[1], System.currentTimeMillis(), fixture.draw(16), fixture.draw(12));
+        assertEquals(500, fixture.send("POST", "/sealed/fails", call.message()).status());
+    }
+
+    @Test
+    void whatAServletFlushesArrivesBeforeItEnds() throws Exception {
+        ClientSession3.Sealed sealed = seal(fixture.three(null), "GET", "/sealed/flush", new byte[0]);
+        HttpResponse<InputStream> response = fixture.open(fixture.request("/sealed/flush", sealed.message().headers(), null).GET().build());
+        ClientCall3.Opening opening = sealed.call().opening(200, Fixture.headers(response));
+        byte[] buffer = new byte[1000];
+        StringBuilder text = new StringBuilder();
+        try (InputStream body = response.body()) {
+            while (text.isEmpty()) {
+                int read = body.read(buffer);
+                opening.opener().feed(buffer, 0, read).forEach(part -> text.append(new String(part)));
+            }
+            assertEquals("first", text.toString());
+            servlet.flushed.countDown();
+            for (int read = body.read(buffer); read >= 0; read = body.read(buffer)) {
+                opening.opener().feed(buffer, 0, read).forEach(part -> text.append(new String(part)));
+            }
+        }
+        opening.opener().finish();
+        assertEquals("firstsecond", text.toString());
+    }
+
+    private Fixture.Reply old(ClientSession session, String path, String body, boolean isOpened) throws Exception {
+        ClientSession.Call call = session.seal(path, body.getBytes(), System.currentTimeMillis(), fixture.draw(16), fixture.draw(12));
+        Fixture.Reply reply = fixture.send("POST", path, call.message());
+        if (isOpened) {
+            byte[] plain = call.open(reply.headers(), reply.status(), reply.body(), System.currentTimeMillis(), ReplayPolicy.DEFAULT);
+            assertEquals(body, new String(plain));
+            assertEquals(400, fixture.send("POST", path, call.message()).status());
+        }
+        return reply;
+    }
+
+    @Test
+    void theOldWiresAreServedOnceEachAndRefusedInTheirOwnWords() throws Exception {
+        for (Wire wire : new Wire[] {Wire.ONE, Wire.TWO}) {
+            ClientSession session = fixture.old(wire, Family.SESSION);
+            assertEquals(200, old(session, "/sealed/echo", "hi", true).status());
+            assertEquals(200, old(session, "/sealed/status/201", "made", true).status());
+            assertEquals(404, old(session, "/sealed/status/404", "gone", true).status());
+            Fixture.Reply unreadable = old(session, "/sealed/status/422", "x", false);
+            assertEquals("400{\"error\":\"CRYPTO_ERROR\"}", unreadable.status() + unreadable.text());
+            Fixture.Reply large = old(session, "/sealed/echo", "x".repeat(Fixture.BODY_MAX), false);
+            assertEquals("413{\"error\":\"PAYLOAD_TOO_LARGE\"}", large.status() + large.text());
+            fixture.expire(session.id());
+            Fixture.Reply over = old(session, "/sealed/echo", "x", false);
+            assertEquals("401{\"error\":\"SESSION_EXPIRED\"}", over.status() + over.text());
+            isStoreAway = true;
+            assertEquals(503, old(session, "/sealed/echo", "x", false).status());
+            isStoreAway = false;
+        }
+        ClientSession anonymous = fixture.old(Wire.ONE, Family.ANONYMOUS);
+        assertEquals(200, old(anonymous, "/sealed/anonymous", "hi", true).status());
+        assertEquals(403, old(anonymous, "/sealed/echo", "hi", false).status());
+        assertEquals(413, old(anonymous, "/sealed/anonymous", "x".repeat(5000), false).status());
+        assertEquals(405, fixture.send(fixture.request("/sealed/echo", HeaderList.of(), null).GET().build()).status());
+        Fixture.Reply plain = fixture.send(fixture.request("/sealed/echo", HeaderList.of(), null)
+                .POST(HttpRequest.BodyPublishers.ofString("x")).build());
+        assertEquals("400{\"error\":\"CRYPTO_ERROR\"}", plain.status() + plain.text());
+    }
+
+    @Test
+    void anUnsealedRequestPassesWhereTheRouteAllowsItButNobodySaysWhoItIs() throws Exception {
+        HeaderList forged = HeaderList.of("X-Sealway-Subject", "root", "X_Sealway_Auth", "bearer", "X-Mine", "1");
+        Fixture.Reply reply = fixture.send(fixture.request("/maybe/echo", forged, null).POST(HttpRequest.BodyPublishers.ofString("hi")).build());
+        assertEquals("hi", reply.text());
+        assertEquals("null", reply.headers().first("seen-x-sealway-subject"));
+        assertEquals("1", reply.headers().first("seen-x-mine"));
+        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/maybe/echo", "hi".getBytes());
+        assertFalse(fixture.send("POST", "/maybe/echo", sealed.message()).text().contains("hi"));
+        ClientSession3.Sealed again = seal(fixture.three(null), "POST", "/maybe/echo", "hi".getBytes());
+        List<Header> headers = new java.util.ArrayList<>(again.message().headers().list());
+        headers.add(new Header("X-Sealway-Subject", "root"));
+        Fixture.Reply told = fixture.send("POST", "/maybe/echo", new SealedMessage(new HeaderList(headers), again.message().contentType(),
+                again.message().body()));
+        assertEquals("null", open(again, told).headers().first("seen-x-sealway-subject"));
+    }
+}
