@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import anyio
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -86,6 +87,22 @@ class Seen:
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         self.broke_off = 0
+        #: What the second piece of `/ticks` waits for.
+        self.go = threading.Event()
+
+
+class Louder:
+    """An ASGI endpoint that answers each piece as it comes. Starlette's own streams read the request to its end to
+    hear of a disconnect."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
+        is_more = True
+        while is_more:
+            got = await receive()
+            is_more = got.get("more_body", False)
+            await send({"type": "http.response.body", "body": got.get("body", b"").upper(), "more_body": True})
+        await send({"type": "http.response.body", "body": b"end"})
 
 
 def application(seen: Seen) -> Starlette:
@@ -100,14 +117,6 @@ def application(seen: Seen) -> Starlette:
         seen.requests.append((request.method, str(request.url.query), dict(request.headers), body))
         return Response(body, media_type="application/x-echo", headers={"x-inside": "1", "set-cookie": "a=b"})
 
-    async def stream(request: Request) -> Response:
-        async def parts() -> Any:
-            async for chunk in request.stream():
-                yield chunk[::-1]
-            yield b"end"
-
-        return StreamingResponse(parts(), media_type="text/plain")
-
     async def status(request: Request) -> Response:
         code = int(request.path_params["code"])
         seen.requests.append((request.method, "", {}, b""))
@@ -119,6 +128,15 @@ def application(seen: Seen) -> Starlette:
     async def many(request: Request) -> Response:
         return Response(b"0", headers={f"x-{n}": "1" for n in range(80)})
 
+    async def ticks(request: Request) -> Response:
+        async def parts() -> Any:
+            yield b"one"
+            while not seen.go.is_set():
+                await anyio.sleep(0.01)
+            yield b"two"
+
+        return StreamingResponse(parts(), media_type="text/event-stream")
+
     async def large(request: Request) -> Response:
         return Response(bytes(2_000_000))
 
@@ -128,7 +146,8 @@ def application(seen: Seen) -> Starlette:
             StarletteRoute("/echo", echo, methods=methods),
             StarletteRoute("/open", echo, methods=methods),
             StarletteRoute("/either", echo, methods=methods),
-            StarletteRoute("/stream", stream, methods=methods),
+            StarletteRoute("/stream", Louder(), methods=methods),
+            StarletteRoute("/ticks", ticks),
             StarletteRoute("/status/{code}", status, methods=methods),
             StarletteRoute("/broken", broken, methods=methods),
             StarletteRoute("/many", many, methods=methods),
