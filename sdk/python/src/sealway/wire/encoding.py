@@ -37,8 +37,8 @@ def encode_base64url(data: bytes) -> str:
 
 def field(value: bytes | bytearray | str) -> bytes:
     """`length (32 bits, big-endian) ‖ value`."""
-    data = value.encode("utf-8") if isinstance(value, str) else bytes(value)
-    return struct.pack(">I", len(data)) + data
+    data = value.encode("utf-8") if isinstance(value, str) else value
+    return len(data).to_bytes(4, "big") + data
 
 
 def number(value: int) -> bytes:

@@ -34,6 +34,10 @@ OCTETS: Final = "application/octet-stream"
 BODILESS_METHODS: Final = frozenset({"GET", "HEAD", "DELETE"})
 UNSEALED_METHODS: Final = frozenset({"CONNECT", "TRACE", "OPTIONS"})
 
+# Labels, as the fields that they are.
+_REQUEST, _ANSWER = field("sealway/3 request"), field("sealway/3 answer")
+_REQUEST_CONTEXT, _ANSWER_CONTEXT = field("sealway/3 request context"), field("sealway/3 answer context")
+
 Pairs = list[tuple[str, str]]
 
 
@@ -44,7 +48,7 @@ def is_bodiless(method: str, status: int) -> bool:
 
 def _request_context(method: str, target: str, content_type: str, stamp: str, nonce: str, id: str) -> bytes:
     return sha256(
-        field("sealway/3 request context")
+        _REQUEST_CONTEXT
         + field(method)
         + field(target.encode("latin-1"))
         + field(content_type.encode("latin-1"))
@@ -56,7 +60,7 @@ def _request_context(method: str, target: str, content_type: str, stamp: str, no
 
 def _answer_context(status: int, method: str, target: str, content_type: str, stamp: str, nonce: str, id: str) -> bytes:
     return sha256(
-        field("sealway/3 answer context")
+        _ANSWER_CONTEXT
         + number(status)
         + field(method)
         + field(target.encode("latin-1"))
@@ -68,11 +72,11 @@ def _answer_context(status: int, method: str, target: str, content_type: str, st
 
 
 def _request_keys(c2s: bytes | bytearray, nonce: str, stamp: str) -> StreamKeys:
-    return StreamKeys(c2s, "sealway/3 request", nonce, stamp)
+    return StreamKeys(c2s, _REQUEST, nonce, stamp)
 
 
 def _answer_keys(s2c: bytes | bytearray, request_nonce: str, nonce: str) -> StreamKeys:
-    return StreamKeys(s2c, "sealway/3 answer", request_nonce, nonce)
+    return StreamKeys(s2c, _ANSWER, request_nonce, nonce)
 
 
 def sealed_header(headers: Headers, has_body: bool) -> bytes | None:

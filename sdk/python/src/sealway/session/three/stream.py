@@ -22,8 +22,8 @@ class StreamKeys:
 
     __slots__ = ("commit", "gcm", "iv")
 
-    def __init__(self, direction_key: bytes | bytearray, label: str, one: str, other: str) -> None:
-        out = expand(direction_key, field(label) + field(one) + field(other), 60)
+    def __init__(self, direction_key: bytes | bytearray, label: bytes, one: str, other: str) -> None:
+        out = expand(direction_key, label + field(one) + field(other), 60)
         self.gcm: Final = Aes256Gcm(out[:32])
         self.iv: Final = int.from_bytes(out[32:44], "big")
         self.commit: Final = out[44:]
@@ -59,10 +59,13 @@ class FrameSealer:
         """
         if len(plaintext) > FRAME_MAX or self._count >= _COUNT_MAX or not (is_last or plaintext):
             raise ValueError("no frame can be made of this")
+        return b"".join(self._parts(plaintext, is_last))
+
+    def _parts(self, plaintext: bytes | bytearray | memoryview, is_last: bool) -> tuple[bytes, bytes]:
         sealed = self._keys.gcm.seal(self._keys.nonce(self._count, is_last), plaintext, self._context)
         head = ((_LAST if is_last else 0) | len(sealed)).to_bytes(4, "big")
         self._count += 1
-        return (self._keys.commit + head + sealed) if self._count == 1 else head + sealed
+        return (self._keys.commit + head if self._count == 1 else head), sealed
 
     def seal_all(self, inner: bytes, body: bytes | memoryview, is_last: bool = True) -> bytes:
         """Inner headers and what follows, in as few frames as there can be."""
@@ -70,9 +73,9 @@ class FrameSealer:
             return self.seal(inner + body if inner else body, is_last)
         view = memoryview(body)
         first = FRAME_MAX - len(inner)
-        out = [self.seal(inner + view[:first], False)]
+        out = [*self._parts(inner + view[:first], False)]
         for at in range(first, len(view), FRAME_MAX):
-            out.append(self.seal(view[at : at + FRAME_MAX], is_last and at + FRAME_MAX >= len(view)))
+            out += self._parts(view[at : at + FRAME_MAX], is_last and at + FRAME_MAX >= len(view))
         return b"".join(out)
 
 
@@ -95,12 +98,16 @@ class FrameOpener:
         Raises:
             Refused: `frame_invalid`, `unsealable`. The stream is of no use then.
         """
-        pending = self._pending
-        pending += data
+        # What is fed whole is opened where it lies; what comes in crumbs is gathered without copying it for each.
+        pending: bytes | bytearray = data
+        if self._pending:
+            self._pending += data
+            pending = self._pending
         opened: list[bytes] = []
         at, end = 0, len(pending)
         if self._commit is None:
             if end < COMMIT_LEN:
+                self._keep(pending, 0)
                 return opened
             self._commit = bytes(pending[:COMMIT_LEN])
             at = COMMIT_LEN
@@ -116,8 +123,14 @@ class FrameOpener:
                 at += 4 + length
         if self.is_done and at < end:
             raise Refused("frame_invalid")
-        del pending[:at]
+        self._keep(pending, at)
         return opened
+
+    def _keep(self, pending: bytes | bytearray, at: int) -> None:
+        if pending is self._pending:
+            del self._pending[:at]
+        else:
+            self._pending += memoryview(pending)[at:]
 
     def _open(self, sealed: memoryview, is_last: bool) -> bytes:
         # The first tag is computed whether or not the commit is right, so that no answer comes sooner for it.

@@ -1,0 +1,185 @@
+"""A service that misbehaves by a script: it agrees sessions in order, and answers calls as `mode` says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+
+from sealway import entropy
+from sealway.crypto.p256 import key_id
+from sealway.crypto.suite import DEFAULT_SUITES
+from sealway.server import MemoryStore
+from sealway.session.claim import Fresh
+from sealway.session.old.init import PATHS, parse_init
+from sealway.session.three import message, problem, server
+from sealway.wire.encoding import encode_base64
+from sealway.wire.header import Headers
+from serving import IDENTITY, Seen, now_ms, sealed_application
+
+Sent = tuple[int, list[tuple[bytes, bytes]], bytes]
+
+
+def key_set() -> bytes:
+    key = {
+        "key_id": key_id(IDENTITY.public),
+        "alg": "ES256",
+        "public_key": encode_base64(IDENTITY.public),
+        "not_before_ms": 0,
+        "not_after_ms": 2**53,
+    }
+    return json.dumps({"issued_ms": 1, "expires_ms": 2**53, "keys": [key]}).encode()
+
+
+class Hostile:
+    """The service. `calls` counts sealed calls that came, `inits` agreements."""
+
+    def __init__(self) -> None:
+        self.store, self.seen = MemoryStore(), Seen()
+        self.inner = sealed_application(self.seen, self.store)
+        self.mode = ""
+        self.inits = self.calls = 0
+        self.kept: Sent | None = None
+        self.suites = list(DEFAULT_SUITES)
+        self.skew_ms = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path = scope["path"]
+        if path == "/.well-known/sealway-keys":
+            await reply(send, 200, [], key_set())
+        elif path == message.INIT_PATH:
+            await self.init_three(scope, receive, send)
+        elif path in PATHS.values():
+            await self.init_old(scope, receive, send)
+        else:
+            self.calls += 1
+            await self.call(scope, receive, send)
+
+    async def init_three(self, scope: Any, receive: Any, send: Any) -> None:
+        self.inits += 1
+        request = message.InitRequest.parse(await whole(receive))
+        names = [suite.value for suite in self.suites]
+        if request.suite != next(name for name in request.suites if name in names):
+            status, body = problem.encode_problem("suite_required", suites=names)
+            await reply(send, status, [], body)
+            return
+        if request.pinned_key_ids and key_id(IDENTITY.public) not in request.pinned_key_ids:
+            status, body = problem.encode_problem("key_retired", key_set=json.loads(key_set()))
+            await reply(send, status, [], body)
+            return
+        identity = server.Identity(IDENTITY, 0, 2**53)
+        body, record = server.accept(
+            request, b"", self.suites, [identity], entropy.server_draws(), now_ms() + self.skew_ms, 600, server.Who()
+        )
+        self.store.put(record)
+        if self.mode == "init-forged":
+            body = body.replace(b'"auth":"none"', b'"auth":"dpop"')
+        await reply(send, 200 if self.mode == "init-status" else 201, [], body)
+
+    async def init_old(self, scope: Any, receive: Any, send: Any) -> None:
+        self.inits += 1
+        headers = Headers((n.decode(), v.decode()) for n, v in scope["headers"])
+        family = next(family for family, path in PATHS.items() if path == scope["path"])
+        pending = parse_init(family, headers, await whole(receive), now_ms(), 300_000)
+        init = pending.release(Fresh(pending.claim))
+        body, record = init.accept(entropy.key_pair(), entropy.nonce_random(), now_ms())
+        self.store.put(record)
+        await reply(send, 200, [], body)
+
+    async def call(self, scope: Any, receive: Any, send: Any) -> None:
+        mode, is_first = self.mode, self.calls == 1
+        if mode == "redirect":
+            await reply(send, 302, [(b"location", b"http://127.0.0.1:1/")], b"")
+        elif mode == "503":
+            await reply(send, 503, [], b'{"error":"SERVICE_UNAVAILABLE"}')
+        elif mode == "unsealed":
+            await reply(send, 200, [(b"content-type", b"application/json")], b'{"status":"SUCCESS"}')
+        elif mode == "garbage":
+            await reply(send, 500, [], b"\xff\xfe{" * 100)
+        elif mode.startswith("expired") and (is_first or mode.endswith("always")):
+            await self.expired(scope, send, "proven" in mode)
+        elif mode == "skew-forged" and is_first:
+            told = {"server_time_ms": 1, "mac": encode_base64(bytes(32))}
+            status, body = problem.encode_problem("clock_skew", **told)
+            await reply(send, status, [], body)
+        elif mode == "hang":
+            await anyio.sleep(30)
+        else:
+            await self.changed(scope, receive, send, mode)
+
+    async def expired(self, scope: Any, send: Any, is_proven: bool) -> None:
+        headers = Headers((n.decode(), v.decode()) for n, v in scope["headers"])
+        if "X-Seal" not in headers:
+            await reply(send, 401, [], b'{"error":"SESSION_EXPIRED"}')
+            return
+        told: dict[str, Any] = {}
+        if is_proven:
+            stamp, nonce = headers.single("X-Idempotency-Key").split(".")
+            id, time_ms = headers.single("X-Kid").removeprefix("session:"), now_ms()
+            if self.mode == "expired-proven-late":
+                time_ms += 10_000_000
+            signature = IDENTITY.sign(problem.expired_message(id, nonce, stamp, time_ms))
+            told = {"server_time_ms": time_ms, "key_id": key_id(IDENTITY.public)}
+            told["signature"] = encode_base64(signature)
+        status, body = problem.encode_problem("session_expired", **told)
+        await reply(send, status, [(b"content-type", b"application/problem+json")], body)
+
+    async def changed(self, scope: Any, receive: Any, send: Any, mode: str) -> None:
+        """What the service answers in order, and then changed on its way."""
+        if mode in ("", "stream"):
+            await self.inner(scope, receive, send)
+            return
+        status, headers, body = await collect(self.inner, scope, receive)
+        self.kept, old = self.kept or (status, headers, body), self.kept
+        if mode == "wrong-tag":
+            body = body[:-1] + bytes([body[-1] ^ 1])
+        elif mode == "other-status":
+            status = 203
+        elif mode == "replayed" and old is not None:
+            status, headers, body = old
+        elif mode == "truncated":
+            body = body[:-5]
+        elif mode.startswith("missing "):
+            headers = [(name, value) for name, value in headers if name.decode() != mode.removeprefix("missing ")]
+        headers = [(name, value) for name, value in headers if name != b"content-length"]
+        if mode == "slow":
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            for at in range(len(body)):
+                await send({"type": "http.response.body", "body": body[at : at + 1], "more_body": True})
+                await anyio.sleep(0.2)
+            return
+        if mode == "cut":
+            head = [*headers, (b"content-length", b"%d" % (len(body) + 100))]
+            await send({"type": "http.response.start", "status": status, "headers": head})
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            return
+        await reply(send, status, headers, body)
+
+
+async def whole(receive: Any) -> bytes:
+    body, is_more = b"", True
+    while is_more:
+        got = await receive()
+        body, is_more = body + got.get("body", b""), got.get("more_body", False)
+    return body
+
+
+async def collect(app: Any, scope: Any, receive: Any) -> Sent:
+    parts: list[bytes] = []
+    head: list[Any] = []
+
+    async def send(got: Any) -> None:
+        if got["type"] == "http.response.start":
+            head.extend([got["status"], list(got["headers"])])
+        else:
+            parts.append(got.get("body", b""))
+
+    await app(scope, receive, send)
+    return head[0], head[1], b"".join(parts)
+
+
+async def reply(send: Any, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    length = [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
+    await send({"type": "http.response.body", "body": body})

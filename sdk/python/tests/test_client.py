@@ -1,0 +1,339 @@
+"""Both transports against a service that misbehaves, over real sockets: typed errors, no hang, no secret told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+import sealway
+from hostile import Hostile
+from sealway.client.agreed import Agreed
+from sealway.crypto.p256 import key_id
+from sealway.crypto.suite import Suite
+from sealway.wire.encoding import encode_base64
+from serving import IDENTITY, served
+
+PIN = key_id(IDENTITY.public)
+CONTENT = b"amount=77"
+KINDS = ["sync", "async"]
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[tuple[Hostile, str]]:
+    app = Hostile()
+    with served(app) as url:
+        yield app, url
+
+
+@pytest.fixture
+def hostile(started: tuple[Hostile, str]) -> Hostile:
+    app = started[0]
+    app.mode, app.inits, app.calls, app.kept, app.skew_ms = "", 0, 0, None, 0
+    app.suites = list(sealway.DEFAULT_SUITES)
+    app.seen.requests.clear()
+    return app
+
+
+@pytest.fixture
+def url(started: tuple[Hostile, str]) -> str:
+    return started[1]
+
+
+def options(**more: Any) -> sealway.Options:
+    given: dict[str, Any] = {"trust": sealway.Pins([PIN]), "client_id": "tests", "deadline_sec": 5.0}
+    return sealway.Options(**{**given, **more})
+
+
+def calls(
+    kind: str, url: str, n: int = 1, method: str = "POST", path: str = "/echo", **more: Any
+) -> list[httpx.Response]:
+    """So many calls, one after the other, in one client; the first error is the caller's."""
+    content = more.pop("content", CONTENT if method == "POST" else b"")
+    set_up = options(**more)
+    if kind == "sync":
+        with httpx.Client(transport=sealway.Transport(url, set_up)) as client:
+            return [client.request(method, url + path, content=content or None) for _ in range(n)]
+
+    async def run() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=sealway.AsyncTransport(url, set_up)) as client:
+            return [await client.request(method, url + path, content=content or None) for _ in range(n)]
+
+    return anyio.run(run)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wire", [1, 2, 3])
+def test_calls_go_within_one_session(hostile: Hostile, url: str, kind: str, wire: int) -> None:
+    responses = calls(kind, url, 3, wire=wire)
+    assert [response.content for response in responses] == [CONTENT] * 3
+    assert (hostile.inits, hostile.calls) == (1, 3)
+    metrics = responses[-1].extensions["sealway"]
+    assert metrics.wire == wire
+    assert {"seal", "open"} <= set(metrics.crypto_sec)
+    assert metrics.server_ms["total"] >= 0
+    assert metrics.round_trip_sec >= metrics.http_sec > 0
+
+
+@pytest.mark.parametrize("suite", list(Suite))
+def test_every_suite_agrees(hostile: Hostile, url: str, suite: Suite) -> None:
+    [response] = calls("sync", url, suites=(suite,))
+    assert response.extensions["sealway"].suite == suite.value
+
+
+def test_another_suite_that_the_server_wants_is_taken_once(hostile: Hostile, url: str) -> None:
+    hostile.suites = [Suite.P256]
+    [response] = calls("sync", url)
+    assert (response.extensions["sealway"].suite, hostile.inits) == ("P256", 2)
+
+
+BROKEN = [
+    ("wrong-tag", 3, "unsealable"),
+    ("wrong-tag", 2, "unsealable"),
+    ("wrong-tag", 1, "base64_invalid unsealable"),
+    ("other-status", 3, "unsealable"),
+    ("truncated", 3, "stream_truncated"),
+    ("truncated", 2, "unsealable body_too_short"),
+    ("missing x-kid", 3, "header_missing"),
+    ("missing x-seal", 3, "unsealed"),
+    ("missing x-idempotency-key", 3, "header_missing"),
+    ("missing x-kid", 2, "unsealed"),
+    ("missing x-idempotency-key", 2, "header_missing"),
+    ("missing x-tag", 1, "header_missing"),
+    ("unsealed", 3, "unsealed"),
+    ("unsealed", 2, "unsealed"),
+    ("503", 3, "unsealed"),
+    ("503", 1, "unsealed"),
+    ("garbage", 3, "unsealed"),
+    ("redirect", 3, "unsealed"),
+    ("redirect", 2, "unsealed"),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("mode", "wire", "code"), BROKEN)
+def test_an_answer_that_is_not_the_services_is_an_error(
+    hostile: Hostile, url: str, kind: str, mode: str, wire: int, code: str
+) -> None:
+    hostile.mode = mode
+    with pytest.raises(sealway.SealwayError) as error:
+        calls(kind, url, wire=wire)
+    assert error.value.code in code.split()
+    assert "amount" not in str(error.value)
+    assert hostile.calls == 1
+    if mode == "redirect":
+        assert isinstance(error.value, sealway.RedirectRefused)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_answer_to_another_request_does_not_open(hostile: Hostile, url: str, kind: str) -> None:
+    hostile.mode = "replayed"
+    with pytest.raises(sealway.Refused) as error:
+        calls(kind, url, 2)
+    assert error.value.code == "unsealable"
+    assert hostile.calls == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_connection_that_is_cut_is_a_transport_error(hostile: Hostile, url: str, kind: str) -> None:
+    hostile.mode = "cut"
+    with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError, sealway.Refused)):
+        calls(kind, url)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["slow", "hang"])
+def test_a_slow_answer_meets_the_deadline(hostile: Hostile, url: str, kind: str, mode: str) -> None:
+    hostile.mode = mode
+    began = time.monotonic()
+    with pytest.raises(sealway.DeadlineExceeded):
+        calls(kind, url, deadline_sec=0.8)
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_over_its_bound_is_refused(hostile: Hostile, url: str, kind: str) -> None:
+    with pytest.raises(sealway.Refused) as error:
+        calls(kind, url, content=b"", path="/large", answer_max=1_000_000)
+    assert error.value.code == "body_too_large"
+    [response] = calls(kind, url, content=b"", path="/large", answer_max=None)
+    assert len(response.content) == 2_000_000
+
+
+@pytest.mark.parametrize("mode", ["init-forged", "init-status"])
+def test_an_init_that_was_changed_is_refused(hostile: Hostile, url: str, mode: str) -> None:
+    hostile.mode = mode
+    with pytest.raises(sealway.SealwayError) as error:
+        calls("sync", url)
+    assert error.value.code in ("signature_invalid", "unsealed")
+    assert hostile.calls == 0
+
+
+def test_a_service_with_another_key_is_not_trusted(hostile: Hostile, url: str) -> None:
+    with pytest.raises((sealway.Refused, sealway.ProblemError)) as error:
+        calls("sync", url, trust=sealway.Pins(["0" * 32]))
+    assert error.value.code in ("key_untrusted", "key_retired")
+    assert hostile.calls == 0
+
+
+def test_a_public_key_can_be_pinned_itself(hostile: Hostile, url: str) -> None:
+    assert calls("sync", url, trust=sealway.Pins([encode_base64(IDENTITY.public)]))[0].content == CONTENT
+
+
+def test_what_was_met_at_first_use_is_kept(hostile: Hostile, url: str, tmp_path: Any) -> None:
+    file = tmp_path / "trust.json"
+    calls("sync", url, trust=sealway.FirstUse(file))
+    assert PIN in file.read_text()
+    file.write_text(file.read_text().replace(PIN, "0" * 32))
+    with pytest.raises(sealway.UsageError):
+        calls("sync", url, trust=sealway.FirstUse(file))
+    file.write_text("nothing")
+    with pytest.raises(sealway.UsageError):
+        calls("sync", url, trust=sealway.FirstUse(file))
+
+
+# --- Once more, where it is safe
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("mode", "method", "wire", "is_repeated"),
+    [
+        ("expired-proven", "POST", 3, True),
+        ("expired-proven-late", "POST", 3, False),
+        ("expired", "POST", 3, False),
+        ("expired", "GET", 3, True),
+        ("expired", "POST", 2, True),
+        ("expired", "POST", 1, True),
+    ],
+)
+def test_a_call_is_sent_again_where_it_was_not_served(
+    hostile: Hostile, url: str, kind: str, mode: str, method: str, wire: int, is_repeated: bool
+) -> None:
+    hostile.mode = mode
+    if is_repeated:
+        [response] = calls(kind, url, method=method, wire=wire)
+        assert response.extensions["sealway"].attempts == 2
+        assert (hostile.inits, hostile.calls) == (2, 2)
+        return
+    with pytest.raises(sealway.ProblemError) as error:
+        calls(kind, url, method=method, wire=wire)
+    assert error.value.code == "session_expired"
+    assert (hostile.inits, hostile.calls) == (1, 1)
+
+
+@pytest.mark.parametrize("wire", [2, 3])
+def test_a_call_is_sent_again_once_alone(hostile: Hostile, url: str, wire: int) -> None:
+    hostile.mode = "expired-proven-always"
+    with pytest.raises(sealway.SealwayError):
+        calls("sync", url, wire=wire)
+    assert (hostile.inits, hostile.calls) == (2, 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_clock_heals_by_proof_alone(hostile: Hostile, url: str, kind: str) -> None:
+    hostile.mode = "skew-forged"
+    with pytest.raises(sealway.ProblemError) as error:
+        calls(kind, url)
+    assert error.value.code == "clock_skew"
+    hostile.mode, hostile.skew_ms, hostile.calls = "", -400_000, 0
+    [response] = calls(kind, url)
+    assert (response.content, hostile.calls) == (CONTENT, 2)
+
+
+# --- Streams, concurrency, cancellation
+
+
+def test_bodies_stream_both_ways_in_threads(hostile: Hostile, url: str) -> None:
+    with httpx.Client(transport=sealway.Transport(url, options())) as client:
+        with client.stream("POST", url + "/stream", content=iter([b"abc", b"de" * 40_000, b"f"])) as response:
+            assert b"".join(response.iter_bytes()) == (b"ABC" + b"DE" * 40_000 + b"F" + b"end")
+        assert response.extensions["sealway"].crypto_sec["open"] > 0
+
+
+def test_a_piece_of_an_answer_comes_when_the_service_sends_it(hostile: Hostile, url: str) -> None:
+    async def run() -> list[bytes]:
+        heard: list[bytes] = []
+        transport = sealway.AsyncTransport(url, options())
+        async with httpx.AsyncClient(transport=transport) as client, client.stream("GET", url + "/ticks") as response:
+            async for chunk in response.aiter_bytes():
+                heard.append(chunk)
+                # Not before the first one is here is the second one made.
+                hostile.seen.go.set()
+        return heard
+
+    hostile.seen.go.clear()
+    assert anyio.run(run) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_calls_at_once_agree_one_session(hostile: Hostile, url: str, kind: str) -> None:
+    if kind == "sync":
+        with httpx.Client(transport=sealway.Transport(url, options())) as client:
+            threads = [threading.Thread(target=client.post, args=(url + "/echo",)) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(10)
+    else:
+
+        async def run() -> None:
+            transport = sealway.AsyncTransport(url, options())
+            async with httpx.AsyncClient(transport=transport) as client, anyio.create_task_group() as group:
+                for _ in range(8):
+                    group.start_soon(client.post, url + "/echo")
+
+        anyio.run(run)
+    assert (hostile.inits, hostile.calls) == (1, 8)
+
+
+def test_a_cancelled_call_leaves_the_client_in_order(hostile: Hostile, url: str) -> None:
+    async def run() -> None:
+        async with httpx.AsyncClient(transport=sealway.AsyncTransport(url, options())) as client:
+            hostile.mode = "hang"
+            with anyio.move_on_after(0.3):
+                await client.post(url + "/echo")
+            hostile.mode = ""
+            assert (await client.post(url + "/echo", content=b"1")).content == b"1"
+
+    anyio.run(run)
+    assert hostile.inits == 1
+
+
+def test_what_cannot_be_sealed_is_the_callers_error(hostile: Hostile, url: str) -> None:
+    with httpx.Client(transport=sealway.Transport(url, options())) as client:
+        for method, target, headers in (
+            ("OPTIONS", "/echo", {}),
+            ("POST", "/echo", {"X-Kid": "1"}),
+            ("POST", "/echo", {"X-Sealway-Subject": "eve"}),
+        ):
+            with pytest.raises(sealway.UsageError):
+                client.request(method, url + target, headers=headers)
+        with pytest.raises(sealway.UsageError):
+            client.get("http://127.0.0.1:1/echo")
+    with pytest.raises(sealway.UsageError):
+        calls("sync", url, wire=2, method="GET")
+    with pytest.raises(sealway.UsageError):
+        sealway.Options()
+    assert hostile.inits == hostile.calls == 0
+
+
+def test_nothing_that_holds_a_key_shows_it(hostile: Hostile, url: str) -> None:
+    for wire in (2, 3):
+        transport = sealway.Transport(url, options(wire=wire))
+        with httpx.Client(transport=transport) as client:
+            client.post(url + "/echo")
+            agreed = transport._parts.agreed
+            assert isinstance(agreed, Agreed)
+            session: Any = agreed.session
+            key = session.prk_bytes() if wire == 3 else session.key_bytes()
+            for shown in (repr(agreed), repr(session), str(session)):
+                assert key.hex() not in shown
+                assert "redacted" in shown
+        with pytest.raises(ValueError, match="wiped"):
+            session.prk_bytes() if wire == 3 else session.key_bytes()
