@@ -2,12 +2,15 @@
 //! scenario holds opens, and what it says is refused is refused with its code.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod providers;
+
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use sealway_proto::Error;
-use sealway_proto::crypto::{Provider, default_provider};
+use sealway_proto::crypto::Provider;
 use sealway_proto::session::{
     Claim, ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, Laps, Opened, PendingAnswer, SealBuffer,
     SealRandoms, SealedCall, SealedMessage, Session, SessionKey, SessionRecord, TtlPolicy, Unreplayed,
@@ -18,7 +21,7 @@ use sealway_testkit::vectors::{self, Bytes, HeaderList, Hex, Message, Scenario, 
 use serde_json::Value;
 
 fn provider() -> &'static dyn Provider {
-    default_provider()
+    providers::provider()
 }
 
 /// The vectors' nonce lifetime is the least that the window allows.
@@ -242,13 +245,16 @@ fn play(scenario: &Scenario) {
 
 /// Plays every scenario that `pick` picks; all failures are told, not the first alone.
 fn play_all(pick: impl Fn(&Scenario) -> bool) {
-    let (mut count, mut failed) = (0, Vec::new());
+    let (mut count, failed) = (0, RefCell::new(Vec::new()));
     for vector in vectors::load_session().unwrap().iter().filter(|vector| pick(&vector.scenario)) {
         count += 1;
-        if catch_unwind(AssertUnwindSafe(|| play(&vector.scenario))).is_err() {
-            failed.push(format!("{} ({})", vector.name, vector.comment));
-        }
+        providers::with_each(|provider| {
+            if catch_unwind(AssertUnwindSafe(|| play(&vector.scenario))).is_err() {
+                failed.borrow_mut().push(format!("{} by {provider} ({})", vector.name, vector.comment));
+            }
+        });
     }
+    let failed = failed.into_inner();
     assert!(count > 0, "no scenario of this type");
     assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
 }

@@ -121,6 +121,7 @@ pub trait KemKey: Send + Sync {
 }
 
 /// HKDF-Expand (RFC 5869) of a single block: up to 32 bytes.
+#[cfg(feature = "channel")]
 pub(crate) fn expand<const N: usize>(
     provider: &dyn AgreementProvider,
     prk: &[u8; 32],
@@ -135,8 +136,20 @@ pub(crate) fn expand<const N: usize>(
     out
 }
 
-/// The provider that production uses.
+/// The provider that is used unless another one is handed in, as [`super::default_provider`].
 #[cfg(feature = "aws-lc")]
 pub fn default_agreement_provider() -> &'static dyn AgreementProvider {
     &super::aws_lc::AwsLc
+}
+
+/// The provider that is used unless another one is handed in, as [`super::default_provider`].
+#[cfg(all(feature = "ring", not(feature = "aws-lc")))]
+pub fn default_agreement_provider() -> &'static dyn AgreementProvider {
+    &super::ring::Ring
+}
+
+/// The provider that is used unless another one is handed in, as [`super::default_provider`].
+#[cfg(all(feature = "rust-crypto", not(any(feature = "aws-lc", feature = "ring"))))]
+pub fn default_agreement_provider() -> &'static dyn AgreementProvider {
+    &super::rust_crypto::RustCrypto
 }

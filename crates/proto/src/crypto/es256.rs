@@ -60,10 +60,22 @@ pub trait Es256Key: Send + Sync {
     fn sign(&self, message: &[u8]) -> Result<[u8; ES256_SIGNATURE_LEN], Error>;
 }
 
-/// What production uses.
+/// What is used unless another one is handed in, as [`super::default_provider`].
 #[cfg(feature = "aws-lc")]
 pub fn default_es256() -> &'static dyn Es256 {
     &aws_lc::AwsLc
+}
+
+/// What is used unless another one is handed in, as [`super::default_provider`].
+#[cfg(all(feature = "ring", not(feature = "aws-lc")))]
+pub fn default_es256() -> &'static dyn Es256 {
+    &super::ring::Ring
+}
+
+/// What is used unless another one is handed in, as [`super::default_provider`].
+#[cfg(all(feature = "rust-crypto", not(any(feature = "aws-lc", feature = "ring"))))]
+pub fn default_es256() -> &'static dyn Es256 {
+    &super::rust_crypto::RustCrypto
 }
 
 #[cfg(feature = "aws-lc")]

@@ -1,6 +1,7 @@
 //! The seam behind which a crypto library stands: AES-256-GCM, ECDH on P-256, HKDF-SHA256, HMAC-SHA256, SHA-256 and randomness.
 //!
-//! A [`Provider`] is chosen when a service starts and handed in; nothing else in this crate names a library.
+//! A [`Provider`] is chosen when a service starts and handed in; nothing else in this crate names a library. There are
+//! `aws_lc`, which production uses, `ring` and `rust_crypto`, each behind a feature (ADR 0019).
 //! Keys are expanded once (an [`AeadKey`] per session) and never printable.
 
 use alloc::boxed::Box;
@@ -22,6 +23,10 @@ pub mod aws_lc;
 pub mod es256;
 #[cfg(any(feature = "no-security", test))]
 pub mod no_security;
+#[cfg(feature = "ring")]
+pub mod ring;
+#[cfg(feature = "rust-crypto")]
+pub mod rust_crypto;
 pub mod signature;
 
 /// A crypto library. Implementations are stateless handles.
@@ -57,7 +62,12 @@ pub trait Provider: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`Error::Provider`].
-    fn hkdf_sha256(&self, ikm: &[u8], salt: &[u8], info: &[&[u8]]) -> Result<Zeroizing<[u8; KEY_LEN]>, Error>;
+    fn hkdf_sha256(&self, ikm: &[u8], salt: &[u8], info: &[&[u8]]) -> Result<Zeroizing<[u8; KEY_LEN]>, Error> {
+        let prk = self.hmac_sha256(salt, &[ikm]);
+        let mut parts = info.to_vec();
+        parts.push(&[1]);
+        Ok(self.hmac_sha256(prk.as_slice(), &parts))
+    }
 
     /// SHA-256 of the concatenation of `parts` (FIPS 180-4).
     fn sha256(&self, parts: &[&[u8]]) -> [u8; 32];
@@ -161,10 +171,11 @@ impl fmt::Debug for RandomPool {
     }
 }
 
-/// The provider that production uses.
-#[cfg(feature = "aws-lc")]
+/// The provider that is used unless another one is handed in: of those that are built, AWS-LC before ring, and that before
+/// RustCrypto.
+#[cfg(any(feature = "aws-lc", feature = "rust-crypto"))]
 pub fn default_provider() -> &'static dyn agreement::AgreementProvider {
-    &aws_lc::AwsLc
+    agreement::default_agreement_provider()
 }
 
 #[cfg(test)]

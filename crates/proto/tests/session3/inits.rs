@@ -3,7 +3,7 @@
 use sealway_proto::Error;
 use sealway_proto::crypto::Provider;
 use sealway_proto::crypto::agreement::Curve;
-use sealway_proto::crypto::es256::{Es256Public, default_es256};
+use sealway_proto::crypto::es256::Es256Public;
 use sealway_proto::session::three::message::transcript;
 use sealway_proto::session::three::{
     ClientInit, ClientOffer, ClientSession, IdentityKey, InitAnswer, InitRequest, InitSurroundings, KeyId,
@@ -17,7 +17,7 @@ use sealway_testkit::session3_vectors::{
 use sealway_testkit::vectors::Hex;
 use serde_json::Value;
 
-use super::provider;
+use super::{es256, provider};
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {
     Provider::sha256(provider(), &[bytes])
@@ -45,7 +45,7 @@ fn signer(request: &InitRequest, identities: &[Identity], now_ms: u64) -> Result
 /// Whom the client trusts, of all that an answer may name.
 pub(crate) fn trusted(keys: &[Hex], id: &KeyId) -> Option<Box<dyn Es256Public>> {
     let key = keys.iter().find(|key| KeyId::of(provider(), &key.array()) == *id)?;
-    Some(default_es256().public(&key.0).unwrap())
+    Some(es256().public(&key.0).unwrap())
 }
 
 /// A client that has sent this body.

@@ -1,6 +1,5 @@
 //! Key sets, and the proofs of problems.
 
-use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::session::three::problem::{expired_message, prove_clock};
 use sealway_proto::session::three::{KeyId, KeySet, KeySetFault, Problem};
 use sealway_proto::wire::base64;
@@ -9,13 +8,13 @@ use sealway_testkit::vectors::Hex;
 
 use super::calls::session;
 use super::inits::{client_session, trusted};
-use super::provider;
+use super::{es256, provider};
 
 /// The set as far as it is taken; else the code of the refusal.
 fn take(root: &Hex, body: &str, now_ms: u64, taken_issued_ms: Option<u64>) -> Result<KeySet, &'static str> {
     let set = KeySet::parse(provider(), body.as_bytes()).map_err(|error| error.code())?;
     let last = taken_issued_ms.unwrap_or_default();
-    set.verify(provider(), default_es256(), &root.array(), now_ms, last).map_err(|fault| match fault {
+    set.verify(provider(), es256(), &root.array(), now_ms, last).map_err(|fault| match fault {
         KeySetFault::SignatureInvalid => "signature_invalid",
         KeySetFault::Unsigned
         | KeySetFault::OtherRoot

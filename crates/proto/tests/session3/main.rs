@@ -6,17 +6,16 @@
 mod calls;
 mod inits;
 mod keys;
+#[path = "../providers/mod.rs"]
+mod providers;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use providers::{es256, provider};
 use sealway_proto::Error;
-use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
 use sealway_testkit::session3_vectors::{Session3Scenario, load_session3};
-
-fn provider() -> &'static dyn AgreementProvider {
-    default_agreement_provider()
-}
 
 /// A refusal must have this code, and name this member where one is given.
 fn assert_refused(refused: Result<(), Error>, code: &str, field: Option<&str>) {
@@ -62,17 +61,20 @@ fn kind(scenario: &Session3Scenario) -> &'static str {
 /// Plays every scenario of these types, of each at least so many, and tells of all that fail.
 fn play_all(least: &[(&str, usize)]) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut failed = Vec::new();
+    let failed = RefCell::new(Vec::new());
     for vector in load_session3().unwrap() {
         let kind = kind(&vector.scenario);
         if !least.iter().any(|(wanted, _)| *wanted == kind) {
             continue;
         }
         *counts.entry(kind).or_default() += 1;
-        if catch_unwind(AssertUnwindSafe(|| play(&vector.scenario))).is_err() {
-            failed.push(format!("{}: {}", vector.name, vector.comment));
-        }
+        providers::with_each(|provider| {
+            if catch_unwind(AssertUnwindSafe(|| play(&vector.scenario))).is_err() {
+                failed.borrow_mut().push(format!("{} by {provider}: {}", vector.name, vector.comment));
+            }
+        });
     }
+    let failed = failed.into_inner();
     for (kind, least) in least {
         let count = counts.get(kind).copied().unwrap_or_default();
         assert!(count >= *least, "{count} scenarios of {kind}, and there were {least}");

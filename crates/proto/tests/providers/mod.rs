@@ -1,0 +1,45 @@
+//! Every provider behind the seam, one after the other: a test plays all of its cases with each.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::cell::Cell;
+
+use sealway_proto::crypto::agreement::AgreementProvider;
+use sealway_proto::crypto::aws_lc::AwsLc;
+use sealway_proto::crypto::es256::Es256;
+use sealway_proto::crypto::ring::Ring;
+use sealway_proto::crypto::rust_crypto::RustCrypto;
+
+/// A provider by its name, and the library for ES256 that comes with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Built {
+    pub(crate) name: &'static str,
+    pub(crate) agreement: &'static dyn AgreementProvider,
+    pub(crate) es256: &'static dyn Es256,
+}
+
+pub(crate) const ALL: [Built; 3] = [
+    Built { name: "aws-lc", agreement: &AwsLc, es256: &AwsLc },
+    Built { name: "ring", agreement: &Ring, es256: &Ring },
+    Built { name: "rust-crypto", agreement: &RustCrypto, es256: &RustCrypto },
+];
+
+thread_local! {
+    static CURRENT: Cell<Built> = const { Cell::new(ALL[0]) };
+}
+
+/// Plays with each in turn; on this thread [`provider`] and [`es256`] are its.
+pub(crate) fn with_each(play: impl Fn(&'static str)) {
+    for built in ALL {
+        CURRENT.set(built);
+        play(built.name);
+    }
+    CURRENT.set(ALL[0]);
+}
+
+pub(crate) fn provider() -> &'static dyn AgreementProvider {
+    CURRENT.get().agreement
+}
+
+pub(crate) fn es256() -> &'static dyn Es256 {
+    CURRENT.get().es256
+}
