@@ -79,7 +79,8 @@ impl<'a> Members<'a> {
     pub(super) fn inner_headers(&self) -> Result<InnerHeaders, Refusal> {
         let mut inner = InnerHeaders::new();
         for (name, value) in self.headers()? {
-            inner.push(&name.to_ascii_lowercase(), value.as_bytes())?;
+            let bytes: Option<Vec<u8>> = value.chars().map(|character| u8::try_from(character).ok()).collect();
+            inner.push(&name.to_ascii_lowercase(), &bytes.ok_or_else(|| Refusal::fault("headers: no byte"))?)?;
         }
         Ok(inner)
     }
@@ -87,7 +88,8 @@ impl<'a> Members<'a> {
 
 /// Inner headers as a list of pairs.
 pub(super) fn pairs(inner: &InnerHeaders) -> Value {
-    inner.iter().map(|(name, value)| json!([name, String::from_utf8_lossy(value)])).collect()
+    let text = |value: &[u8]| value.iter().map(|byte| char::from(*byte)).collect::<String>();
+    inner.iter().map(|(name, value)| json!([name, text(value)])).collect()
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

@@ -86,7 +86,7 @@ func (r *request) headers() wire.HeaderList {
 	}
 	list := make(wire.HeaderList, len(r.Headers))
 	for i, pair := range r.Headers {
-		list[i] = wire.Header{Name: pair[0], Value: pair[1]}
+		list[i] = wire.Header{Name: pair[0], Value: bytesOf(pair[1])}
 	}
 	return list
 }
@@ -110,9 +110,29 @@ func (r *request) handle(data json.RawMessage) int {
 func pairs(list wire.HeaderList) [][2]string {
 	out := make([][2]string, len(list))
 	for i, header := range list {
-		out[i] = [2]string{header.Name, header.Value}
+		out[i] = [2]string{header.Name, textOf(header.Value)}
 	}
 	return out
+}
+
+// bytesOf makes of each character the byte of its number, as the README says of values.
+func bytesOf(text string) string {
+	out := make([]byte, 0, len(text))
+	for _, character := range text {
+		if character > 0xff {
+			panic(fault("a value has a character that is no byte"))
+		}
+		out = append(out, byte(character))
+	}
+	return string(out)
+}
+
+func textOf(value string) string {
+	out := make([]rune, len(value))
+	for i := range len(value) {
+		out[i] = rune(value[i])
+	}
+	return string(out)
 }
 
 func hexOf(data []byte) string { return hex.EncodeToString(data) }
