@@ -59,6 +59,8 @@ export class Channel {
   readonly #incoming: Incoming[] = [];
   readonly #accepting: ((incoming: Incoming | undefined) => void)[] = [];
   #isWriting = false;
+  /** Why nothing more can be sent, although what came before the end of the connection is still read. */
+  #mute: ChannelError | undefined;
   #over: ChannelError | undefined;
   #tellOver!: (why: ChannelError) => void;
   readonly #whenOver: Promise<ChannelError>;
@@ -269,13 +271,14 @@ export class Channel {
 
   /** What is said beside streams. What a peer can have this side say is bounded. */
   #say(content: Content): void {
-    if (content.kind !== "close" && this.#due.length >= 8) return;
+    if (this.#mute !== undefined || (content.kind !== "close" && this.#due.length >= 8)) return;
     this.#due.push(content);
     void this.#write();
   }
 
   #send(frame: Bytes): Promise<void> {
-    if (this.#over !== undefined) return Promise.reject(this.#over);
+    const over = this.#over ?? this.#mute;
+    if (over !== undefined) return Promise.reject(over);
     return new Promise((resolve, reject) => {
       this.#outgoing.push({ frame, resolve, reject });
       void this.#write();
@@ -299,15 +302,22 @@ export class Channel {
             ? { kind: "data", bytes: frames.length === 1 ? frames[0]! : concat(...frames) }
             : this.#due.shift()!;
         this.#counts.out++;
-        await socket.send(await sealer.seal(content, this.#nowMs()));
+        const record = await sealer.seal(content, this.#nowMs());
+        await socket.send(record).catch((why: ChannelError) => {
+          this.#mute = why;
+        });
+        if (this.#mute !== undefined) throw this.#mute;
         for (const { resolve } of taken) resolve();
         taken = [];
       }
     } catch (error) {
       const why = error instanceof ChannelError ? error : ofRecord("connection_lost", "nothing can be sent");
-      for (const { reject } of taken) reject(why);
-      this.#end(why);
-      socket.abort(why);
+      for (const { reject } of [...taken, ...this.#outgoing.splice(0)]) reject(why);
+      this.#due.length = 0;
+      if (this.#mute === undefined) {
+        this.#end(why);
+        socket.abort(why);
+      }
     } finally {
       this.#isWriting = false;
       this.#drain?.();

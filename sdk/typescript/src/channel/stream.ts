@@ -58,8 +58,8 @@ export class Stream {
    */
   async read(): Promise<Bytes | undefined> {
     while (this.#chunks.length === 0) {
-      if (this.#failure !== undefined) throw this.#failure;
       if (this.#hasEnded.peer) return undefined;
+      if (this.#failure !== undefined) throw this.#failure;
       await new Promise<void>((resolve) => {
         this.#wakeReader = resolve;
       });

@@ -123,8 +123,8 @@ describe("with sealway load channel, which calls and notifies,", () => {
       await rpc.over();
     });
     const load = fixture.spawn(
-      ["load", "channel", "--relay", fixture.url, "--role", "client", "--grants-in", file, "--channels", `${count}`]
-        .concat(["--rate", "0", "--steady", "500ms", "--json"]),
+      ["load", "channel", "--role", "client", "--grants-in", file, "--channels", `${count}`]
+        .concat(["--rate", "0", "--steady", "500ms"]),
     );
     expect(await load.ended, load.said.err + load.said.out.toString()).toBe(0);
     await Promise.all(serving);
@@ -134,8 +134,8 @@ describe("with sealway load channel, which calls and notifies,", () => {
     const file = fixture.file("grants", Array.from({ length: count }, () => fixture.mintText(...flags)).join(""));
     const pairs = readPairs(file);
     const load = fixture.spawn(
-      ["load", "channel", "--relay", fixture.url, "--role", "server", "--grants-in", file, "--channels", `${count}`]
-        .concat(["--rate", "0", "--steady", "500ms", "--grant-time", "5s"]),
+      ["load", "channel", "--role", "server", "--grants-in", file, "--channels", `${count}`]
+        .concat(["--rate", "0", "--steady", "500ms", "--grant-time", "8s"]),
     );
     const calls = pairs.map(async ({ client }) => {
       const channel = await attach(client);
