@@ -1,9 +1,9 @@
 import { type Bytes, concat, text, u64, utf8 } from "./encoding.js";
 import { ChannelError, ofRecord } from "./error.js";
 import type { Role } from "./handshake.js";
+import { encodeHello, type Hello, parseHello, readFrame } from "./hello.js";
 import { CLOSE_REASON_MAX, type Content, type Opener, type Sealer } from "./record.js";
 import type { Stream } from "./stream.js";
-import { encodeHello, type Hello, parseHello, readFrame } from "./hello.js";
 import type { Socket } from "./websocket.js";
 import { STREAMS_MAX, Streams } from "./yamux.js";
 
@@ -374,4 +374,3 @@ function cut(reason: string): string {
     if (whole !== undefined) return whole;
   }
 }
-

@@ -65,7 +65,14 @@ export async function attach(grant: Grant, options: ChannelOptions = {}): Promis
     endpoint_instance_id: options.instance ?? drawInstance(),
     ...(isNative ? { caps: { profile: "native" } } : {}),
   });
-  return await shake(socket, settings, grant.role, Math.min(options.peerTimeoutMs ?? left, left), options, first);
+  return await shake(
+    socket,
+    settings,
+    grant.role,
+    Math.min(options.peerTimeoutMs ?? left, left),
+    options,
+    first,
+  );
 }
 
 /**
@@ -132,7 +139,11 @@ function settingsOf(
 ): ChannelSettings {
   const suite = suiteById(given.defaultSuite);
   if (suite === undefined) {
-    throw new ChannelError("grant", "suite_unsupported", `the grant's suite ${given.defaultSuite} is unknown here`);
+    throw new ChannelError(
+      "grant",
+      "suite_unsupported",
+      `the grant's suite ${given.defaultSuite} is unknown here`,
+    );
   }
   const { channelId, psk, initExpiresS } = given;
   return channelSettings(
@@ -174,7 +185,11 @@ async function shake(
       await socket.send(first);
       told?.("attached");
     }
-    const handshake = new Handshake(role, settings, drawRandoms((bytes) => crypto.getRandomValues(bytes)));
+    const handshake = new Handshake(
+      role,
+      settings,
+      drawRandoms((bytes) => crypto.getRandomValues(bytes)),
+    );
     const begun = await handshake.begin();
     if (begun !== undefined) await socket.send(begun);
     for (let isFirst = true, isDone = false; !isDone; isFirst = false) {
@@ -196,7 +211,12 @@ async function shake(
   } catch (error) {
     socket.close(1000, "");
     if (error instanceof ChannelError) throw error;
-    throw new ChannelError("handshake", "channel_provider", "the platform's cryptography refused to work", error);
+    throw new ChannelError(
+      "handshake",
+      "channel_provider",
+      "the platform's cryptography refused to work",
+      error,
+    );
   } finally {
     clearTimeout(late);
     signal?.removeEventListener("abort", cancel);

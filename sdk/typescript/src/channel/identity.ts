@@ -1,5 +1,5 @@
 import { keyPair } from "./agreement.js";
-import { b64u, type Bytes, unb64u } from "./encoding.js";
+import { type Bytes, b64u, unb64u } from "./encoding.js";
 import { ChannelError } from "./error.js";
 import { wire } from "./noise/state.js";
 import { Secret } from "./secret.js";
@@ -20,7 +20,8 @@ export class Identity {
   static draw(curve: Curve): Identity {
     const bytes = crypto.getRandomValues(new Uint8Array(32));
     // Beyond the order of P-256 every number begins so.
-    while (curve === "P256" && bytes.subarray(0, 4).every((byte) => byte === 0xff)) crypto.getRandomValues(bytes);
+    while (curve === "P256" && bytes.subarray(0, 4).every((byte) => byte === 0xff))
+      crypto.getRandomValues(bytes);
     return new Identity(new Secret(bytes));
   }
 

@@ -18,8 +18,8 @@ export { type DirectInfo, type Grant, parseDirectInfo, parseGrant } from "./gran
 export { Handshake, type Progress, type Role } from "./handshake.js";
 export type { Hello } from "./hello.js";
 export { Identity } from "./identity.js";
-export type { Content, Opener, Sealer } from "./record.js";
 export { type Attempting, Attempts, type Backoff, Connector, Listener } from "./reconnect.js";
+export type { Content, Opener, Sealer } from "./record.js";
 export { Secret } from "./secret.js";
 export { type ChannelSettings, channelSettings, drawRandoms, type HandshakeRandoms } from "./settings.js";
 export { Stream } from "./stream.js";

@@ -56,7 +56,8 @@ export class Attempts {
     for (;;) {
       const wait = this.waitMaxMs * (this.#how.random ?? Math.random)();
       if (wait > 0) await (this.#how.sleep ?? sleep)(wait, this.#how.signal);
-      if (this.#how.signal?.aborted) throw new ChannelError("connect", "cancelled", "whoever asked takes it back");
+      if (this.#how.signal?.aborted)
+        throw new ChannelError("connect", "cancelled", "whoever asked takes it back");
       const begun = now();
       try {
         const made = await attempt();

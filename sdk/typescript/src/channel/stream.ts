@@ -178,7 +178,8 @@ export class Stream {
     let at = 0;
     while (at < bytes.length) {
       if (this.#failure !== undefined) throw this.#failure;
-      if (this.#hasEnded.own) throw new ChannelError("stream", "broken_off", "this side has finished the stream");
+      if (this.#hasEnded.own)
+        throw new ChannelError("stream", "broken_off", "this side has finished the stream");
       if (this.#mayBytes === 0) {
         await new Promise<void>((resolve) => {
           this.#wakeWriter = resolve;

@@ -40,6 +40,7 @@ const HELD_HIGH = 1 << 20;
 const HELD_MAX = 96 << 20;
 /** What a message that waits takes beside its bytes: many empty ones count too. */
 const HELD_OVERHEAD = 64;
+const CLOSE_EVENT_TIME_MS = 2_000;
 
 /** A connection. */
 export class Socket {
@@ -50,6 +51,7 @@ export class Socket {
   #heldBytes = 0;
   #isPaused = false;
   #end: ChannelError | undefined;
+  readonly #told: (() => void)[] = [];
   #waiting: { resolve: (message: Bytes) => void; reject: (error: unknown) => void } | undefined;
   /** At which stage whatever ends the connection ends it. */
   stage: Stage = "attach";
@@ -84,7 +86,7 @@ export class Socket {
    */
   async send(message: Bytes | string): Promise<void> {
     if (this.#end !== undefined) throw this.#end;
-    if (this.#raw.readyState !== OPEN) throw closedWith(this.stage, 1006, "");
+    if (this.#raw.readyState !== OPEN) throw await this.#why();
     this.#raw.send(message);
     if (this.#raw.bufferedAmount < SEND_HIGH) return;
     while (this.#raw.bufferedAmount > SEND_LOW && this.#end === undefined && this.#raw.readyState === OPEN) {
@@ -137,7 +139,9 @@ export class Socket {
     if (this.#end !== undefined) return;
     this.onLife();
     if (!(data instanceof ArrayBuffer)) {
-      return this.abort(new ChannelError(this.stage, "unexpected_text_frame", "a text message where records go"));
+      return this.abort(
+        new ChannelError(this.stage, "unexpected_text_frame", "a text message where records go"),
+      );
     }
     if (data.byteLength > RECORD_MAX) {
       return this.abort(new ChannelError(this.stage, "record_too_large", "a message over 1 MiB"));
@@ -155,12 +159,27 @@ export class Socket {
       this.#raw.pause();
     }
     if (this.#heldBytes > HELD_MAX) {
-      this.abort(new ChannelError(this.stage, "record_too_large", "more waits to be read than windows allow"));
+      this.abort(
+        new ChannelError(this.stage, "record_too_large", "more waits to be read than windows allow"),
+      );
     }
+  }
+
+  /** Why a connection that closes does: its close event says so, a moment later. */
+  async #why(): Promise<ChannelError> {
+    await new Promise<void>((resolve) => {
+      const late = setTimeout(resolve, CLOSE_EVENT_TIME_MS);
+      this.#told.push(() => {
+        clearTimeout(late);
+        resolve();
+      });
+    });
+    return this.#end ?? closedWith(this.stage, 1006, "");
   }
 
   #over(why: ChannelError): void {
     this.#end ??= why;
+    for (const tell of this.#told.splice(0)) tell();
     this.#waiting?.reject(this.#end);
     this.#waiting = undefined;
   }
@@ -170,8 +189,14 @@ export class Socket {
  * Opens a WebSocket to `url` (`ws://` or `wss://`) within `timeoutMs`.
  * @throws ChannelError of the stage `connect`.
  */
-export async function dial(url: string, timeoutMs: number, how: Dialing, signal?: AbortSignal): Promise<Socket> {
-  if (!/^wss?:\/\/[^/]/.test(url)) throw new ChannelError("connect", "address_invalid", "the address is no WebSocket's");
+export async function dial(
+  url: string,
+  timeoutMs: number,
+  how: Dialing,
+  signal?: AbortSignal,
+): Promise<Socket> {
+  if (!/^wss?:\/\/[^/]/.test(url))
+    throw new ChannelError("connect", "address_invalid", "the address is no WebSocket's");
   const raw = await open(url, timeoutMs, how);
   return await new Promise<Socket>((resolve, reject) => {
     const fail = (code: string, message: string): void => {
@@ -200,19 +225,30 @@ export async function dial(url: string, timeoutMs: number, how: Dialing, signal?
     });
     raw.addEventListener("error", (event: { message?: string; error?: { code?: string } }) => {
       const system = event.error?.code;
-      const code = system === "ECONNREFUSED" ? "connection_refused" : /CERT|SELF_SIGNED|TLS|SSL/.test(system ?? "") ? "tls_untrusted" : "unreachable";
+      const code =
+        system === "ECONNREFUSED"
+          ? "connection_refused"
+          : /CERT|SELF_SIGNED|TLS|SSL/.test(system ?? "")
+            ? "tls_untrusted"
+            : "unreachable";
       fail(code, event.message || "the address cannot be reached, or the upgrade was refused");
     });
   });
 }
 
 async function open(url: string, timeoutMs: number, how: Dialing): Promise<WebSocketLike> {
-  const isNode = (globalThis as { process?: { versions?: { node?: string } } }).process?.versions?.node !== undefined;
+  const isNode =
+    (globalThis as { process?: { versions?: { node?: string } } }).process?.versions?.node !== undefined;
   try {
     if (!isNode) return new WebSocket(url) as unknown as WebSocketLike;
     const { WebSocket: NodeSocket } = await import("ws");
     const options = { ...how.node, ...(how.origin === undefined ? {} : { origin: how.origin }) };
-    const fixed = { perMessageDeflate: false, maxPayload: RECORD_MAX, handshakeTimeout: timeoutMs, followRedirects: false };
+    const fixed = {
+      perMessageDeflate: false,
+      maxPayload: RECORD_MAX,
+      handshakeTimeout: timeoutMs,
+      followRedirects: false,
+    };
     return new NodeSocket(url, { ...options, ...fixed }) as unknown as WebSocketLike;
   } catch (cause) {
     throw new ChannelError("connect", "address_invalid", "the address is no WebSocket's", cause);
@@ -227,6 +263,7 @@ function upgradeCode(status: number): string {
 
 function broken(stage: Stage, message: string): ChannelError {
   // `ws` says so where a message is longer than it takes.
-  if (/max payload/i.test(message)) return new ChannelError(stage, "record_too_large", "a message over 1 MiB");
+  if (/max payload/i.test(message))
+    return new ChannelError(stage, "record_too_large", "a message over 1 MiB");
   return new ChannelError(stage, "connection_lost", `the connection broke: ${message}`);
 }

@@ -80,7 +80,8 @@ export class Streams implements StreamPort {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
     if (this.#carrier.over !== undefined) throw this.#carrier.over;
-    if (this.#nextId > 0xffff_ffff) throw new ChannelError("stream", "streams_malformed", "no number for a stream is left");
+    if (this.#nextId > 0xffff_ffff)
+      throw new ChannelError("stream", "streams_malformed", "no number for a stream is left");
     const stream = new Stream(this.#nextId, this);
     this.#nextId += 2;
     this.#add(stream, "own");
@@ -168,7 +169,8 @@ export class Streams implements StreamPort {
   /** A stream of the peer's: answered at once, for some peers end a channel whose stream is not. */
   #takeUp(id: number): void {
     const isPeers = (id % 2 === 1) !== this.#isClient;
-    if (!isPeers || id <= this.#lastPeerId) throw malformed("a stream with a number that is not the peer's to give");
+    if (!isPeers || id <= this.#lastPeerId)
+      throw malformed("a stream with a number that is not the peer's to give");
     this.#lastPeerId = id;
     if (this.#count.peer >= STREAMS_MAX) return this.#answer(frame(WINDOW_UPDATE, RST, id, 0));
     const stream = new Stream(id, this);

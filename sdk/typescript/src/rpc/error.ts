@@ -18,7 +18,11 @@ export class RpcError extends ChannelError {
   /** @internal The peer answered with an error. */
   static answered(number: number, message: string): RpcError {
     const code = number === RPC_CODES.handlerNotFound ? "handler_not_found" : "rpc_error";
-    return new RpcError(code, `the peer answers with the error ${number}: ${JSON.stringify(message)}`, number);
+    return new RpcError(
+      code,
+      `the peer answers with the error ${number}: ${JSON.stringify(message)}`,
+      number,
+    );
   }
 }
 
@@ -30,7 +34,8 @@ export class HandlerError extends Error {
   /** The message goes to the caller, up to 1,024 bytes. */
   constructor(number: number, message: string) {
     super(message);
-    if (!Number.isInteger(number) || number < 1 || number > 0xffff_ffff) throw new RangeError("not an error's number");
+    if (!Number.isInteger(number) || number < 1 || number > 0xffff_ffff)
+      throw new RangeError("not an error's number");
     this.number = number;
   }
 }

@@ -167,7 +167,8 @@ export class Rpc {
 
   #frame(envelope: Envelope): Bytes {
     const json = encodeEnvelope(envelope);
-    if (json.length > this.#frameMax) throw new RpcError("rpc_too_large", `longer than ${this.#frameMax} bytes`);
+    if (json.length > this.#frameMax)
+      throw new RpcError("rpc_too_large", `longer than ${this.#frameMax} bytes`);
     return jsonFrame(json);
   }
 
@@ -305,7 +306,10 @@ interface Answer {
   readonly error?: { readonly code: number; readonly message: string } | undefined;
 }
 
-function failure(code: number, message: string): Answer & { readonly error: { code: number; message: string } } {
+function failure(
+  code: number,
+  message: string,
+): Answer & { readonly error: { code: number; message: string } } {
   return { error: { code, message } };
 }
 

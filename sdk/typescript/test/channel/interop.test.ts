@@ -1,7 +1,14 @@
-import { createConnection, createServer, type Socket } from "node:net";
 import { readFileSync } from "node:fs";
+import { createConnection, createServer, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { attach, Connector, Identity, Listener, parseGrantPair, type Stream } from "../../src/channel/index.js";
+import {
+  attach,
+  Connector,
+  Identity,
+  Listener,
+  parseGrantPair,
+  type Stream,
+} from "../../src/channel/index.js";
 import { Rpc } from "../../src/rpc/index.js";
 import { freePort, RelayFixture, until } from "./relay.js";
 
@@ -71,7 +78,8 @@ describe.each([
     const mine = Identity.draw(curve);
     const path = `${fixture.folder}/identity-${pattern}-${role}`;
     const theirs = fixture.run("channel", "key", path, "--curve", curve.toLowerCase()).trim();
-    const [client, server] = role === "client" ? [await mine.public(curve), theirs] : [theirs, await mine.public(curve)];
+    const [client, server] =
+      role === "client" ? [await mine.public(curve), theirs] : [theirs, await mine.public(curve)];
     const pins = ["--noise-pattern", pattern, "--client-static", client, "--server-static", server];
     const pair = JSON.parse(fixture.mintText("--suite", suite, ...pins)) as Record<string, object>;
     const other = role === "client" ? "server" : "client";
@@ -79,7 +87,8 @@ describe.each([
     const cat = fixture.spawn(["channel", "cat", "--grant", file, "--identity", path], "pipe");
     cat.child.stdin!.end("theirs");
     const channel = await attach(parseGrantPair(JSON.stringify(pair))[role], { identity: mine });
-    const stream = role === "client" ? await channel.open({ kind: "cat", v: 1 }) : (await channel.accept())!.stream;
+    const stream =
+      role === "client" ? await channel.open({ kind: "cat", v: 1 }) : (await channel.accept())!.stream;
     await stream.write(Buffer.from("ours"));
     await stream.end();
     expect((await all(stream)).toString()).toBe("theirs");
@@ -106,7 +115,10 @@ describe("with sealway load channel, which calls and notifies,", () => {
   const count = 12;
 
   it.each(PROFILES.slice(0, 3))("%s: our server answers its clients", async (_, flags) => {
-    const file = fixture.file("grants", Array.from({ length: count }, () => fixture.mintText(...flags)).join(""));
+    const file = fixture.file(
+      "grants",
+      Array.from({ length: count }, () => fixture.mintText(...flags)).join(""),
+    );
     const pairs = readPairs(file);
     const serving = pairs.map(async ({ server }) => {
       const channel = await attach(server);
@@ -123,19 +135,32 @@ describe("with sealway load channel, which calls and notifies,", () => {
       await rpc.over();
     });
     const load = fixture.spawn(
-      ["load", "channel", "--role", "client", "--grants-in", file, "--channels", `${count}`]
-        .concat(["--rate", "0", "--steady", "500ms"]),
+      ["load", "channel", "--role", "client", "--grants-in", file, "--channels", `${count}`].concat([
+        "--rate",
+        "0",
+        "--steady",
+        "500ms",
+      ]),
     );
     expect(await load.ended, load.said.err + load.said.out.toString()).toBe(0);
     await Promise.all(serving);
   });
 
   it.each(PROFILES.slice(0, 3))("%s: its servers answer our clients", async (_, flags) => {
-    const file = fixture.file("grants", Array.from({ length: count }, () => fixture.mintText(...flags)).join(""));
+    const file = fixture.file(
+      "grants",
+      Array.from({ length: count }, () => fixture.mintText(...flags)).join(""),
+    );
     const pairs = readPairs(file);
     const load = fixture.spawn(
-      ["load", "channel", "--role", "server", "--grants-in", file, "--channels", `${count}`]
-        .concat(["--rate", "0", "--steady", "500ms", "--grant-time", "8s"]),
+      ["load", "channel", "--role", "server", "--grants-in", file, "--channels", `${count}`].concat([
+        "--rate",
+        "0",
+        "--steady",
+        "500ms",
+        "--grant-time",
+        "8s",
+      ]),
     );
     const calls = pairs.map(async ({ client }) => {
       const channel = await attach(client);
@@ -147,7 +172,10 @@ describe("with sealway load channel, which calls and notifies,", () => {
       return [answer, heard.length];
     });
     const answers = await Promise.all(calls);
-    expect(answers.every(([answer, heard]) => answer !== undefined && heard === 1), JSON.stringify(answers)).toBe(true);
+    expect(
+      answers.every(([answer, heard]) => answer !== undefined && heard === 1),
+      JSON.stringify(answers),
+    ).toBe(true);
     await load.ended;
   });
 });
@@ -182,7 +210,8 @@ describe("under a name at a control plane", () => {
     await until("the echo", () => echo.address() ?? undefined);
     const { port } = echo.address() as { port: number };
     const args = ["--control", fixture.controlUrl, "--token-file", fixture.tokenFile, "--name", "theirs"];
-    const listen = () => fixture.spawn(["channel", "listen", "--forward", `tcp://127.0.0.1:${port}`, ...args]);
+    const listen = () =>
+      fixture.spawn(["channel", "listen", "--forward", `tcp://127.0.0.1:${port}`, ...args]);
     const connector = new Connector(fixture.grants("theirs", "client"), { peerTimeoutMs: 1000 });
     const talk = async () => {
       const channel = await connector.channel();
@@ -205,10 +234,14 @@ describe("under a name at a control plane", () => {
   it("what a control plane refuses is told by its code", async () => {
     const { controlGrants } = await import("../../src/channel/index.js");
     const from = (token: string, url = fixture.controlUrl) =>
-      controlGrants({ url, name: "x", role: "server", token })().catch((error: { code: string }) => error.code);
+      controlGrants({ url, name: "x", role: "server", token })().catch(
+        (error: { code: string }) => error.code,
+      );
     expect(await from("wrong-token-wrong-token-wrong-token")).toBe("unauthorized");
     expect(await from("x", `http://127.0.0.1:${await freePort()}`)).toBe("control_unreachable");
-    expect(() => controlGrants({ url: "ftp://a", name: "x", role: "server" })).toThrowError(/address_invalid/);
+    expect(() => controlGrants({ url: "ftp://a", name: "x", role: "server" })).toThrowError(
+      /address_invalid/,
+    );
   });
 });
 

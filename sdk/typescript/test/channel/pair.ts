@@ -24,7 +24,8 @@ export class LooseEnd implements WebSocketLike {
 
   send(data: Uint8Array | string): void {
     const copy = typeof data === "string" ? data : data.slice().buffer;
-    for (const message of this.onWay(copy)) queueMicrotask(() => this.other?.emit("message", { data: message }));
+    for (const message of this.onWay(copy))
+      queueMicrotask(() => this.other?.emit("message", { data: message }));
   }
 
   close(code?: number, reason?: string): void {
@@ -51,13 +52,20 @@ export function loosePair(): [LooseEnd, LooseEnd] {
 }
 
 /** Both ends of a handshake under the same settings. */
-export function handshakes(suite: number, rest: Partial<ChannelSettings> = {}): { client: Handshake; server: Handshake } {
+export function handshakes(
+  suite: number,
+  rest: Partial<ChannelSettings> = {},
+): { client: Handshake; server: Handshake } {
   const side = (role: Role): Handshake => {
     const given = {
       ...{ channelId: "pair", psk: new Secret(new Uint8Array(32).fill(7)) },
       ...{ suite: suiteById(suite)!, initExpiresS: 2_000_000_000 },
     };
-    return new Handshake(role, channelSettings(given, rest), drawRandoms((bytes) => crypto.getRandomValues(bytes)));
+    return new Handshake(
+      role,
+      channelSettings(given, rest),
+      drawRandoms((bytes) => crypto.getRandomValues(bytes)),
+    );
   };
   return { client: side("client"), server: side("server") };
 }
@@ -81,6 +89,8 @@ export async function channels(suite = 0x100, liveness = { pingEveryMs: 20_000, 
   const records = await shaken(suite);
   const [a, b] = loosePair();
   const make = (end: LooseEnd, role: Role): Channel =>
-    new Channel({ socket: new Socket(end), ...records[role] }, role, suite >= 0x100, liveness, () => performance.now());
+    new Channel({ socket: new Socket(end), ...records[role] }, role, suite >= 0x100, liveness, () =>
+      performance.now(),
+    );
   return { client: make(a, "client"), server: make(b, "server"), a, b };
 }

@@ -10,7 +10,8 @@ import { controlGrants, parseGrantPair, type Role } from "../../src/channel/inde
 export function sealway(): string {
   const built = fileURLToPath(new URL("../../../../target/debug/sealway", import.meta.url));
   const path = process.env.SEALWAY_BIN ?? built;
-  if (!existsSync(path)) throw new Error(`no binary of sealway at ${path}: build it (cargo build) or set SEALWAY_BIN`);
+  if (!existsSync(path))
+    throw new Error(`no binary of sealway at ${path}: build it (cargo build) or set SEALWAY_BIN`);
   return path;
 }
 
@@ -57,7 +58,14 @@ export class RelayFixture {
 
   async control(...flags: string[]): Promise<this> {
     const address = `127.0.0.1:${await freePort()}`;
-    const key = ["--issuer-key-file", join(this.folder, "key.json"), "--tunnel-url", this.url, "--aud", "here"];
+    const key = [
+      "--issuer-key-file",
+      join(this.folder, "key.json"),
+      "--tunnel-url",
+      this.url,
+      "--aud",
+      "here",
+    ];
     this.spawn(["relay", "control", "--listen", address, "--token-file", this.tokenFile, ...key, ...flags]);
     this.controlUrl = `http://${address}`;
     await until("the control plane", () => fetch(`${this.controlUrl}/healthz`).catch(() => undefined));
@@ -70,7 +78,14 @@ export class RelayFixture {
   }
 
   mintText(...flags: string[]): string {
-    const key = ["--issuer-key-file", join(this.folder, "key.json"), "--tunnel-url", this.url, "--aud", "here"];
+    const key = [
+      "--issuer-key-file",
+      join(this.folder, "key.json"),
+      "--tunnel-url",
+      this.url,
+      "--aud",
+      "here",
+    ];
     return this.run("relay", "mint", ...key, ...flags);
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { concat, uint } from "../../src/channel/encoding.js";
-import { Streams, STREAMS_MAX } from "../../src/channel/yamux.js";
+import { STREAMS_MAX, Streams } from "../../src/channel/yamux.js";
 import { channels } from "./pair.js";
 
 const hello = { kind: "cat", v: 1 };
