@@ -258,7 +258,8 @@ export class Channel {
     if (isTold && silent > this.#liveness.silentMaxMs) {
       const why = ofRecord("peer_silent", `nothing came for ${Math.round(silent)} ms`);
       this.#end(why);
-      return this.#records.socket.abort(why);
+      this.#records.socket.abort(why);
+      return;
     }
     this.ping();
   }

@@ -139,19 +139,19 @@ export class Socket {
     if (this.#end !== undefined) return;
     this.onLife();
     if (!(data instanceof ArrayBuffer)) {
-      return this.abort(
-        new ChannelError(this.stage, "unexpected_text_frame", "a text message where records go"),
-      );
-    }
-    if (data.byteLength > RECORD_MAX) {
-      return this.abort(new ChannelError(this.stage, "record_too_large", "a message over 1 MiB"));
-    }
-    const message = new Uint8Array(data);
-    const waiting = this.#waiting;
-    if (waiting !== undefined) {
+      this.abort(new ChannelError(this.stage, "unexpected_text_frame", "a text message where records go"));
+    } else if (data.byteLength > RECORD_MAX) {
+      this.abort(new ChannelError(this.stage, "record_too_large", "a message over 1 MiB"));
+    } else if (this.#waiting !== undefined) {
+      const { resolve } = this.#waiting;
       this.#waiting = undefined;
-      return waiting.resolve(message);
+      resolve(new Uint8Array(data));
+    } else {
+      this.#hold(new Uint8Array(data));
     }
+  }
+
+  #hold(message: Bytes): void {
     this.#held.push(message);
     this.#heldBytes += message.length + HELD_OVERHEAD;
     if (this.#heldBytes > HELD_HIGH && !this.#isPaused && this.#raw.pause) {

@@ -137,8 +137,14 @@ export class Streams implements StreamPort {
     const [version, type, flags] = [header[0]!, header[1]!, view.getUint16(2)];
     const [id, length] = [view.getUint32(4), view.getUint32(8)];
     if (version !== 0) throw malformed("a frame of another version");
-    if (type === PING) return this.#takePing(flags, length);
-    if (type === GO_AWAY) return this.#carrier.goneAway(length);
+    if (type === PING) {
+      this.#takePing(flags, length);
+      return;
+    }
+    if (type === GO_AWAY) {
+      this.#carrier.goneAway(length);
+      return;
+    }
     if (type !== DATA && type !== WINDOW_UPDATE) throw malformed(`a frame of the type ${type}`);
     if (id === 0) throw malformed("a frame of a stream without its number");
     if ((flags & SYN) !== 0) this.#takeUp(id);
@@ -172,7 +178,10 @@ export class Streams implements StreamPort {
     if (!isPeers || id <= this.#lastPeerId)
       throw malformed("a stream with a number that is not the peer's to give");
     this.#lastPeerId = id;
-    if (this.#count.peer >= STREAMS_MAX) return this.#answer(frame(WINDOW_UPDATE, RST, id, 0));
+    if (this.#count.peer >= STREAMS_MAX) {
+      this.#answer(frame(WINDOW_UPDATE, RST, id, 0));
+      return;
+    }
     const stream = new Stream(id, this);
     this.#add(stream, "peer");
     this.#answer(frame(DATA, ACK, id, 0));

@@ -4,7 +4,7 @@ import { encodeEnvelope, parseEnvelope } from "../../src/rpc/envelope.js";
 import { HandlerError, Rpc, type RpcOptions } from "../../src/rpc/index.js";
 import { channels } from "../channel/pair.js";
 
-const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function pair(server: RpcOptions, client: RpcOptions = {}) {
   const ends = await channels(0x104);
@@ -17,7 +17,7 @@ describe("calls", () => {
   it("run at the same time, and answers come in any order, from either side", async () => {
     const order: number[] = [];
     const wait = async (payload: unknown) => {
-      await after(payload as number);
+      await pause(payload as number);
       order.push(payload as number);
       return payload;
     };
@@ -65,7 +65,7 @@ describe("calls", () => {
       .catch((error: { code: string; number?: number }) => error);
     // Whichever clock is first.
     expect((late as { code: string }).code).toMatch(/rpc_timeout|rpc_error/);
-    await after(30);
+    await pause(30);
     expect(ended).toBe(1);
     await ends.client.close();
   });
@@ -82,10 +82,10 @@ describe("calls", () => {
     });
     const stop = new AbortController();
     const call = rpc.call(1, {}, { signal: stop.signal });
-    await after(20);
+    await pause(20);
     stop.abort();
     await expect(call).rejects.toMatchObject({ code: "rpc_cancelled" });
-    await after(30);
+    await pause(30);
     expect([ended, rpc.pending]).toEqual([1, 0]);
     await ends.client.close();
   });
@@ -93,7 +93,7 @@ describe("calls", () => {
   it("are broken off when the channel is over, whatever became of them", async () => {
     const { rpc, ends } = await pair({ handlers: { 1: () => new Promise(() => undefined) } });
     const call = rpc.call(1, {});
-    await after(10);
+    await pause(10);
     await ends.server.close();
     await expect(call).rejects.toMatchObject({ code: "transport_error" });
     await expect(rpc.call(1, {})).rejects.toMatchObject({ code: "transport_error" });
@@ -104,7 +104,7 @@ describe("calls", () => {
     let [active, most] = [0, 0];
     const count = async () => {
       most = Math.max(most, ++active);
-      await after(5);
+      await pause(5);
       active--;
       return null;
     };
