@@ -57,6 +57,9 @@ const UNAVAILABLE = 14;
 /** Sent twice, these could make a key or a version that nobody knows of. */
 const ONCE = new Set(["Generate", "Import", "Rotate"]);
 
+/** How long a call waits for a connection that was lost before it counts as failed, in ms. */
+const RECONNECT_TIME_MS = 100;
+
 interface Failure {
   readonly code: number;
   readonly text: string;
@@ -221,19 +224,21 @@ export class Caller {
       if (state === connectivityState.READY) return undefined;
       if (state === connectivityState.SHUTDOWN)
         return { code: CANCELLED, text: "the client has ended", sent: "no" };
-      if (state === connectivityState.CONNECTING) hasTried = true;
-      if (state === connectivityState.TRANSIENT_FAILURE && hasTried) {
-        return { code: UNAVAILABLE, text: "nobody listens on the socket", sent: "no" };
-      }
+      const isAway = state === connectivityState.TRANSIENT_FAILURE;
+      const away: Failure = { code: UNAVAILABLE, text: "nobody listens on the socket", sent: "no" };
+      if (isAway && hasTried) return away;
+      hasTried ||= state === connectivityState.CONNECTING;
+      // The library tries again by itself, and says nothing of it until it succeeds.
+      const untilMs = isAway ? Math.min(deadline, Date.now() + RECONNECT_TIME_MS) : deadline;
       const isLate = await new Promise<boolean>((resolve) => {
         const cancel = (): void => resolve(false);
         signal?.addEventListener("abort", cancel, { once: true });
-        channel.watchConnectivityState(state, deadline, (error) => {
+        channel.watchConnectivityState(state, untilMs, (error) => {
           signal?.removeEventListener("abort", cancel);
           resolve(error !== undefined);
         });
       });
-      if (isLate) return { code: LATE, text: "there is no connection", sent: "no" };
+      if (isLate) return isAway ? away : { code: LATE, text: "there is no connection", sent: "no" };
     }
   }
 

@@ -7,6 +7,7 @@ import { sealway, until } from "../channel/relay.js";
 
 const PROFILES = `
 - Name: All
+  Settings: { CryptoLibrary: native }
   API:
     HashData: { HashAlg: sha-256 }
     EncryptData: { EncryptAlg: aes-gcm, KeySize: 256 }
@@ -89,7 +90,7 @@ export class BrokerFixture {
 
   async stop(): Promise<void> {
     const child = this.#child;
-    if (child === undefined) return;
+    if (child === undefined || child.exitCode !== null) return;
     const ended = new Promise((resolve) => child.once("close", resolve));
     child.kill();
     await ended;
