@@ -1,0 +1,110 @@
+import { isObject } from "./encoding.js";
+import { ChannelError } from "./error.js";
+import { type Grant, parseGrant } from "./grant.js";
+import type { Role } from "./handshake.js";
+
+/** How long a control plane may take, in ms: it holds one who asks for a listener that is to come for 30 s. */
+const ANSWER_TIME_MS = 45_000;
+/** Longest answer, in bytes. */
+const ANSWER_MAX = 64 * 1024;
+
+/** Where grants come from, one after the other. */
+export type Grants = (signal?: AbortSignal) => Promise<Grant>;
+
+/** Grants of a control plane, for one end of channels under a name. SPEC relay.md#rendezvous */
+export interface ControlOptions {
+  /** `http://` or `https://`, without a path. */
+  readonly url: string;
+  /** 1 to 128 bytes. */
+  readonly name: string;
+  readonly role: Role;
+  /** Sent as `Authorization: Bearer`. */
+  readonly token?: string;
+  /** The platform's unless said. */
+  readonly fetch?: typeof fetch;
+}
+
+/**
+ * Grants of a control plane.
+ * @throws ChannelError `address_invalid` for an address that is none.
+ */
+export function controlGrants(options: ControlOptions): Grants {
+  let url: URL;
+  try {
+    url = new URL("/v1/grant", options.url);
+  } catch {
+    throw new ChannelError("grant", "address_invalid", "the control plane's address is none");
+  }
+  const isBare = /^https?:\/\/[^/?#@]+\/?$/.test(options.url);
+  if (!isBare) throw new ChannelError("grant", "address_invalid", "the control plane's address is none");
+  const { name, role, token } = options;
+  const send = options.fetch ?? fetch;
+  return async (signal) => {
+    const late = AbortSignal.timeout(ANSWER_TIME_MS);
+    try {
+      const answer = await send(url, {
+        method: "POST",
+        redirect: "error",
+        headers: {
+          "content-type": "application/json",
+          ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        },
+        body: JSON.stringify({ name, role }),
+        signal: signal === undefined ? late : AbortSignal.any([signal, late]),
+      });
+      return judge(answer.status, await bodyOf(answer));
+    } catch (error) {
+      if (error instanceof ChannelError) throw error;
+      if (signal?.aborted) throw new ChannelError("grant", "cancelled", "whoever asked takes it back");
+      if (late.aborted) throw new ChannelError("grant", "timeout", `no answer within ${ANSWER_TIME_MS} ms`);
+      throw new ChannelError("grant", "control_unreachable", "the control plane cannot be reached", error);
+    }
+  };
+}
+
+async function bodyOf(answer: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of answer.body ?? []) {
+    length += chunk.length;
+    if (length > ANSWER_MAX) throw new ChannelError("grant", "grant_invalid", "an answer over 64 KiB");
+    chunks.push(chunk);
+  }
+  const all = new Uint8Array(length);
+  let at = 0;
+  for (const chunk of chunks) {
+    all.set(chunk, at);
+    at += chunk.length;
+  }
+  return new TextDecoder().decode(all);
+}
+
+function judge(status: number, body: string): Grant {
+  if (status === 200) return parseGrant(body);
+  if (status === 401 || status === 403) {
+    throw new ChannelError("grant", "unauthorized", `the control plane answers with the status ${status}`);
+  }
+  if (status === 404) throw new ChannelError("grant", "nobody_listens", "no peer listens under this name");
+  throw new ChannelError("grant", "control_refused", `the control plane answers with the status ${status}`);
+}
+
+/**
+ * Reads what `POST /v1/channel/init` and `relay mint` answer: both grants of a channel.
+ * @throws ChannelError `grant_invalid` or `psk_invalid`.
+ */
+export function parseGrantPair(json: string): { readonly client: Grant; readonly server: Grant } {
+  let pair: unknown;
+  try {
+    pair = JSON.parse(json);
+  } catch {
+    pair = undefined;
+  }
+  if (!isObject(pair) || !isObject(pair.grant_client) || !isObject(pair.grant_server)) {
+    throw new ChannelError("grant", "grant_invalid", "the answer holds no two grants");
+  }
+  const both = { client: parseGrant(pair.grant_client), server: parseGrant(pair.grant_server) };
+  if (both.client.role !== "client" || both.server.role !== "server") {
+    throw new ChannelError("grant", "grant_invalid", "a grant is of the other role");
+  }
+  return both;
+}

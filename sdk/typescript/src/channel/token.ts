@@ -1,0 +1,98 @@
+/** Tokens that let an endpoint into a relay. SPEC relay.md#tokens */
+import { ed25519 } from "@noble/curves/ed25519.js";
+import { b64u, isObject, isUint, jsonObject, unb64u, utf8 } from "./encoding.js";
+import { ChannelError } from "./error.js";
+import type { Secret } from "./secret.js";
+
+const HEAD = "FST1";
+/** Longest token that is read, in characters: what an attach message holds. */
+const LENGTH_MAX = 8192;
+
+/** What a token says. Times are seconds of the epoch. */
+export interface Claims {
+  readonly kid: string;
+  readonly aud: string;
+  /** Empty where there is none. */
+  readonly iss: string;
+  readonly channelId: string;
+  readonly role: number;
+  readonly tokenId: string;
+  readonly initExp: number;
+  readonly idleTimeoutSeconds?: number;
+  readonly iat: number;
+  readonly exp: number;
+}
+
+/** The token of some claims, signed with the key of a seed of 32 bytes. */
+export function signToken(claims: Claims, seed: Secret): string {
+  const members = {
+    kid: claims.kid,
+    aud: claims.aud,
+    ...(claims.iss === "" ? {} : { iss: claims.iss }),
+    channel_id: claims.channelId,
+    role: claims.role,
+    token_id: claims.tokenId,
+    init_exp: claims.initExp,
+    ...(claims.idleTimeoutSeconds === undefined ? {} : { idle_timeout_seconds: claims.idleTimeoutSeconds }),
+    iat: claims.iat,
+    exp: claims.exp,
+  };
+  const signed = `${HEAD}.${b64u(utf8(JSON.stringify(members)))}`;
+  return `${signed}.${b64u(ed25519.sign(utf8(signed), seed.reveal()))}`;
+}
+
+/** The public key of a seed, 32 bytes. */
+export function tokenPublicKey(seed: Secret): Uint8Array {
+  return ed25519.getPublicKey(seed.reveal());
+}
+
+/** Whether a token was signed by a key of 32 bytes; what it says is not looked at. */
+export function isSignedBy(token: string, publicKey: Uint8Array): boolean {
+  const [head, payload, signature] = token.split(".");
+  const bytes = unb64u(signature ?? "");
+  if (head !== HEAD || bytes?.length !== 64) return false;
+  try {
+    return ed25519.verify(bytes, utf8(`${head}.${payload}`), publicKey, { zip215: false });
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * What a token says, its signature unseen: an endpoint needs it to know what it is bound to.
+ * @throws ChannelError `grant_invalid` for a token that is none.
+ */
+export function readClaims(token: string): Claims {
+  const parts = token.split(".");
+  const bytes =
+    token.length <= LENGTH_MAX && parts.length === 3 && parts[0] === HEAD ? unb64u(parts[1]!) : undefined;
+  const members = bytes && jsonObject(bytes);
+  if (!isObject(members)) throw none();
+  const text = (name: string): string => {
+    const value = members[name] ?? "";
+    if (typeof value !== "string") throw none();
+    return value;
+  };
+  const number = (name: string, max = Number.MAX_SAFE_INTEGER): number => {
+    const value = members[name] ?? 0;
+    if (!isUint(value, max)) throw none();
+    return value;
+  };
+  const idle = members.idle_timeout_seconds;
+  return {
+    kid: text("kid"),
+    aud: text("aud"),
+    iss: text("iss"),
+    channelId: text("channel_id"),
+    role: number("role", 255),
+    tokenId: text("token_id"),
+    initExp: number("init_exp"),
+    ...(typeof idle === "number" ? { idleTimeoutSeconds: idle } : {}),
+    iat: number("iat"),
+    exp: number("exp"),
+  };
+}
+
+function none(): ChannelError {
+  return new ChannelError("grant", "grant_invalid", "the grant's token is none");
+}

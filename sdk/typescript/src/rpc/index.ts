@@ -1,0 +1,12 @@
+/** Remote calls on streams of a channel. SPEC rpc.md */
+export { RPC_CODES } from "./envelope.js";
+export { HandlerError, RpcError } from "./error.js";
+export {
+  type Called,
+  type CallOptions,
+  FRAME_MAX,
+  type Handler,
+  Rpc,
+  type RpcOptions,
+  TIMEOUT_MS,
+} from "./rpc.js";

@@ -1,0 +1,34 @@
+import { expect, it } from "vitest";
+import { aead, browserAead } from "../../src/channel/aead.js";
+import { keyPair } from "../../src/channel/agreement.js";
+import { nodeCrypto } from "../../src/channel/platform.js";
+
+it.each(["AESGCM", "ChaChaPoly"] as const)(
+  "%s is the same by Node and by what browsers have",
+  async (cipher) => {
+    expect(nodeCrypto).toBeDefined();
+    const [key, nonce] = [new Uint8Array(32).fill(3), new Uint8Array(12).fill(4)];
+    const additional = new Uint8Array(18).fill(5);
+    const [here, there] = [aead(cipher, key), browserAead(cipher, key)];
+    for (const length of [0, 1, 100, 5000, 70_000]) {
+      const plaintext = new Uint8Array(length).fill(6);
+      const sealed = await here.seal(nonce, plaintext, additional);
+      expect(Buffer.from(await there.seal(nonce, plaintext, additional)).equals(sealed)).toBe(true);
+      for (const one of [here, there]) {
+        expect(Buffer.from((await one.open(nonce, sealed, additional))!).equals(plaintext)).toBe(true);
+        const changed = sealed.slice();
+        changed[changed.length - 1]! ^= 1;
+        expect(await one.open(nonce, changed, additional)).toBeUndefined();
+        expect(await one.open(nonce, sealed.slice(0, 15), additional)).toBeUndefined();
+      }
+    }
+  },
+);
+
+it.each(["25519", "P256"] as const)("a key that is none of %s is refused by name", async (curve) => {
+  const pair = await keyPair(curve, new Uint8Array(32).fill(1));
+  for (const length of [0, 31, 33, 65]) {
+    await expect(pair.agree(new Uint8Array(length))).rejects.toMatchObject({ code: "peer_key_invalid" });
+  }
+  await expect(keyPair(curve, new Uint8Array(31))).rejects.toMatchObject({ code: "key_invalid" });
+});
