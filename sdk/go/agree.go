@@ -141,6 +141,13 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agre
 		return nil, err
 	}
 	lap.named("share")
+	if t.config.Proof != nil && old == nil {
+		proof, err := t.config.Proof(ctx, init.InitHash())
+		if err != nil {
+			return nil, err
+		}
+		init.SetProof(proof)
+	}
 	sent := time.Now()
 	status, header, body, err := t.sendInit3(ctx, init.Body(), authorization, old, seen.Target)
 	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), status, ParseServerTiming(header)
@@ -218,7 +225,7 @@ func (t *Transport) plain(ctx context.Context, method, target string, header htt
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	request.Header = header
+	request.Header, request.GetBody = header, nil // sent once: its nonce is good for one
 	response, err := t.config.Base.RoundTrip(request)
 	if err != nil {
 		return 0, nil, nil, err

@@ -198,6 +198,13 @@ func TestNobodyOutsideCanSayWhoAClientIs(t *testing.T) {
 			r.Header[name] = []string{"forged"}
 		}
 	}
+	for _, path := range []string{"/open/../x", "//open", "/off/.", "/x/..%2foff", "/x/%2e%2e/off"} {
+		request, _ := http.NewRequest("GET", s.URL+path, nil)
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		if response, err := client.Do(request); err != nil || response.StatusCode < 300 || s.served.Load() != 0 {
+			t.Fatal(path, err)
+		}
+	}
 	for _, path := range []string{"/open", "/off"} {
 		request, _ := http.NewRequest("GET", s.URL+path, nil)
 		forge(request)

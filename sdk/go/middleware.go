@@ -112,6 +112,10 @@ func (m *Middleware) nowMs() uint64 { return uint64(max(0, m.config.Now().UnixMi
 func (m *Middleware) route(path string) Route {
 	found := Route{}
 	for _, route := range m.config.Routes {
+		// What a handler may take for another path is sealed, whatever a prefix says of it.
+		if ambiguous(path) {
+			break
+		}
 		fits := path == route.Path || strings.HasSuffix(route.Path, "/") && strings.HasPrefix(path, route.Path)
 		if fits && len(route.Path) > len(found.Path) {
 			found = route
@@ -121,6 +125,12 @@ func (m *Middleware) route(path string) Route {
 		found.BodyMax = wire.SealedBodyMax
 	}
 	return found
+}
+
+// ambiguous says whether a path has segments that some read as none or as a step back.
+func ambiguous(path string) bool {
+	return strings.Contains(path, "//") || strings.Contains(path, "/./") || strings.Contains(path, "/../") || strings.HasSuffix(path, "/.") ||
+		strings.HasSuffix(path, "/..") || strings.Contains(path, "\\")
 }
 
 // Handler wraps a handler.

@@ -16,7 +16,7 @@ func TestThePureCoreReachesNoClockNoRandomnessAndNoNetwork(t *testing.T) {
 	allowed := map[string]bool{}
 	for _, name := range strings.Fields(`bytes crypto crypto/aes crypto/cipher crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hmac crypto/mlkem
 		crypto/sha256 crypto/subtle encoding/asn1 encoding/base64 encoding/binary encoding/hex encoding/json fmt io math math/big regexp sort
-		strconv strings unicode/utf8 sealway.dev/go/wire sealway.dev/go/crypto`) {
+		strconv strings sync unicode/utf8 sealway.dev/go/wire sealway.dev/go/crypto`) {
 		allowed[name] = true
 	}
 	// These draw by themselves, whatever reader they are given.

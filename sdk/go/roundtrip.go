@@ -383,6 +383,9 @@ func (t *Transport) exchangeOld(agreed *agreedOld, request *http.Request, plaint
 		return nil, wait.end(err)
 	}
 	sealed.Host = request.Host
+	// The library would send a request again whose connection broke, for it takes X-Idempotency-Key for a promise: the service
+	// would take it for a replay.
+	sealed.GetBody = nil
 	// These wires seal no headers: the caller's go beside the seal, in the clear.
 	sealed.Header = request.Header.Clone()
 	if sealed.Header == nil {

@@ -31,6 +31,8 @@ type Config struct {
 	TTL time.Duration
 	// Authorization gives the value of that header for an init, empty for none. It is not a request's.
 	Authorization func(context.Context) (string, error)
+	// Proof gives a DPoP proof for an init on wire 3, whose claim init_hash is the base64url of initHash; nil is none.
+	Proof func(ctx context.Context, initHash [32]byte) (string, error)
 	// Base sends what was sealed; nil is a clone of [http.DefaultTransport].
 	Base http.RoundTripper
 	// InitTimeout bounds an init or a renewal; 0 is 30 s.
@@ -52,8 +54,8 @@ type Transport struct {
 	config     Config
 	sessionURL *url.URL
 	serverURL  *url.URL
-	three      *manager[*agreed3]
-	old        *manager[*agreedOld]
+	three      *slot[*agreed3]
+	old        *slot[*agreedOld]
 	ring       *keyring
 }
 
@@ -97,7 +99,7 @@ func NewTransport(sessionURL string, config Config) (*Transport, error) {
 			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second,
 			MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	}
-	t.three, t.old = newManager[*agreed3](c.InitTimeout), newManager[*agreedOld](c.InitTimeout)
+	t.three, t.old = newSlot[*agreed3](c.InitTimeout), newSlot[*agreedOld](c.InitTimeout)
 	if c.Wire == wire.Wire3 {
 		t.ring, err = newKeyring(c.Trust, origin(t.sessionURL))
 	}

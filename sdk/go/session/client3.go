@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
@@ -114,7 +115,12 @@ func (c *ClientInit3) Finish(status int, body []byte, trusted func(keyID string)
 	var renewed string
 	var exporter []byte
 	if c.renewed != nil {
-		renewed, exporter = c.renewed.answer.SessionID, c.renewed.exporter[:]
+		_, old, err := c.renewed.secrets()
+		if err != nil {
+			return nil, err
+		}
+		defer clear(old[:])
+		renewed, exporter = c.renewed.answer.SessionID, old[:]
 	}
 	th := transcript3(c.request, c.credential, answer, renewed)
 	if !crypto.Verify(public, signatureMessage(th), signature) {
@@ -139,8 +145,20 @@ func (c *ClientInit3) Finish(status int, body []byte, trusted func(keyID string)
 type ClientSession3 struct {
 	answer   *InitAnswer3
 	clientID string
+	mu       sync.RWMutex // of what Wipe overwrites
 	keys     keys3
 	exporter [32]byte
+	wiped    bool
+}
+
+// secrets gives copies of the keys; provider once they are wiped.
+func (s *ClientSession3) secrets() (keys keys3, exporter [32]byte, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.wiped {
+		return keys, exporter, wire.Refuse(wire.CodeProvider)
+	}
+	return s.keys, s.exporter, nil
 }
 
 // ID gives the session's id.
@@ -157,8 +175,11 @@ func (s *ClientSession3) ExpiresMs() uint64 {
 	return s.answer.ServerTimeMs + uint64(s.answer.ExpiresInSec)*1000
 }
 
-// Wipe overwrites its keys. Calls after it fail; calls at the same time may.
+// Wipe overwrites its keys. Calls that begin after it fail.
 func (s *ClientSession3) Wipe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wiped = true
 	clear(s.keys.c2s[:])
 	clear(s.keys.s2c[:])
 	clear(s.exporter[:])
@@ -189,7 +210,11 @@ func (s *ClientSession3) Seal(line Line, contentType string, nowMs uint64, nonce
 // SealAs seals with stamp and nonce as text: for vectors and tests.
 func (s *ClientSession3) SealAs(line Line, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer, *Pending3, error) {
 	id := s.answer.SessionID
-	sealer, err := newFrameSealer(s.keys.request(nonce, stamp), requestContext(line, contentType, stamp, nonce, id))
+	keys, _, err := s.secrets()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	sealer, err := newFrameSealer(keys.request(nonce, stamp), requestContext(line, contentType, stamp, nonce, id))
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -242,7 +267,11 @@ func (p *Pending3) Open(headers wire.Headers, status int) (sealed []byte, opener
 	if sealed, err = sealedHeader(headers); err != nil {
 		return nil, nil, err
 	}
-	opener, err = newFrameOpener(p.session.keys.answer(p.nonce, nonce), answerContext(status, p.line, contentType, stamp, nonce, id))
+	keys, _, err := p.session.secrets()
+	if err != nil {
+		return nil, nil, err
+	}
+	opener, err = newFrameOpener(keys.answer(p.nonce, nonce), answerContext(status, p.line, contentType, stamp, nonce, id))
 	return sealed, opener, err
 }
 

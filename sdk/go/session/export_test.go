@@ -65,3 +65,8 @@ func SealReplyAs(t *testing.T, r *Reply3, status int, contentType, stamp, nonce 
 	}
 	return headers, sealer
 }
+
+// NewOpener opens a stream under given keys and an empty context.
+func NewOpener(keys []byte) (*FrameOpener, error) {
+	return newFrameOpener(messageKeys(keys), [32]byte{})
+}

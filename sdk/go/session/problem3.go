@@ -71,7 +71,8 @@ func (p *Pending3) Proven(problem *Problem, trusted func(keyID string) []byte) b
 	switch problem.Code {
 	case "clock_skew":
 		mac, ok := problem.more.Base64("mac")
-		return ok && crypto.Equal(mac, clockMAC(p.session.keys, p.nonce, p.stamp, timeMs))
+		keys, _, err := p.session.secrets()
+		return ok && err == nil && crypto.Equal(mac, clockMAC(keys, p.nonce, p.stamp, timeMs))
 	case "session_expired":
 		signature, ok := problem.more.Base64("signature")
 		public := trusted(problem.KeyID())

@@ -15,8 +15,8 @@ type held interface {
 	over() bool
 }
 
-// manager keeps one session for all, and has one agreed or renewed at a time, whoever waits for it.
-type manager[S held] struct {
+// slot holds one session for all, and has one agreed or renewed at a time, whoever waits for it.
+type slot[S held] struct {
 	timeout time.Duration
 	mu      sync.Mutex
 	current S
@@ -33,11 +33,11 @@ type flight[S held] struct {
 
 const renewPause = 5 * time.Second
 
-func newManager[S held](timeout time.Duration) *manager[S] { return &manager[S]{timeout: timeout} }
+func newSlot[S held](timeout time.Duration) *slot[S] { return &slot[S]{timeout: timeout} }
 
 // get gives a session other than not: the one in use, renewed in the background while it lasts, or one that is agreed now. Who
 // waits gives up when its own context ends; the agreement goes on for the others.
-func (m *manager[S]) get(ctx context.Context, not S, agree func(ctx context.Context, old S) (S, error)) (S, error) {
+func (m *slot[S]) get(ctx context.Context, not S, agree func(ctx context.Context, old S) (S, error)) (S, error) {
 	var none S
 	m.mu.Lock()
 	if m.current != none && m.current == not {
@@ -68,7 +68,7 @@ func (m *manager[S]) get(ctx context.Context, not S, agree func(ctx context.Cont
 	}
 }
 
-func (m *manager[S]) fly(ctx context.Context, f *flight[S], old S, agree func(context.Context, S) (S, error)) {
+func (m *slot[S]) fly(ctx context.Context, f *flight[S], old S, agree func(context.Context, S) (S, error)) {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{"agreeing a session", m.timeout})
 	defer cancel()
 	f.value, f.err = agree(ctx, old)
@@ -85,14 +85,14 @@ func (m *manager[S]) fly(ctx context.Context, f *flight[S], old S, agree func(co
 	close(f.done)
 }
 
-func (m *manager[S]) peek() (S, bool) {
+func (m *slot[S]) peek() (S, bool) {
 	var none S
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.current, m.current != none
 }
 
-func (m *manager[S]) take() (S, bool) {
+func (m *slot[S]) take() (S, bool) {
 	var none S
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,10 +101,10 @@ func (m *manager[S]) take() (S, bool) {
 	return current, current != none
 }
 
-func (m *manager[S]) forget() { m.take() }
+func (m *slot[S]) forget() { m.take() }
 
 // drop forgets a session if it is still the one in use.
-func (m *manager[S]) drop(old S) {
+func (m *slot[S]) drop(old S) {
 	var none S
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,0 +1,103 @@
+package sealway
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sealway.dev/go/crypto"
+	"sealway.dev/go/wire"
+)
+
+func field(data []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...)
+}
+
+func number(n uint64) []byte { return field(binary.BigEndian.AppendUint64(nil, n)) }
+
+// signedSet is a key set as a root signs it.
+func signedSet(t *testing.T, root crypto.Signer, issuedMs, expiresMs uint64, keys ...crypto.Signer) []byte {
+	var list []byte
+	var members []any
+	for _, key := range keys {
+		id, public := crypto.KeyID(key.PublicKey()), key.PublicKey()
+		one := append(append(append(field([]byte(id)), field(public)...), number(0)...), number(1<<50)...)
+		list = append(list, field(one)...)
+		members = append(members, map[string]any{"key_id": id, "alg": "ES256", "public_key": wire.EncodeBase64(public), "not_before_ms": 0, "not_after_ms": uint64(1) << 50})
+	}
+	hash := sha256.Sum256(append(append(number(issuedMs), number(expiresMs)...), field(list)...))
+	signature, err := root.Sign(append([]byte("sealway/3 keys"), hash[:]...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _ := json.Marshal(map[string]any{"issued_ms": issuedMs, "expires_ms": expiresMs, "keys": members,
+		"root_key_id": crypto.KeyID(root.PublicKey()), "root_signature": wire.EncodeBase64(signature)})
+	return set
+}
+
+func TestARootsWordIsTakenAndNeverAnOlderOneAlsoAfterARestart(t *testing.T) {
+	s := newService(t, http.HandlerFunc(echo))
+	root, far := newIdentity(t), uint64(1)<<50
+	var set []byte
+	s.Config.Handler = serveKeySet(s.Config.Handler, &set)
+	file := filepath.Join(t.TempDir(), "roots")
+	trust := must(PinRoot(wire.EncodeBase64(root.PublicKey()), file))
+	call := func() error {
+		_, _, err := do(t, s.transport(t, func(c *Config) { c.Trust = trust }), "GET", s.URL+"/", "")
+		return err
+	}
+	for _, c := range []struct {
+		name string
+		set  []byte
+		want error
+	}{
+		{"signed", signedSet(t, root, 100, far, s.identity, newIdentity(t)), nil},
+		{"newer", signedSet(t, root, 200, far, s.identity), nil},
+		{"older", signedSet(t, root, 100, far, s.identity), wire.CodeKeyUntrusted},
+		{"over", signedSet(t, root, 300, 400, s.identity), wire.CodeKeyUntrusted},
+		{"another root", signedSet(t, newIdentity(t), 300, far, s.identity), wire.CodeKeyUntrusted},
+		{"without the key", signedSet(t, root, 300, far, newIdentity(t)), wire.CodeKeyUntrusted},
+		{"none", []byte("{}"), wire.CodeFieldInvalid},
+	} {
+		set = c.set
+		if err := call(); c.want == nil && err != nil || c.want != nil && (!errors.Is(err, c.want) || !errorsAsTrust(err)) {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+	}
+	kept, err := os.ReadFile(file)
+	if err != nil || !strings.HasSuffix(string(kept), " root:"+crypto.KeyID(root.PublicKey())+" 300\n") {
+		t.Fatalf("%q %v", kept, err)
+	}
+}
+
+func serveKeySet(next http.Handler, set *[]byte) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == KeySetPath {
+			w.Write(*set)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func TestAStateFileThatOthersMayWriteOrThatIsDamagedIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "known")
+	for _, c := range []struct {
+		text string
+		mode os.FileMode
+	}{{"http://localhost:3000 rubbish\n", 0o600}, {"", 0o666}, {"http://localhost:3000 " + strings.Repeat("0", 32) + ":" + wire.EncodeBase64(newIdentity(t).PublicKey()) + "\n", 0o600}} {
+		os.Remove(file)
+		if err := errors.Join(os.WriteFile(file, []byte(c.text), 0o600), os.Chmod(file, c.mode)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := NewTransport("http://localhost:3000", Config{Trust: TrustFirstUse(file)}); err == nil {
+			t.Fatalf("%q %o", c.text, c.mode)
+		}
+	}
+}
