@@ -45,6 +45,9 @@ func (s Suite) IsHybrid() bool { return s.IsNative() && s&hybridBit != 0 }
 // HasStaticKeys says whether each end needs a static key of its own and the peer's pinned one.
 func (s Suite) HasStaticKeys() bool { return s.IsNative() && s.pattern().pre != "" }
 
+// UsesP256 says whether keys are of P-256, else of X25519.
+func (s Suite) UsesP256() bool { return s.curve() == p256 }
+
 // Pattern is the Noise pattern that grants name, such as NNpsk0; empty for flowersec-v1.
 func (s Suite) Pattern() string {
 	if !s.IsNative() {
