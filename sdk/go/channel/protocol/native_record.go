@@ -24,6 +24,8 @@ type ratchet struct {
 	aead     cipher.AEAD
 	sequence sequence
 	used     uint64
+	// room is where a nonce is written, that it needs no room of its own for each record.
+	room [12]byte
 }
 
 func newRatchet(suite Suite, key *Key) (ratchet, error) {
@@ -45,10 +47,10 @@ func (r *ratchet) turn() (err error) {
 	return err
 }
 
-// nativeNonce never comes twice under a key: keys belong to a direction, and numbers go on over a change of key.
-func nativeNonce(seq uint64) (nonce [12]byte) {
-	binary.BigEndian.PutUint64(nonce[4:], seq)
-	return nonce
+// nonce never comes twice under a key: keys belong to a direction, and numbers go on over a change of key.
+func (r *ratchet) nonce(seq uint64) []byte {
+	binary.BigEndian.PutUint64(r.room[4:], seq)
+	return r.room[:]
 }
 
 func newNativeRecords(settings *Settings, isClient bool, out, in *Key) (*Sealer, *Opener, error) {
@@ -124,8 +126,7 @@ func (s *nativeSealer) seal(dst []byte, content *Content, nowMS uint64) ([]byte,
 	end := body + innerLen
 	clear(dst[len(dst):end])
 	dst = dst[:end]
-	nonce := nativeNonce(seq)
-	dst = s.aead.Seal(dst[:body], nonce[:], dst[body:], dst[start:body])
+	dst = s.aead.Seal(dst[:body], s.nonce(seq), dst[body:], dst[start:body])
 	if changes {
 		s.sinceMS = nowMS
 		return dst, s.turn()
@@ -173,9 +174,8 @@ func (o *nativeOpener) open(message []byte) (Content, error) {
 	if o.used >= RecordsPerKeyMax {
 		return Content{}, fail(RekeyOverdue)
 	}
-	nonce := nativeNonce(seq)
 	header, sealed := message[:recordHeaderLen], message[recordHeaderLen:]
-	inner, err := o.aead.Open(sealed[:0], nonce[:], sealed, header)
+	inner, err := o.aead.Open(sealed[:0], o.nonce(seq), sealed, header)
 	if err != nil {
 		return Content{}, fail(RecordUnsealable)
 	}

@@ -18,6 +18,8 @@ type v1Half struct {
 	aead      cipher.AEAD
 	sequence  sequence
 	recordMax int
+	// room is where a nonce is written, that it needs no room of its own for each record.
+	room [12]byte
 }
 
 func newV1Half(direction *v1Direction, recordMax int) (*v1Half, error) {
@@ -37,10 +39,10 @@ func newV1Records(out, in *v1Direction, recordMax int) (*Sealer, *Opener, error)
 	return &Sealer{inner: (*v1Sealer)(sealing)}, &Opener{inner: (*v1Opener)(opening)}, nil
 }
 
-func (h *v1Half) nonce(seq uint64) (nonce [12]byte) {
-	copy(nonce[:], h.direction.prefix[:])
-	binary.BigEndian.PutUint64(nonce[4:], seq)
-	return nonce
+func (h *v1Half) nonce(seq uint64) []byte {
+	copy(h.room[:], h.direction.prefix[:])
+	binary.BigEndian.PutUint64(h.room[4:], seq)
+	return h.room[:]
 }
 
 func (h *v1Half) change(seq uint64) (err error) {
@@ -77,8 +79,7 @@ func (s *v1Sealer) seal(dst []byte, content *Content, _ uint64) ([]byte, error) 
 	half, start := (*v1Half)(s), len(dst)
 	dst = slices.Grow(dst, recordHeaderLen+len(content.Data)+tagLen)
 	dst = v1Profile.appendRecordHeader(dst, flags, seq, len(content.Data)+tagLen)
-	nonce := half.nonce(seq)
-	dst = s.aead.Seal(dst, nonce[:], content.Data, dst[start:])
+	dst = s.aead.Seal(dst, half.nonce(seq), content.Data, dst[start:])
 	if flags == v1FlagRekey {
 		err = half.change(seq)
 	}
@@ -100,9 +101,8 @@ func (o *v1Opener) open(message []byte) (Content, error) {
 		return Content{}, err
 	}
 	half := (*v1Half)(o)
-	nonce := half.nonce(seq)
 	header, sealed := message[:recordHeaderLen], message[recordHeaderLen:]
-	plain, err := o.aead.Open(sealed[:0], nonce[:], sealed, header)
+	plain, err := o.aead.Open(sealed[:0], half.nonce(seq), sealed, header)
 	if err != nil {
 		return Content{}, fail(RecordUnsealable)
 	}
