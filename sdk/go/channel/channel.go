@@ -68,6 +68,7 @@ func start(socket *socket, sealer *protocol.Sealer, opener *protocol.Opener, isN
 	}
 	made.session = session
 	go link.pulse(options.PingEvery, options.SilentMax)
+	go made.gate.refuseAll()
 	go made.welcomeAll()
 	go made.letGo()
 	return made, nil

@@ -33,6 +33,8 @@ type gate struct {
 	sending uint32
 
 	resets chan uint32
+	// refused are streams beyond the bound, to be reset.
+	refused chan uint32
 
 	mu    sync.Mutex
 	live  map[uint32]*ends
@@ -49,7 +51,8 @@ type ends struct{ here, there bool }
 func newGate(link *link, isClient bool, freed, wentAway func()) *gate {
 	return &gate{
 		link: link, isClient: isClient, live: map[uint32]*ends{}, resets: make(chan uint32, 4*streamsMax),
-		freed: freed, wentAway: wentAway,
+		refused: make(chan uint32, streamsMax),
+		freed:   freed, wentAway: wentAway,
 	}
 }
 
@@ -167,8 +170,12 @@ func (g *gate) judge(head []byte) (passes bool, err error) {
 		}
 		if g.peers >= streamsMax {
 			g.dropping = true
-			go g.refuse(id)
-			return false, nil
+			select {
+			case g.refused <- id:
+				return false, nil
+			default:
+				return false, g.end(fault(StageStream, "streams_malformed", "the peer opens streams faster than it takes refusals"))
+			}
 		}
 		g.live[id] = &ends{}
 		g.peers++
@@ -180,8 +187,18 @@ func (g *gate) judge(head []byte) (passes bool, err error) {
 	return true, nil
 }
 
-// refuse resets a stream that the library never saw.
-func (g *gate) refuse(id uint32) { _ = g.sendData(streamFrame(typeWindow, flagRST, id), nil) }
+// refuseAll resets streams that the library never saw. It is not the reader who does: two ends that wait for each other to read
+// would wait for ever.
+func (g *gate) refuseAll() {
+	for {
+		select {
+		case id := <-g.refused:
+			_ = g.sendData(streamFrame(typeWindow, flagRST, id), nil)
+		case <-g.done:
+			return
+		}
+	}
+}
 
 // settle forgets a stream whose directions are both finished, or that was reset. The lock is held.
 func (g *gate) settle(id uint32, stream *ends, flags uint16) {

@@ -176,7 +176,7 @@ func (c *Connector) Channel(ctx context.Context) (*Channel, error) {
 	return made, nil
 }
 
-// Close ends the channel that is there. The connector makes another one when it is asked.
+// Close ends the channel that is there, after attempts that are under way. The connector makes another one when it is asked.
 func (c *Connector) Close() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()

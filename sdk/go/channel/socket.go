@@ -67,6 +67,7 @@ func connect(ctx context.Context, address string, options *Options) (*socket, er
 		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 		TLSHandshakeTimeout: options.ConnectTimeout, MaxResponseHeaderBytes: 64 << 10,
 	}
+	defer transport.CloseIdleConnections()
 	ws, answer, err := websocket.Dial(ctx, address, &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: transport, CheckRedirect: noRedirect}, HTTPHeader: header,
 		CompressionMode: websocket.CompressionDisabled, OnPingReceived: made.onPing, OnPongReceived: made.onPong,
