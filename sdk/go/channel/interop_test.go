@@ -58,6 +58,25 @@ func TestRustAndGoCarryBytesOverARelayInEitherRoleAndProfile(t *testing.T) {
 	}
 }
 
+func TestKeysThatChangeAndPaddingAreReadByTheOtherLanguage(t *testing.T) {
+	ground := newGround(t)
+	client, server := ground.mint("--suite", "261")
+	theirs := randomBytes(300 << 10)
+	wait := cat(t, theirs, "--pad-to", "1024", "--grant", write(t, t.TempDir()+"/grant.json", server))
+	channel, err := attach(t, client, &Options{RekeyAfterRecords: 2, PadTo: 700})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took, err := channel.Ping(within(t, 10*time.Second)); err != nil || took <= 0 {
+		t.Error(took, err)
+	}
+	catOverStream(t, channel, relay.Client, theirs, wait)
+	<-channel.Done()
+	if _, _, said := channel.PeerClose(); !said || !errors.Is(channel.Err(), &Error{Code: "ended"}) {
+		t.Error("the other language's end was not proved:", channel.Err())
+	}
+}
+
 // catOverStream is the other end of `sealway channel cat`, whose client opens the stream.
 func catOverStream(t *testing.T, channel *Channel, role relay.Role, theirs []byte, wait func() ([]byte, error)) {
 	t.Helper()
