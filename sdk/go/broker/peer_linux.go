@@ -1,0 +1,28 @@
+package broker
+
+import (
+	"net"
+	"syscall"
+)
+
+// checkPeer asks the kernel who listens: whoever else has put a socket there is sent nothing.
+func checkPeer(connection net.Conn, uid int) error {
+	raw, err := connection.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *syscall.Ucred
+	var asked error
+	if err := raw.Control(func(descriptor uintptr) {
+		peer, asked = syscall.GetsockoptUcred(int(descriptor), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	}); err != nil {
+		return err
+	}
+	if asked != nil {
+		return asked
+	}
+	if int(peer.Uid) != uid {
+		return errPeer
+	}
+	return nil
+}

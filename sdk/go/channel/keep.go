@@ -1,0 +1,187 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// peerTime is how long an end that connects waits for a listener that has a grant: it may have died since it asked for it.
+const peerTime = 15 * time.Second
+
+// Backoff is the waits between attempts: each one random between nothing and a bound that doubles, so that many who lost the
+// same relay do not come back together. The zero value has the defaults.
+type Backoff struct {
+	// First is the bound of the first wait; 250 ms unless said.
+	First time.Duration
+	// Max is the bound of any wait; 30 s unless said.
+	Max time.Duration
+	// Settled is how long a channel, or an attempt, must last for the next wait to be the first again; 10 s unless said.
+	Settled time.Duration
+	// Failed hears of attempts that failed, and of the longest wait before the next; nil for nobody.
+	Failed func(err error, wait time.Duration)
+}
+
+func (b Backoff) filled() Backoff {
+	if b.First <= 0 {
+		b.First = 250 * time.Millisecond
+	}
+	if b.Max <= 0 {
+		b.Max = 30 * time.Second
+	}
+	if b.Settled <= 0 {
+		b.Settled = 10 * time.Second
+	}
+	return b
+}
+
+func (b Backoff) bound(failures int) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	bound := b.First
+	for range min(failures-1, 40) {
+		if bound *= 2; bound >= b.Max {
+			break
+		}
+	}
+	return min(bound, b.Max)
+}
+
+// attempts counts them, and waits between them.
+type attempts struct {
+	Backoff
+	failures int
+	since    time.Time
+}
+
+// make makes one attempt after another, until one succeeds or fails in a way that does not pass by itself.
+func (a *attempts) make(ctx context.Context, once func(context.Context) (*Channel, error)) (*Channel, error) {
+	if !a.since.IsZero() && time.Since(a.since) < a.Settled {
+		// What ends at once each time is as good as a failure.
+		a.failures++
+	} else {
+		a.failures = 0
+	}
+	a.since = time.Time{}
+	for {
+		if bound := a.bound(a.failures); bound > 0 {
+			select {
+			case <-time.After(rand.N(bound)):
+			case <-ctx.Done():
+				return nil, caused(context.Cause(ctx), StageConnect, "timeout", "no channel came about before it was cancelled")
+			}
+		}
+		begun := time.Now()
+		made, err := once(ctx)
+		if err == nil {
+			a.since = time.Now()
+			return made, nil
+		}
+		var told *Error
+		if ctx.Err() != nil || !errors.As(err, &told) || !told.IsPassing() {
+			return nil, err
+		}
+		a.failures++
+		if time.Since(begun) >= a.Settled {
+			a.failures = 0
+		}
+		// That nobody came for as long as a grant lasts is how a listener spends its time.
+		if isRest := told.Stage == StageAttach && told.Code == "init_expired"; a.Failed != nil && !isRest {
+			a.Failed(err, a.bound(a.failures))
+		}
+	}
+}
+
+// Listener is an end that listens: each peer that comes has a channel of its own.
+type Listener struct {
+	grants   Grants
+	options  *Options
+	me       Instance
+	mu       sync.Mutex
+	attempts attempts
+}
+
+// NewListener does nothing before Accept. options may be nil.
+func NewListener(grants Grants, options *Options, backoff Backoff) (*Listener, error) {
+	me, err := NewInstance()
+	return &Listener{grants: grants, options: options, me: me, attempts: attempts{Backoff: backoff.filled()}}, err
+}
+
+// Accept waits for the next peer, and makes another attempt whenever one fails. Its error is the context's, or does not pass by
+// itself: a token that is not taken, an address that is none. Calls at the same time wait for each other.
+func (l *Listener) Accept(ctx context.Context) (*Channel, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// The next peer is another one: it must not wait because the last one came just now.
+	l.attempts.failures, l.attempts.since = 0, time.Time{}
+	return l.attempts.make(ctx, func(ctx context.Context) (*Channel, error) {
+		grant, err := l.grants.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return Attach(ctx, grant, l.me, l.options)
+	})
+}
+
+// Connector is an end that connects: one channel at a time, made when it is first needed and again after it has ended.
+type Connector struct {
+	grants  Grants
+	options Options
+	me      Instance
+	// turn is held by whoever makes the channel; a channel, so that a context ends the wait for it.
+	turn     chan struct{}
+	attempts attempts
+	current  *Channel
+}
+
+// NewConnector does nothing before Channel. options may be nil.
+func NewConnector(grants Grants, options *Options, backoff Backoff) (*Connector, error) {
+	me, err := NewInstance()
+	made := &Connector{
+		grants: grants, options: options.filled(), me: me, turn: make(chan struct{}, 1),
+		attempts: attempts{Backoff: backoff.filled()},
+	}
+	if made.options.PeerTimeout <= 0 {
+		made.options.PeerTimeout = peerTime
+	}
+	return made, err
+}
+
+// Channel gives the channel, or another one where it has ended. Those who ask at the same time wait for the same attempts. Errors
+// are as Listener.Accept's.
+func (c *Connector) Channel(ctx context.Context) (*Channel, error) {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, caused(context.Cause(ctx), StageConnect, "timeout", "no channel came about before it was cancelled")
+	}
+	defer func() { <-c.turn }()
+	if c.current != nil && c.current.Err() == nil {
+		return c.current, nil
+	}
+	made, err := c.attempts.make(ctx, func(ctx context.Context) (*Channel, error) {
+		grant, err := c.grants.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return Attach(ctx, grant, c.me, &c.options)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.current = made
+	return made, nil
+}
+
+// Close ends the channel that is there, after attempts that are under way. The connector makes another one when it is asked.
+func (c *Connector) Close() error {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	if c.current == nil {
+		return nil
+	}
+	return c.current.Close()
+}

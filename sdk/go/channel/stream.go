@@ -1,0 +1,112 @@
+package channel
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"sealway.dev/go/rpc/frame"
+)
+
+// finishTime is how long a peer may go on sending on a stream that this side has closed.
+const finishTime = 10 * time.Second
+
+// Stream is bytes both ways within a channel. It is a net.Conn whose directions end apart.
+type Stream struct {
+	stream   *yamux.Stream
+	channel  *Channel
+	prologue frame.Prologue
+}
+
+var _ net.Conn = (*Stream)(nil)
+
+// Kind is what whoever opened the stream said that it is for.
+func (s *Stream) Kind() string { return s.prologue.Kind }
+
+// Version is that of the kind, at least 1.
+func (s *Stream) Version() uint32 { return s.prologue.Version }
+
+// ID is the stream's number on the channel: odd where the client opened it.
+func (s *Stream) ID() uint32 { return s.stream.StreamID() }
+
+// Read gives what the peer sent; io.EOF after its orderly end alone.
+func (s *Stream) Read(into []byte) (int, error) {
+	read, err := s.stream.Read(into)
+	if err == io.EOF && !s.hasEnded() {
+		// The library gives the end of the channel out as the end of the stream.
+		if why := s.channel.gate.err(); why != nil {
+			return read, why
+		}
+	}
+	return read, s.told(err)
+}
+
+// hasEnded says whether the peer has finished its direction.
+func (s *Stream) hasEnded() bool {
+	s.channel.gate.mu.Lock()
+	defer s.channel.gate.mu.Unlock()
+	ends := s.channel.gate.live[s.ID()]
+	return ends == nil || ends.there
+}
+
+// Write sends bytes, as far as the peer has room for them, in frames that fill a record.
+func (s *Stream) Write(from []byte) (int, error) {
+	written := 0
+	for written < len(from) {
+		part := from[written:min(len(from), written+frameMax)]
+		sent, err := s.stream.Write(part)
+		written += sent
+		if err != nil {
+			return written, s.told(err)
+		}
+	}
+	return written, nil
+}
+
+func (s *Stream) told(err error) error {
+	switch {
+	case err == nil || err == io.EOF:
+		return err
+	case errors.Is(err, yamux.ErrTimeout):
+		return caused(os.ErrDeadlineExceeded, StageStream, "timeout", "the stream's deadline has passed")
+	case errors.Is(err, yamux.ErrConnectionReset):
+		return caused(err, StageStream, "broken_off", "the stream was reset")
+	case errors.Is(err, yamux.ErrStreamClosed):
+		return caused(net.ErrClosed, StageStream, "broken_off", "this direction of the stream is finished")
+	}
+	return s.channel.over(err)
+}
+
+// CloseWrite finishes this side's direction; the peer's goes on.
+func (s *Stream) CloseWrite() error { return s.told(s.stream.Close()) }
+
+// Close finishes the stream. What was written still arrives; a peer that sends on for more than 10 s is reset.
+func (s *Stream) Close() error {
+	err := s.CloseWrite()
+	if !s.hasEnded() {
+		time.AfterFunc(finishTime, s.Reset)
+	}
+	return err
+}
+
+// Reset ends both directions at once, and says so to the peer.
+func (s *Stream) Reset() { s.channel.gate.reset(s.ID()) }
+
+// SetDeadline is SetReadDeadline and SetWriteDeadline.
+func (s *Stream) SetDeadline(at time.Time) error { return s.stream.SetDeadline(at) }
+
+// SetReadDeadline bounds reads that begin afterwards; one past fails them at once.
+func (s *Stream) SetReadDeadline(at time.Time) error { return s.stream.SetReadDeadline(at) }
+
+// SetWriteDeadline bounds writes that begin afterwards.
+func (s *Stream) SetWriteDeadline(at time.Time) error { return s.stream.SetWriteDeadline(at) }
+
+// LocalAddr names no place: a stream is within a channel.
+func (s *Stream) LocalAddr() net.Addr { return address{} }
+
+// RemoteAddr names no place.
+func (s *Stream) RemoteAddr() net.Addr { return address{} }
