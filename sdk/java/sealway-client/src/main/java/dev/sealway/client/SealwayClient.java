@@ -103,6 +103,14 @@ public final class SealwayClient implements AutoCloseable {
         return three.stream(request, body, Deadline.in(request.timeout() == null ? settings.timeout() : request.timeout()));
     }
 
+    /** Begins an exchange that another HTTP library carries; wire 3 alone. It agrees a session where there is none, so it blocks. */
+    public SealedExchange exchange(String method, String target) {
+        if (three == null) {
+            throw new IllegalArgumentException("wires 1 and 2 are not carried by other libraries");
+        }
+        return new SealedExchange(three, settings, three.acquire(null, Deadline.in(settings.timeout())), method, target);
+    }
+
     /** Has the service forget the session, and wipes its keys; on wires 1 and 2 it is forgotten here alone. */
     public void end() {
         if (three == null) {

@@ -213,6 +213,22 @@ final class Sessions3 {
         throw refusal;
     }
 
+    /** Mends the clock or drops the session as a refusal proves; whether a request may be sent once more for it. */
+    boolean mend(Live live, ClientCall3 call, String method, ProblemException refusal) {
+        Problem problem = refusal.problem();
+        if (problem != null && problem.code().equals("clock_skew") && call.provesClock(problem)) {
+            live.setClock(problem.serverTimeMs());
+            return true;
+        }
+        if (problem != null && problem.code().equals("session_expired") && (isLost(call, problem) || isSafe(method))) {
+            if (current == live) {
+                forget();
+            }
+            return true;
+        }
+        return false;
+    }
+
     /** Without proof only a safe method is sent again: somebody in between may have swallowed the answer to one that was served. */
     private boolean isLost(ClientCall3 call, Problem problem) {
         return call.wasLost(problem) && call.provesExpiry(problem, id -> {

@@ -1,0 +1,85 @@
+package dev.sealway.client;
+
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.three.ClientCall3;
+import dev.sealway.session.three.ClientSession3;
+import dev.sealway.session.three.FrameSealer;
+import dev.sealway.session.three.InnerHeaders;
+import dev.sealway.session.three.Placement;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import java.util.HexFormat;
+import java.util.List;
+
+/** One exchange of wire 3 whose bytes another HTTP library carries. Close it: it holds the session's keys. */
+public final class SealedExchange implements AutoCloseable {
+    private final Sessions3 sessions;
+    private final Settings settings;
+    private final String method;
+    private final String target;
+    private final Live live;
+    private boolean isClosed;
+    private boolean isEmpty;
+    private ClientCall3 call;
+
+    SealedExchange(Sessions3 sessions, Settings settings, Live live, String method, String target) {
+        this.sessions = sessions;
+        this.settings = settings;
+        this.live = live;
+        this.method = method;
+        this.target = target;
+    }
+
+    /** A request that is sealed frame by frame: what stands outside, and what the first frame begins with. */
+    public record Begun(HeaderList headers, String contentType, byte[] innerHeaders, FrameSealer sealer) {
+    }
+
+    /** Begins a request with a body.
+     *
+     * @param headers those that go within
+     */
+    public synchronized Begun begin(List<Header> headers) {
+        byte[] inner = InnerHeaders.encode(Sessions3.inner(headers));
+        ClientSession3.Begun begun = live.session().begin(method, target, Placement.OCTETS, Long.toString(live.stampMs()),
+                HexFormat.of().formatHex(settings.draw(16)));
+        call = begun.call();
+        return new Begun(begun.headers(), Placement.OCTETS, inner, begun.sealer());
+    }
+
+    /** Seals a request without a body. */
+    public synchronized SealedMessage empty(List<Header> headers) {
+        ClientSession3.Sealed sealed = live.session().seal(method, target, Sessions3.inner(headers), new byte[0], live.stampMs(),
+                settings.draw(16));
+        isEmpty = true;
+        call = sealed.call();
+        return sealed.message();
+    }
+
+    /** What opens the answer.
+     *
+     * @throws dev.sealway.wire.RefusedException {@code unsealed} for {@link #refused}; what is wrong with its headers
+     */
+    public synchronized ClientCall3.Opening opening(int status, HeaderList headers) {
+        return call.opening(status, headers);
+    }
+
+    /** What an answer that is not sealed says. Where the request is safe to send once more, because it had no body and the service has
+     * certainly not served it or the method is safe, the session or its clock has been mended; {@code isRepeatable} says so.
+     * It may ask the service for its keys, so it blocks. */
+    public synchronized Refused refused(int status, byte[] body) {
+        ProblemException refusal = Sessions3.refusal(status, body);
+        return new Refused(refusal, sessions.mend(live, call, method, refusal) && isEmpty);
+    }
+
+    /** A refusal, and whether the request may be sent once more. */
+    public record Refused(ProblemException refusal, boolean isRepeatable) {
+    }
+
+    @Override
+    public synchronized void close() {
+        if (!isClosed) {
+            isClosed = true;
+            live.release();
+        }
+    }
+}

@@ -1,0 +1,156 @@
+package dev.sealway.webflux;
+
+import dev.sealway.client.SealedExchange;
+import dev.sealway.client.SealwayClient;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.three.ClientCall3;
+import dev.sealway.session.three.InnerHeaders;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.HeaderNames;
+import java.net.URI;
+import java.util.List;
+import org.reactivestreams.Publisher;
+import org.springframework.core.io.buffer.DataBuffer;
+import org.springframework.core.io.buffer.DataBufferUtils;
+import org.springframework.core.io.buffer.DefaultDataBufferFactory;
+import org.springframework.http.HttpHeaders;
+import org.springframework.http.client.reactive.ClientHttpRequest;
+import org.springframework.http.client.reactive.ClientHttpRequestDecorator;
+import org.springframework.web.reactive.function.client.ClientRequest;
+import org.springframework.web.reactive.function.client.ClientResponse;
+import org.springframework.web.reactive.function.client.ExchangeFilterFunction;
+import org.springframework.web.reactive.function.client.ExchangeFunction;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** Seals the requests of a {@code WebClient} on wire 3, and opens their answers as they come.
+ *
+ * <p>Put it last, so that other filters see plain requests. Headers, cookies and body go within the seal. A time limit is the
+ * caller's, with {@code Mono.timeout}; cancelling the subscription cancels the exchange. A request without a body that the service
+ * has certainly not served is sent once more. Errors are {@link dev.sealway.wire.SealwayException}s. */
+public final class SealwayExchangeFilter implements ExchangeFilterFunction {
+    private static final int PROBLEM_MAX = 65_536;
+    private final SealwayClient client;
+
+    /** By the sessions of this client, which has to speak wire 3. */
+    public SealwayExchangeFilter(SealwayClient client) {
+        this.client = client;
+    }
+
+    @Override
+    public Mono<ClientResponse> filter(ClientRequest request, ExchangeFunction next) {
+        return attempt(request, next, true);
+    }
+
+    private Mono<ClientResponse> attempt(ClientRequest request, ExchangeFunction next, boolean mayRepeat) {
+        URI url = request.url();
+        String path = url.getRawPath().isEmpty() ? "/" : url.getRawPath();
+        String target = url.getRawQuery() == null ? path : path + "?" + url.getRawQuery();
+        // Agreeing a session blocks.
+        return Mono.fromCallable(() -> client.exchange(request.method().name(), target)).subscribeOn(Schedulers.boundedElastic())
+                .flatMap(exchange -> next.exchange(sealed(request, exchange))
+                        .flatMap(response -> opened(response, exchange, request, next, mayRepeat))
+                        .doOnError(failed -> exchange.close()).doOnCancel(exchange::close));
+    }
+
+    private static ClientRequest sealed(ClientRequest request, SealedExchange exchange) {
+        HttpHeaders inner = new HttpHeaders();
+        inner.addAll(request.headers());
+        request.cookies().forEach((name, values) -> values.forEach(value -> inner.add(HttpHeaders.COOKIE, name + "=" + value)));
+        return ClientRequest.from(request).headers(HttpHeaders::clear).cookies(cookies -> cookies.clear())
+                .body((output, context) -> request.body().insert(new Sealing(output, inner, exchange), context)).build();
+    }
+
+    /** Takes what the body inserter writes, and writes it sealed. */
+    private static final class Sealing extends ClientHttpRequestDecorator {
+        private final HttpHeaders inner;
+        private final SealedExchange exchange;
+
+        Sealing(ClientHttpRequest outer, HttpHeaders inner, SealedExchange exchange) {
+            super(outer);
+            this.inner = inner;
+            this.exchange = exchange;
+        }
+
+        @Override
+        public HttpHeaders getHeaders() {
+            return inner;
+        }
+
+        private List<Header> within() {
+            return Buffers.headers(inner).list().stream().filter(header -> InnerHeaders.isAllowed(header.name())
+                    || HeaderNames.isSealing(header.name())).toList();
+        }
+
+        private void head(HeaderList headers, String contentType) {
+            headers.forEach(header -> getDelegate().getHeaders().set(header.name(), header.value()));
+            if (contentType != null) {
+                getDelegate().getHeaders().set(HttpHeaders.CONTENT_TYPE, contentType);
+            }
+        }
+
+        @Override
+        public Mono<Void> writeWith(Publisher<? extends DataBuffer> body) {
+            return Mono.defer(() -> {
+                SealedExchange.Begun begun = exchange.begin(within());
+                head(begun.headers(), begun.contentType());
+                return getDelegate().writeWith(Buffers.seal(body, begun.innerHeaders(), begun.sealer(), bufferFactory()));
+            });
+        }
+
+        @Override
+        public Mono<Void> writeAndFlushWith(Publisher<? extends Publisher<? extends DataBuffer>> body) {
+            return Mono.defer(() -> {
+                SealedExchange.Begun begun = exchange.begin(within());
+                head(begun.headers(), begun.contentType());
+                Flux<DataBuffer> sealed = Buffers.seal(Flux.from(body).concatMap(part -> part), begun.innerHeaders(), begun.sealer(),
+                        bufferFactory());
+                return getDelegate().writeAndFlushWith(sealed.map(Mono::just));
+            });
+        }
+
+        @Override
+        public Mono<Void> setComplete() {
+            return Mono.defer(() -> {
+                SealedMessage message = exchange.empty(within());
+                head(message.headers(), message.contentType());
+                return message.body().length == 0 ? getDelegate().setComplete()
+                        : getDelegate().writeWith(Mono.just(bufferFactory().wrap(message.body())));
+            });
+        }
+    }
+
+    private Mono<ClientResponse> opened(ClientResponse response, SealedExchange exchange, ClientRequest request, ExchangeFunction next,
+            boolean mayRepeat) {
+        HeaderList headers = Buffers.headers(response.headers().asHttpHeaders());
+        int status = response.statusCode().value();
+        Flux<DataBuffer> body = response.body((message, context) -> message.getBody());
+        if (!headers.has(HeaderNames.X_SEAL)) {
+            Mono<byte[]> plain = DataBufferUtils.join(body, PROBLEM_MAX).map(Buffers::take).defaultIfEmpty(new byte[0]);
+            return plain.publishOn(Schedulers.boundedElastic()).flatMap(bytes -> {
+                SealedExchange.Refused refused = exchange.refused(status, bytes);
+                exchange.close();
+                return mayRepeat && refused.isRepeatable() ? attempt(request, next, false) : Mono.error(refused.refusal());
+            });
+        }
+        ClientCall3.Opening opening;
+        try {
+            opening = exchange.opening(status, headers);
+        } catch (RuntimeException refused) {
+            return response.releaseBody().then(Mono.error(refused));
+        }
+        Flux<DataBuffer> sealed = opening.inHeader() == null ? body
+                : Flux.just(DefaultDataBufferFactory.sharedInstance.wrap(opening.inHeader())).cast(DataBuffer.class).concatWith(body);
+        // The headers are known with the first frame; the rest of the body is its reader's.
+        return Buffers.open(sealed, opening.opener()).doFinally(signal -> exchange.close()).switchOnFirst((first, plain) -> {
+            if (!first.hasValue()) {
+                return plain.cast(ClientResponse.class);
+            }
+            // Not a mutation of the sealed one: that would release its body.
+            return Flux.just(ClientResponse.create(response.statusCode(), response.strategies())
+                    .headers(all -> opening.opener().headers().forEach(header -> all.add(header.name(), header.value()))).body(plain.filter(part -> part.length > 0).map(DefaultDataBufferFactory.sharedInstance::wrap)).build());
+        }, false).single();
+    }
+}

@@ -1,0 +1,162 @@
+package dev.sealway.webflux;
+
+import dev.sealway.server.PlainAnswer;
+import dev.sealway.server.RefusalException;
+import dev.sealway.server.SealGate;
+import dev.sealway.server.SealGate.Kind;
+import dev.sealway.session.ServerCall;
+import dev.sealway.session.three.ServerCall3;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.RefusedException;
+import java.util.List;
+import org.springframework.core.Ordered;
+import org.springframework.core.io.buffer.DataBuffer;
+import org.springframework.core.io.buffer.DataBufferLimitException;
+import org.springframework.core.io.buffer.DataBufferUtils;
+import org.springframework.core.io.buffer.DefaultDataBufferFactory;
+import org.springframework.http.HttpHeaders;
+import org.springframework.http.HttpStatusCode;
+import org.springframework.http.server.reactive.ServerHttpRequest;
+import org.springframework.http.server.reactive.ServerHttpRequestDecorator;
+import org.springframework.http.server.reactive.ServerHttpResponse;
+import org.springframework.web.ErrorResponse;
+import org.springframework.web.server.ServerWebExchange;
+import org.springframework.web.server.WebFilter;
+import org.springframework.web.server.WebFilterChain;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/** Opens sealed requests and seals their answers around the handlers behind, before all other filters.
+ *
+ * <p>Handlers see a plain request with {@code X-Sealway-Client-Id}, {@code -Auth}, {@code -Subject} and {@code -Tenant}. A sealed
+ * request is opened whole, within the gate's bound on bodies; answers of wire 3 flow. Stores are asked on the bounded elastic scheduler.
+ */
+public final class SealwayWebFilter implements WebFilter, Ordered {
+    private static final System.Logger LOG = System.getLogger("dev.sealway.webflux");
+    private final SealGate gate;
+
+    /** By this gate. */
+    public SealwayWebFilter(SealGate gate) {
+        this.gate = gate;
+    }
+
+    @Override
+    public int getOrder() {
+        return HIGHEST_PRECEDENCE;
+    }
+
+    @Override
+    public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
+        ServerHttpRequest request = exchange.getRequest();
+        HeaderList headers = Buffers.headers(request.getHeaders());
+        String path = request.getURI().getRawPath();
+        Kind kind = gate.kind(request.getMethod().name(), path, headers);
+        Mono<Void> done = switch (kind) {
+            case PASS -> chain.filter(exchange.mutate().request(new Plain(request, gate.passed(headers), null)).build());
+            case OLD -> old(exchange, headers, path, chain);
+            case THREE -> three(exchange, headers, path, chain);
+        };
+        return done.onErrorResume(RefusalException.class, refused -> write(exchange.getResponse(), refused.answer()));
+    }
+
+    private static Mono<Void> write(ServerHttpResponse response, PlainAnswer answer) {
+        if (response.isCommitted()) {
+            return Mono.error(new IllegalStateException("the request broke off"));
+        }
+        response.setStatusCode(HttpStatusCode.valueOf(answer.status()));
+        answer.headers().forEach(header -> response.getHeaders().set(header.name(), header.value()));
+        response.getHeaders().setContentLength(answer.body().length);
+        return response.writeWith(Mono.just(response.bufferFactory().wrap(answer.body())));
+    }
+
+    private Mono<byte[]> body(ServerHttpRequest request, int max, Kind kind) {
+        if (request.getHeaders().getContentLength() > max) {
+            return Mono.error(gate.tooLarge(kind));
+        }
+        return DataBufferUtils.join(request.getBody(), max).map(Buffers::take).defaultIfEmpty(new byte[0])
+                .onErrorMap(DataBufferLimitException.class, large -> gate.tooLarge(kind)).publishOn(Schedulers.boundedElastic());
+    }
+
+    private Mono<Void> old(ServerWebExchange exchange, HeaderList headers, String path, WebFilterChain chain) {
+        ServerHttpRequest request = exchange.getRequest();
+        return Mono.fromCallable(() -> gate.old(request.getMethod().name(), path, headers)).subscribeOn(Schedulers.boundedElastic())
+                .flatMap(begun -> body(request, begun.bodyMax(), Kind.OLD).flatMap(body -> {
+                    ServerCall.Opened opened = begun.open(body);
+                    SealedResponse answer = new SealedResponse(exchange.getResponse(), gate, opened.reply());
+                    Plain plain = new Plain(request, begun.headers(), opened.plaintext());
+                    return run(chain, exchange.mutate().request(plain).response(answer).build(), answer);
+                }));
+    }
+
+    private Mono<Void> three(ServerWebExchange exchange, HeaderList headers, String path, WebFilterChain chain) {
+        ServerHttpRequest request = exchange.getRequest();
+        String query = request.getURI().getRawQuery();
+        String method = request.getMethod().name();
+        return Mono.fromCallable(() -> gate.three(method, query == null ? path : path + "?" + query, headers))
+                .subscribeOn(Schedulers.boundedElastic())
+                .flatMap(begun -> body(request, gate.bodyMax(), Kind.THREE).flatMap(body -> {
+                    if (begun.inHeader() != null && body.length > 0) {
+                        throw gate.broken(Kind.THREE);
+                    }
+                    byte[] stream = begun.inHeader() == null ? body : begun.inHeader();
+                    if (!begun.feed(stream, 0, stream.length)) {
+                        throw gate.broken(Kind.THREE);
+                    }
+                    ServerCall3.Begun opened = begun.admit();
+                    try {
+                        opened.rest().finish();
+                    } catch (RefusedException truncated) {
+                        throw gate.refusal(Kind.THREE, truncated);
+                    }
+                    byte[] plaintext = dev.sealway.crypto.Bytes.join(opened.parts().toArray(byte[][]::new));
+                    SealedResponse answer = new SealedResponse(exchange.getResponse(), gate, opened.reply(), method);
+                    Plain plain = new Plain(request, begun.headers(opened), plaintext);
+                    return run(chain, exchange.mutate().request(plain).response(answer).build(), answer);
+                }));
+    }
+
+    /** Whatever a handler throws, its peer gets a sealed status that says nothing more. */
+    private static Mono<Void> run(WebFilterChain chain, ServerWebExchange exchange, SealedResponse answer) {
+        return chain.filter(exchange).then(Mono.defer(answer::setComplete)).onErrorResume(failed -> {
+            if (failed instanceof RefusalException || answer.isCommitted()) {
+                return Mono.error(failed);
+            }
+            // Its message may quote what was sealed.
+            LOG.log(System.Logger.Level.ERROR, "a handler failed on a sealed request: {0}", failed.getClass().getName());
+            HttpStatusCode status = failed instanceof ErrorResponse known ? known.getStatusCode() : HttpStatusCode.valueOf(500);
+            answer.getHeaders().clear();
+            answer.setStatusCode(status);
+            return answer.setComplete();
+        });
+    }
+
+    /** The request inside a seal; or one that is passed on, without the headers that a client may not say. */
+    private static final class Plain extends ServerHttpRequestDecorator {
+        private final HttpHeaders headers = new HttpHeaders();
+        private final byte[] body;
+
+        Plain(ServerHttpRequest outer, List<Header> headers, byte[] body) {
+            super(outer);
+            headers.forEach(header -> this.headers.add(header.name(), header.value()));
+            if (body != null) {
+                this.headers.setContentLength(body.length);
+            }
+            this.body = body;
+        }
+
+        @Override
+        public HttpHeaders getHeaders() {
+            return headers;
+        }
+
+        @Override
+        public Flux<DataBuffer> getBody() {
+            if (body == null) {
+                return super.getBody();
+            }
+            return body.length == 0 ? Flux.empty() : Flux.defer(() -> Flux.just(DefaultDataBufferFactory.sharedInstance.wrap(body)));
+        }
+    }
+}

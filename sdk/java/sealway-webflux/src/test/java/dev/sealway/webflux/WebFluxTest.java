@@ -1,0 +1,232 @@
+package dev.sealway.webflux;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.sealway.client.ProblemException;
+import dev.sealway.client.SealedRequest;
+import dev.sealway.client.SealwayClient;
+import dev.sealway.client.Trust;
+import dev.sealway.crypto.P256;
+import dev.sealway.server.MemoryStore;
+import dev.sealway.server.RouteTable;
+import dev.sealway.server.RouteTable.Mode;
+import dev.sealway.server.SealGate;
+import dev.sealway.session.ClientInit;
+import dev.sealway.session.ClientSession;
+import dev.sealway.session.Family;
+import dev.sealway.session.Fresh;
+import dev.sealway.session.ReplayPolicy;
+import dev.sealway.session.ServerInit;
+import dev.sealway.session.Unreplayed;
+import dev.sealway.session.three.Acceptance;
+import dev.sealway.session.three.Identity;
+import dev.sealway.session.three.InitRequest;
+import dev.sealway.session.three.ServerShare;
+import dev.sealway.session.three.Suite;
+import dev.sealway.wire.StrictBase64;
+import dev.sealway.wire.Wire;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.security.KeyPair;
+import java.security.SecureRandom;
+import java.security.interfaces.ECPublicKey;
+import java.time.Duration;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.springframework.core.io.buffer.DataBuffer;
+import org.springframework.core.io.buffer.DataBufferUtils;
+import org.springframework.http.HttpStatusCode;
+import org.springframework.http.MediaType;
+import org.springframework.http.ResponseEntity;
+import org.springframework.http.server.reactive.ReactorHttpHandlerAdapter;
+import org.springframework.web.reactive.function.client.ClientResponse;
+import org.springframework.web.reactive.function.client.WebClient;
+import org.springframework.web.server.ServerWebExchange;
+import org.springframework.web.server.adapter.WebHttpHandlerBuilder;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.netty.DisposableServer;
+import reactor.netty.http.server.HttpServer;
+
+/** WebClient with the exchange filter against reactor-netty with the web filter. */
+@Timeout(60)
+class WebFluxTest {
+    private static final Duration LIMIT = Duration.ofSeconds(20);
+    private final SecureRandom random = new SecureRandom();
+    private final KeyPair pair = P256.generate(random);
+    private final Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+            message -> P256.sign(pair.getPrivate(), message, random));
+    private final MemoryStore store = new MemoryStore(1000, System::currentTimeMillis);
+    private final AtomicInteger served = new AtomicInteger();
+    private final AtomicInteger inits = new AtomicInteger();
+    private DisposableServer server;
+    private SealwayClient client;
+    private WebClient web;
+
+    @BeforeEach
+    void start() {
+        SealGate gate = new SealGate(store, new RouteTable().prefix("/sealed/", Mode.REQUIRED), Set.of(), ReplayPolicy.DEFAULT, 400_000,
+                System::currentTimeMillis);
+        var handler = WebHttpHandlerBuilder.webHandler(this::handle).filter(new SealwayWebFilter(gate)).build();
+        server = HttpServer.create().host("127.0.0.1").port(0).handle(new ReactorHttpHandlerAdapter(handler)).bindNow();
+        URI url = URI.create("http://127.0.0.1:" + server.port());
+        client = SealwayClient.builder(url).suites(Suite.P256).trust(Trust.pins(List.of(StrictBase64.encode(identity.publicKey())))).build();
+        web = WebClient.builder().codecs(codecs -> codecs.defaultCodecs().maxInMemorySize(1 << 20)).baseUrl(url.toString()).filter(new SealwayExchangeFilter(client)).build();
+    }
+
+    @AfterEach
+    void stop() {
+        client.close();
+        server.disposeNow();
+    }
+
+    private byte[] draw(int length) {
+        byte[] out = new byte[length];
+        random.nextBytes(out);
+        return out;
+    }
+
+    private Mono<Void> handle(ServerWebExchange exchange) {
+        String path = exchange.getRequest().getURI().getPath();
+        var response = exchange.getResponse();
+        if (path.equals("/v3/sessions")) {
+            inits.incrementAndGet();
+            return DataBufferUtils.join(exchange.getRequest().getBody()).flatMap(body -> {
+                Acceptance.Accepted accepted = Acceptance.accept(InitRequest.read(Buffers.take(body)), null,
+                        new Acceptance.Decision(draw(16), 3600, System.currentTimeMillis(), "bearer", "ann", null), List.of("P256"),
+                        List.of(identity), suite -> ServerShare.generate(suite, random), null);
+                store.put(accepted.session());
+                response.setStatusCode(HttpStatusCode.valueOf(201));
+                return response.writeWith(Mono.just(response.bufferFactory().wrap(accepted.body())));
+            });
+        }
+        served.incrementAndGet();
+        response.getHeaders().set("Seen-Subject", String.valueOf(exchange.getRequest().getHeaders().getFirst("X-Sealway-Subject")));
+        response.getHeaders().set("Seen-Kid", String.valueOf(exchange.getRequest().getHeaders().getFirst("X-Kid")));
+        if (path.endsWith("/fails")) {
+            return Mono.error(new IllegalStateException("secret of the handler"));
+        }
+        if (path.endsWith("/none")) {
+            response.setStatusCode(HttpStatusCode.valueOf(204));
+            return response.setComplete();
+        }
+        if (path.endsWith("/events")) {
+            response.getHeaders().setContentType(MediaType.TEXT_PLAIN);
+            Flux<DataBuffer> parts = Flux.interval(Duration.ofMillis(50)).take(4).map(n -> response.bufferFactory().wrap(("part " + n).getBytes()));
+            return response.writeAndFlushWith(parts.map(Mono::just));
+        }
+        MediaType type = exchange.getRequest().getHeaders().getContentType();
+        response.getHeaders().setContentType(type == null ? MediaType.TEXT_PLAIN : type);
+        return response.writeWith(exchange.getRequest().getBody());
+    }
+
+    @Test
+    void aCallGoesRoundWithItsHeadersAndItsBody() {
+        for (int length : new int[] {1, 1000, 300_000}) {
+            byte[] body = draw(length);
+            ResponseEntity<byte[]> answer = web.post().uri("/sealed/echo?a=b%20c").contentType(MediaType.APPLICATION_PDF).bodyValue(body)
+                    .exchangeToMono(response -> response.toEntity(byte[].class)).timeout(LIMIT).block();
+            assertEquals(200, answer.getStatusCode().value());
+            assertArrayEquals(body, answer.getBody());
+            assertEquals(MediaType.APPLICATION_PDF, answer.getHeaders().getContentType());
+            assertEquals("ann", answer.getHeaders().getFirst("seen-subject"));
+            assertEquals("null", answer.getHeaders().getFirst("seen-kid"));
+            assertNull(answer.getHeaders().getFirst("X-Seal"));
+        }
+        assertEquals(1, inits.get());
+    }
+
+    @Test
+    void messagesWithoutABodyAreSealedToo() {
+        assertEquals(204, web.delete().uri("/sealed/none").exchangeToMono(response -> response.toBodilessEntity()).block(LIMIT)
+                .getStatusCode().value());
+        assertEquals(200, web.get().uri("/sealed/echo").exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT).getStatusCode().value());
+    }
+
+    @Test
+    void answersFlow() {
+        List<String> parts = web.get().uri("/sealed/events").retrieve().bodyToFlux(DataBuffer.class)
+                .map(buffer -> new String(Buffers.take(buffer))).collectList().block(LIMIT);
+        assertEquals(List.of("part 0", "part 1", "part 2", "part 3"), parts);
+    }
+
+    @Test
+    void aHandlerThatFailsIsASealed500ThatSaysNothing() {
+        ResponseEntity<String> answer = web.post().uri("/sealed/fails").bodyValue("x").exchangeToMono(response -> response.toEntity(String.class))
+                .block(LIMIT);
+        assertEquals(500, answer.getStatusCode().value());
+        assertNull(answer.getBody());
+    }
+
+    @Test
+    void aLostSessionIsBegunAnewForASafeMethodAndToldOfForAnother() {
+        String id = client.session().id();
+        store.delete(id);
+        assertEquals(200, web.get().uri("/sealed/echo").exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT).getStatusCode().value());
+        assertEquals(2, inits.get());
+        store.delete(client.session().id());
+        ProblemException refused = assertThrows(ProblemException.class,
+                () -> web.post().uri("/sealed/echo").bodyValue("x").retrieve().toBodilessEntity().block(LIMIT));
+        assertEquals("session_expired", refused.code());
+    }
+
+    private HttpResponse<byte[]> send(String target, dev.sealway.session.SealedMessage message) throws Exception {
+        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + server.port() + target));
+        message.headers().forEach(header -> request.header(header.name(), header.value()));
+        request.header("Content-Type", message.contentType()).POST(HttpRequest.BodyPublishers.ofByteArray(message.body()));
+        try (HttpClient http = HttpClient.newHttpClient()) {
+            return http.send(request.build(), HttpResponse.BodyHandlers.ofByteArray());
+        }
+    }
+
+    @Test
+    void theOldWiresAreServedOnceAndForgeriesNever() throws Exception {
+        for (Wire wire : List.of(Wire.ONE, Wire.TWO)) {
+            long nowMs = System.currentTimeMillis();
+            ClientInit init = new ClientInit(wire, false, "c", null, P256.generate(random), draw(16), nowMs);
+            Unreplayed<ServerInit> read = ServerInit.read(Family.SESSION, init.request().headers(), init.request().body(), nowMs,
+                    ReplayPolicy.DEFAULT);
+            ServerInit.Accepted accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
+            store.put(accepted.session());
+            ClientSession session = init.finish(accepted.answer().getBytes(), nowMs);
+            ClientSession.Call call = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
+            HttpResponse<byte[]> answer = send("/sealed/echo", call.message());
+            List<dev.sealway.wire.Header> headers = new java.util.ArrayList<>();
+            answer.headers().map().forEach((name, values) -> values.forEach(value -> headers.add(new dev.sealway.wire.Header(name, value))));
+            assertEquals("hi", new String(call.open(new dev.sealway.wire.HeaderList(headers), answer.statusCode(), answer.body(), nowMs,
+                    ReplayPolicy.DEFAULT)));
+            assertEquals(400, send("/sealed/echo", call.message()).statusCode());
+            ClientSession.Call forged = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
+            byte[] body = forged.message().body();
+            body[0] = (byte) (body[0] == 'A' ? 'B' : 'A');
+            assertEquals(400, send("/sealed/echo", forged.message()).statusCode());
+        }
+        assertEquals(2, served.get());
+    }
+
+    @Test
+    void whatIsTooLargeOrNotSealedIsRefusedInTheWordsOfItsWire() throws Exception {
+        ProblemException large = assertThrows(ProblemException.class,
+                () -> web.post().uri("/sealed/echo").bodyValue(new byte[400_000]).retrieve().toBodilessEntity().block(LIMIT));
+        assertEquals("too_large", large.code());
+        assertTrue(assertThrows(ProblemException.class, () -> client.send(new SealedRequest("POST", "/sealed/echo", List.of(),
+                new byte[500_000], null))).code().equals("too_large"));
+        try (HttpClient http = HttpClient.newHttpClient()) {
+            HttpResponse<String> plain = http.send(HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + server.port() + "/sealed/echo"))
+                    .POST(HttpRequest.BodyPublishers.ofString("x")).build(), HttpResponse.BodyHandlers.ofString());
+            assertEquals("400{\"error\":\"CRYPTO_ERROR\"}", plain.statusCode() + plain.body());
+        }
+        assertEquals(0, served.get());
+    }
+}
