@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import processes
+import vectors
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +22,9 @@ def service(gateway: processes.Gateway, tmp_path_factory: pytest.TempPathFactory
     """The example service in Python, which asks that authority."""
     with processes.example_server(gateway, tmp_path_factory.mktemp("service")) as url:
         yield url
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how many scenarios ran: a folder that was passed over would show."""
+    for line in vectors.COUNTED:
+        terminalreporter.write_line(line)

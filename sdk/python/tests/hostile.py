@@ -43,6 +43,7 @@ class Hostile:
         self.kept: Sent | None = None
         self.suites = list(DEFAULT_SUITES)
         self.skew_ms = 0
+        self.request: message.InitRequest | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"]
@@ -58,7 +59,8 @@ class Hostile:
 
     async def init_three(self, scope: Any, receive: Any, send: Any) -> None:
         self.inits += 1
-        request = message.InitRequest.parse(await whole(receive))
+        request = self.request = message.InitRequest.parse(await whole(receive))
+        authorization = Headers((n.decode(), v.decode()) for n, v in scope["headers"]).first("Authorization")
         names = [suite.value for suite in self.suites]
         if request.suite != next(name for name in request.suites if name in names):
             status, body = problem.encode_problem("suite_required", suites=names)
@@ -69,8 +71,9 @@ class Hostile:
             await reply(send, status, [], body)
             return
         identity = server.Identity(IDENTITY, 0, 2**53)
+        credential, stamp_ms = message.credential_of(authorization), now_ms() + self.skew_ms
         body, record = server.accept(
-            request, b"", self.suites, [identity], entropy.server_draws(), now_ms() + self.skew_ms, 600, server.Who()
+            request, credential, self.suites, [identity], entropy.server_draws(), stamp_ms, 600, server.Who()
         )
         self.store.put(record)
         if self.mode == "init-forged":

@@ -181,6 +181,19 @@ def test_a_service_with_another_key_is_not_trusted(hostile: Hostile, url: str) -
     assert hostile.calls == 0
 
 
+def test_a_proof_is_made_for_the_share_that_is_sent(hostile: Hostile, url: str) -> None:
+    hashes: list[bytes] = []
+
+    def prove(init_hash: bytes) -> str:
+        hashes.append(init_hash)
+        return "a proof"
+
+    calls("sync", url, authorization="DPoP token", prove=prove)
+    assert hostile.request is not None
+    assert hostile.request.proof == "a proof"
+    assert hashes == [hostile.request.proof_hash()]
+
+
 def test_a_public_key_can_be_pinned_itself(hostile: Hostile, url: str) -> None:
     assert calls("sync", url, trust=sealway.Pins([encode_base64(IDENTITY.public)]))[0].content == CONTENT
 

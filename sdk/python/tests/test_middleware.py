@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from sealway import entropy
 from sealway.errors import Refused, StoreFull, StoreUnavailable
-from sealway.server import MemoryStore
+from sealway.server import MemoryStore, body
 from sealway.session.claim import Claim, Fresh, SessionRecord
 from sealway.session.old.call import ClientSession, SealedCall
 from sealway.session.three import server as three_server
@@ -363,3 +365,25 @@ def test_a_policy_may_refuse() -> None:
         assert problem(http.post("/echo", headers=headers, content=stream)) == (403, "policy")
         sealed, pairs = seal_old(agree_old(store, 1), "/echo", b"x")
         assert http.post("/echo", headers=pairs, content=sealed.body).json() == {"error": "SESSION_FORBIDDEN"}
+
+
+# --- Slow clients
+
+
+@pytest.mark.parametrize("wire", [2, 3])
+def test_a_body_that_does_not_come_is_refused_in_time(world: World, wire: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "BODY_SEC", 0.3)
+    if wire == 3:
+        _, headers, stream = seal_three(agree_three(world.store), "POST", "/echo", b"text")
+    else:
+        sealed, headers = seal_old(agree_old(world.store, 2), "/echo", b"text")
+        stream = sealed.body
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    request = f"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: {len(stream)}\r\n{head}\r\n".encode()
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", httpx.URL(world.url).port or 0), 10) as connection:
+        connection.sendall(request + stream[:-1])
+        told = connection.recv(65_536)
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert time.monotonic() - began < 5
+    assert world.seen.requests == []

@@ -14,7 +14,7 @@ from sealway.errors import Refused
 from sealway.session.claim import Fresh
 from sealway.session.old.call import ClientSession, Opened, SealedCall, parse_call
 from sealway.session.old.init import ClientInit, Family, derive_key, parse_init
-from vectors import Node, assert_claim, is_same, load, record_of, same_headers, scenarios
+from vectors import COUNTED, Node, assert_claim, is_same, load, record_of, same_headers, scenarios
 
 RAN: Counter[str] = Counter()
 
@@ -199,4 +199,5 @@ def test_every_scenario_of_wires_1_and_2_comes_out_as_it_says() -> None:
     assert not failed, "\n".join(failed)
     assert set(RAN) == set(RUN)
     assert all(count >= 4 for count in RAN.values())
-    print(f"\nvectors/session: {dict(RAN)}, {sum(RAN.values())} in all, none skipped")
+    counts = ", ".join(f"{kind} {count}" for kind, count in sorted(RAN.items()))
+    COUNTED.append(f"vectors/session: {sum(RAN.values())} ran, none skipped ({counts})")

@@ -13,6 +13,8 @@ from sealway.session.claim import Claim, SessionRecord
 from sealway.wire.header import Headers
 
 ROOT = Path(__file__).resolve().parents[3] / "vectors"
+#: What ran, for the end of the run.
+COUNTED: list[str] = []
 #: What tells readers about a scenario and implementations nothing.
 PROSE = {"type", "name", "comment", "spec"}
 

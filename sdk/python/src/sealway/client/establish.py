@@ -146,7 +146,7 @@ class Agreement:
     def _begin(self, suite: Suite, old: Agreed | None) -> ClientInit:
         options = self._options
         renewed = old.session if old is not None and isinstance(old.session, Session) else None
-        return ClientInit(
+        init = ClientInit(
             entropy.private_keys(suite),
             tuple(each.value for each in options.usable_suites()),
             options.client_id,
@@ -155,6 +155,9 @@ class Agreement:
             authorization=options.authorization,
             renewed=renewed,
         )
+        if options.prove is not None and renewed is None:
+            init.prove(options.prove(init.request.proof_hash()))
+        return init
 
     def _agree(self, old: Agreed | None) -> Flow:
         suites = self._options.usable_suites()

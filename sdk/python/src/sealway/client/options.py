@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -44,6 +45,8 @@ class Options:
         suites: of wire 3, the one liked most first. Those that the library below lacks are left out.
         ttl_sec: how long a session should last, in seconds; the server bounds it.
         authorization: the value of `Authorization` at an init.
+        prove: makes a DPoP proof (RFC 9449) of a value, the `init_hash` of `spec/session-3.md#who-the-client-is`, which
+            the proof carries in base64url; for `Authorization: DPoP …` on wire 3.
         deadline_sec: a whole call's time, its answer's body included, in seconds; None for streams without an end. A call
             may bring its own: `extensions={"sealway_deadline_sec": …}`.
         request_max: bytes of a request's body that is not streamed.
@@ -59,6 +62,7 @@ class Options:
     suites: tuple[Suite, ...] = DEFAULT_SUITES
     ttl_sec: int | None = None
     authorization: str | None = None
+    prove: Callable[[bytes], str] | None = None
     deadline_sec: float | None = DEADLINE_SEC
     request_max: int = ANSWER_MAX
     answer_max: int | None = ANSWER_MAX

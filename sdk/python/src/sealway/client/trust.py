@@ -195,7 +195,9 @@ class Keyring:
                 if public is not None:
                     kept[id] = public
             # A key that is not live any more may come back: it is the service's own, said so under a trusted signature.
-            kept = {**self._keys, **kept}
+            for id, public in self._keys.items():
+                if len(kept) < PINS_MAX:
+                    kept.setdefault(id, public)
             is_new, self._keys = kept != self._keys, kept
             if is_new and self._trust.file is not None:
                 _write(self._trust.file, self._origin, {id: encode_base64(key) for id, key in kept.items()})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import anyio
@@ -19,6 +20,20 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 #: Seconds for a body that is read whole, and for each piece of one that streams.
 BODY_SEC: Final = 30.0
 _DISCARD_MAX, _DISCARD_SEC = 1_048_576, 2.0
+
+
+@asynccontextmanager
+async def in_time() -> AsyncIterator[None]:
+    """Bounds how long a peer may take to send something.
+
+    Raises:
+        Refused: `stream_truncated`.
+    """
+    try:
+        with anyio.fail_after(BODY_SEC):
+            yield
+    except TimeoutError:
+        raise Refused("stream_truncated") from None
 
 
 class Disconnected(Exception):
@@ -54,11 +69,8 @@ class Body:
         """
         if self.is_done:
             return b""
-        try:
-            with anyio.fail_after(BODY_SEC):
-                message = await self._receive()
-        except TimeoutError:
-            raise Refused("stream_truncated") from None
+        async with in_time():
+            message = await self._receive()
         if message["type"] == "http.disconnect":
             self.is_done = True
             raise Disconnected
@@ -77,12 +89,9 @@ class Body:
             Disconnected
         """
         parts = []
-        try:
-            with anyio.fail_after(BODY_SEC):
-                while not self.is_done:
-                    parts.append(await self.next())
-        except TimeoutError:
-            raise Refused("stream_truncated") from None
+        async with in_time():
+            while not self.is_done:
+                parts.append(await self.next())
         return b"".join(parts)
 
     async def discard(self) -> None:

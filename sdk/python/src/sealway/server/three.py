@@ -23,7 +23,7 @@ from ..wire.encoding import encode_base64
 from ..wire.header import X_SEALED, Headers
 from ..wire.inner import InnerHeaders, decode_inner, encode_inner
 from . import header
-from .body import App, Body, Disconnected, Message, Receive, Scope, Send, send_whole
+from .body import App, Body, Disconnected, Message, Receive, Scope, Send, in_time, send_whole
 from .refusal import RefusedCall, report, three_refusal, told_problem
 from .settings import Settings
 from .timing import Timing
@@ -84,7 +84,9 @@ async def _open(
         body.check_declared()
         sealed = sealed_header(headers, has_body=False)
         source = _Source(request.opener(record), body)
-        inner = await source.begin(sealed)
+        # A peer that drips has no more time for a first frame than for a whole body.
+        async with in_time():
+            inner = await source.begin(sealed)
         timing.lap("aes-gcm-decrypt")
         fresh = await settings.store.admit(request.claim(settings.window_ms))
         if fresh.key != request.claim(settings.window_ms).key:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ...crypto.digest import expand, extract
-from ...crypto.p256 import KeyPair, check_point
+from ...crypto.p256 import KeyPair
 from ...crypto.secret import Secret
 from ...errors import Refused
 from ...wire.encoding import decode_base64, encode_base64
@@ -220,7 +220,6 @@ class ClientInit:
             peer = decode_base64(share)
         except ValueError:
             raise Refused("public_key_invalid") from None
-        check_point(peer)
         key = derive_key(self._keys.agree(peer), id, self._wire, self._client_id)
         return ClientSession(id, self._wire, self._client_id, key, received_ms + expires_in_sec * 1000)
 
