@@ -3,6 +3,7 @@
 //!
 //! It may not know: how servers are built. Bytes of the wire are `sealway_proto`'s.
 #![warn(missing_docs)]
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 pub mod broker;
 #[cfg(feature = "channel")]

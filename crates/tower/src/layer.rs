@@ -53,6 +53,8 @@ pub struct Settings {
     /// Wire 3: headers outside the seal that the service is told, beside `Host`, `User-Agent` and `Accept-Language`. Anybody on
     /// the path can have written them.
     pub unsealed_headers: Vec<HeaderName>,
+    /// What seals and opens: `sealway_proto::crypto` has a provider for each feature that is on.
+    pub provider: &'static dyn AgreementProvider,
 }
 
 impl Default for Settings {
@@ -70,6 +72,7 @@ impl Default for Settings {
             answer_time: Duration::from_secs(30),
             store_deadline: Duration::from_secs(4),
             unsealed_headers: Vec::new(),
+            provider: default_agreement_provider(),
         }
     }
 }
@@ -78,11 +81,14 @@ impl Default for Settings {
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) provider: &'static dyn AgreementProvider,
     pub(crate) settings: Settings,
 }
 
 impl Shared {
+    pub(crate) fn provider(&self) -> &'static dyn AgreementProvider {
+        self.settings.provider
+    }
+
     /// That this wire is served.
     pub(crate) fn check_wire(&self, wire: Wire) -> Result<(), Refusal> {
         if self.settings.wires.contains(&wire) { Ok(()) } else { Err(Refusal::WireOff) }
@@ -104,7 +110,7 @@ impl Shared {
     /// Random bytes.
     pub(crate) fn random<const N: usize>(&self) -> Result<[u8; N], sealway_proto::Error> {
         let mut bytes = [0; N];
-        self.provider.fill_random(&mut bytes)?;
+        self.provider().fill_random(&mut bytes)?;
         Ok(bytes)
     }
 }
@@ -127,7 +133,7 @@ impl SealLayer {
 
     /// As [`SealLayer::new`], by another clock.
     pub fn with_clock(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
-        SealLayer { shared: Arc::new(Shared { store, clock, provider: default_agreement_provider(), settings }) }
+        SealLayer { shared: Arc::new(Shared { store, clock, settings }) }
     }
 }
 

@@ -24,6 +24,7 @@
 //!
 //! It may not know: how sessions are agreed, who serves HTTP, a byte of a wire (those are `sealway_proto`'s).
 #![warn(missing_docs)]
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod body;
 mod clock;

@@ -80,7 +80,7 @@ async fn open(
     let body = body.await?;
     timing.skip();
     let record = session.record().clone();
-    let opened = call.open(shared.provider, session, body, &mut |step| timing.lap(step.name()))?;
+    let opened = call.open(shared.provider(), session, body, &mut |step| timing.lap(step.name()))?;
     let fresh = shared.reserve(opened.claim()).await?;
     let opened = opened.release(fresh)?;
     timing.lap("replay-protection");
@@ -107,7 +107,7 @@ async fn sealed_answer(shared: &Shared, reply: &Reply, answer: Response<Body>, t
         }
     };
     timing.skip();
-    let sealed = SealRandoms::draw(shared.provider).and_then(|randoms| {
+    let sealed = SealRandoms::draw(shared.provider()).and_then(|randoms| {
         let now_ms = shared.clock.now_ms();
         reply.seal(status.as_u16(), buffer, now_ms, &randoms, &mut |step| timing.lap(step.name()))
     });

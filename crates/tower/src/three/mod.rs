@@ -141,7 +141,7 @@ async fn begin(shared: &Shared, parts: &Parts, timing: &mut Timing) -> Result<Be
     let session = shared.find(request.session_id()?).await?;
     timing.lap("session-get");
     let sealed = request.take_sealed();
-    let opened = request.open(shared.provider, session.clone(), now_ms, &shared.settings.replay);
+    let opened = request.open(shared.provider(), session.clone(), now_ms, &shared.settings.replay);
     let (opener, opening) = opened.map_err(|err| match err {
         Error::TimestampOutsideWindow => skewed(shared, &session, &request, now_ms),
         err => err.into(),
@@ -154,7 +154,7 @@ async fn begin(shared: &Shared, parts: &Parts, timing: &mut Timing) -> Result<Be
 fn skewed(shared: &Shared, session: &Arc<Session>, request: &SealedRequest<'_>, now_ms: u64) -> Refused {
     let refused = Refused::from(Error::TimestampOutsideWindow).with("server_time_ms", now_ms);
     let (stamp, nonce) = request.stamp_and_nonce();
-    match prove_clock(shared.provider, session, stamp, nonce, now_ms) {
+    match prove_clock(shared.provider(), session, stamp, nonce, now_ms) {
         Ok(mac) => refused.with("mac", base64::encode(&mac)),
         Err(_) => refused,
     }
@@ -188,7 +188,7 @@ async fn sealed_answer(
         is_head || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED);
     let content_type = if is_bodyless { "" } else { OCTETS };
     let now_ms = shared.clock.now_ms();
-    let (seal, sealer) = reply.seal(shared.provider, status.as_u16(), content_type, now_ms, &shared.random()?)?;
+    let (seal, sealer) = reply.seal(shared.provider(), status.as_u16(), content_type, now_ms, &shared.random()?)?;
     headers::put_seal(&mut head.headers, seal);
     let body = if is_bodyless {
         let text = base64::encode(&whole(sealer, &inner, &[])?);

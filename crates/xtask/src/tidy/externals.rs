@@ -11,8 +11,25 @@ use super::graph::Graph;
 const PROTO: &str = "sealway-proto";
 
 /// proto's direct dependencies: no I/O, no clock, no runtime.
-const PROTO_MAY_USE: &[&str] =
-    &["aws-lc-rs", "base64", "prost", "serde_json", "snow", "subtle", "thiserror", "zeroize"];
+const PROTO_MAY_USE: &[&str] = &[
+    "aes-gcm",
+    "aws-lc-rs",
+    "base64",
+    "chacha20poly1305",
+    "getrandom",
+    "hmac",
+    "ml-kem",
+    "p256",
+    "prost",
+    "ring",
+    "serde_json",
+    "sha2",
+    "snow",
+    "subtle",
+    "thiserror",
+    "x25519-dalek",
+    "zeroize",
+];
 
 /// What proto may not even reach through those.
 const PROTO_MAY_NOT_REACH: &[&str] =
