@@ -1,0 +1,79 @@
+/** A session in use, with its clock. */
+import type { ClientSession } from "../session/three/client-init.js";
+import type { Suite } from "../session/three/suite.js";
+import { steadyMs } from "./clock.js";
+import type { SessionInfo } from "./options.js";
+
+/** In the last tenth of its life, a minute at most, a session is to be renewed. */
+const RENEW_BEFORE_MS_MAX = 60_000;
+
+/** How long a session lasts, by a clock that never jumps. */
+export class Life {
+  readonly expiresAt: number;
+  readonly #lifeMs: number;
+
+  /** `beginMs` is when its answer came, by {@link steadyMs}. */
+  constructor(beginMs: number, expiresInSec: number) {
+    this.#lifeMs = expiresInSec * 1000;
+    this.expiresAt = beginMs + this.#lifeMs;
+  }
+
+  remainingMs(): number {
+    return Math.max(0, this.expiresAt - steadyMs());
+  }
+
+  /** Whether it lasts a while yet. */
+  get isUsable(): boolean {
+    return this.remainingMs() > Math.min(this.#lifeMs / 10, RENEW_BEFORE_MS_MAX);
+  }
+
+  get isOver(): boolean {
+    return this.remainingMs() === 0;
+  }
+}
+
+/** A session of wire 3 in use. */
+export class Agreed {
+  readonly session: ClientSession;
+  readonly life: Life;
+  readonly info: SessionInfo;
+  #serverMs: number;
+  #saidAt: number;
+
+  constructor(session: ClientSession, arrivedMs: number) {
+    const { agreed } = session;
+    this.session = session;
+    this.life = new Life(arrivedMs, agreed.expiresInSec);
+    this.#serverMs = agreed.serverTimeMs;
+    this.#saidAt = arrivedMs;
+    const { life } = this;
+    this.info = Object.freeze({
+      id: session.id,
+      wire: 3,
+      suite: agreed.suite as Suite,
+      expiresInSec: agreed.expiresInSec,
+      expiresAt: life.expiresAt,
+      remainingMs: () => life.remainingMs(),
+      keyId: agreed.keyId,
+      auth: agreed.auth,
+      ...(agreed.subject !== undefined && { subject: agreed.subject }),
+      ...(agreed.tenant !== undefined && { tenant: agreed.tenant }),
+    });
+  }
+
+  /** The server's clock, as this session knows it: what the server said, and what has passed since. */
+  stampMs(): number {
+    return Math.floor(this.#serverMs + (steadyMs() - this.#saidAt));
+  }
+
+  /** Takes the server's time, which its mac has proven. */
+  setClock(serverMs: number): void {
+    this.#serverMs = serverMs;
+    this.#saidAt = steadyMs();
+  }
+
+  /** When it ends by the server's clock. */
+  get endMs(): number {
+    return this.session.agreed.serverTimeMs + this.session.agreed.expiresInSec * 1000;
+  }
+}

@@ -1,0 +1,142 @@
+/** What a client is given, and what it tells of itself. */
+import type { Auth } from "../session/three/message.js";
+import { isSuite, SUITES, type Suite } from "../session/three/suite.js";
+import { SealwayError } from "../wire/error.js";
+import { isClientId, type Wire } from "../wire/forms.js";
+
+/** Keys of a service that were met at first use. */
+export interface MetKeys {
+  readonly keys: readonly { readonly keyId: string; readonly publicKey: string }[];
+}
+
+/** Where to keep what was met at first use, by the service's origin. */
+export interface TrustStore {
+  load(origin: string): MetKeys | undefined | Promise<MetKeys | undefined>;
+  save(origin: string, met: MetKeys): void | Promise<void>;
+}
+
+/**
+ * Whose word a client takes for who the service is (`spec/session-3.md`, Identity keys): up to 16 keys by id or base64; a
+ * root's key in base64; or what is met at first use, which whoever stands in between at the first use can be.
+ */
+export type Trust =
+  | { readonly pins: readonly string[] }
+  | { readonly root: string }
+  | { readonly firstUse: TrustStore };
+
+/** A step of an exchange and how long it took. */
+export interface Timing {
+  readonly name: string;
+  /** Milliseconds. */
+  readonly ms: number;
+}
+
+/** One exchange with a service, measured. All times in milliseconds, sizes in bytes of bodies. */
+export interface CallMetrics {
+  readonly endpoint: "init" | "call" | "renew" | "end";
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  /** From the call to the opened answer. */
+  readonly totalMs: number;
+  /** What the network and the service took of it. */
+  readonly httpMs: number;
+  readonly crypto: readonly Timing[];
+  /** What the service says in `Server-Timing`. */
+  readonly serverTiming: readonly Timing[];
+  readonly requestBytes: number;
+  readonly responseBytes: number;
+}
+
+/** A session, without its keys. */
+export interface SessionInfo {
+  readonly id: string;
+  readonly wire: Wire;
+  /** None on wires 1 and 2, which have but one. */
+  readonly suite: Suite | undefined;
+  readonly expiresInSec: number;
+  /** When it ends, as `performance.now()` counts. */
+  readonly expiresAt: number;
+  /** Milliseconds left, 0 once it is over. */
+  remainingMs(): number;
+  /** The identity key that signed; none on wires 1 and 2. */
+  readonly keyId: string | undefined;
+  readonly auth: Auth;
+  readonly subject?: string;
+  readonly tenant?: string;
+}
+
+export interface ClientOptions {
+  /** The authority, `https://host[:port]`; also where relative URLs lead. */
+  readonly url: string;
+  /** On wires 1 and 2, which prove nothing of the service, it is not looked at. */
+  readonly trust: Trust;
+  /** Default 3. */
+  readonly wire?: Wire;
+  /** The suites to take, the one liked most first. Default all of {@link SUITES}. */
+  readonly suites?: readonly Suite[];
+  /** Default `sealway-typescript`. */
+  readonly clientId?: string;
+  /** The life to ask for, in seconds. */
+  readonly ttlSec?: number;
+  /** The value of `Authorization` at an init: `Bearer …`. */
+  readonly authorization?: () => string | Promise<string>;
+  readonly onMetrics?: (metrics: CallMetrics) => void;
+  readonly onSession?: (session: SessionInfo | undefined) => void;
+  readonly fetch?: typeof fetch;
+  /** How long to wait for an answer, and for each next part of one, in milliseconds. Default 30 000. */
+  readonly timeoutMs?: number;
+  /** The longest answer on wires 1 and 2, which open it whole, in bytes. Default 8 MiB. */
+  readonly answerMax?: number;
+}
+
+/** Options with their defaults, looked through. */
+export interface Settings {
+  readonly url: URL;
+  readonly trust: Trust;
+  readonly wire: Wire;
+  readonly suites: readonly [Suite, ...Suite[]];
+  readonly clientId: string;
+  readonly ttlSec: number | undefined;
+  readonly authorization: (() => string | Promise<string>) | undefined;
+  readonly fetch: typeof fetch;
+  readonly timeoutMs: number;
+  readonly answerMax: number;
+}
+
+function refuse(what: string): SealwayError {
+  return new SealwayError("configuration", what, { blame: "caller" });
+}
+
+/**
+ * Looks through options.
+ *
+ * @throws {SealwayError} `configuration`.
+ */
+export function settingsOf(options: ClientOptions): Settings {
+  const url = URL.canParse(options.url) ? new URL(options.url) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) throw refuse("url is no http(s) URL");
+  const { wire = 3, clientId = "sealway-typescript", ttlSec, timeoutMs = 30_000 } = options;
+  if (![1, 2, 3].includes(wire)) throw refuse("wire is 1, 2 or 3");
+  if (!isClientId(clientId)) throw refuse("clientId is 1 to 256 printable ASCII characters without |");
+  const [first, ...more] = options.suites ?? SUITES;
+  if (first === undefined || ![first, ...more].every(isSuite))
+    throw refuse("suites holds no suite, or unknown ones");
+  if (ttlSec !== undefined && !(Number.isInteger(ttlSec) && ttlSec >= 0 && ttlSec < 2 ** 32)) {
+    throw refuse("ttlSec is a whole number of seconds");
+  }
+  if (!(timeoutMs > 0 && timeoutMs < 2 ** 31)) throw refuse("timeoutMs is a number of milliseconds");
+  return {
+    url,
+    trust: options.trust,
+    wire,
+    suites: [first, ...more.filter((suite) => suite !== first)],
+    clientId,
+    ttlSec,
+    authorization: options.authorization,
+    // Looked up when it is called: whoever replaces the global one means it.
+    fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
+    timeoutMs,
+    answerMax: options.answerMax ?? 8 * 1024 * 1024,
+  };
+}

@@ -1,0 +1,60 @@
+/** What a caller of `fetch` wants, in the parts that are sealed. */
+
+import { mayBeInner } from "../session/three/inner.js";
+import { type Bytes, owned } from "../wire/bytes.js";
+import { SealwayError } from "../wire/error.js";
+import type { HeaderList } from "../wire/headers.js";
+
+/** A call as it is to be sealed. */
+export interface Call {
+  readonly url: URL;
+  readonly method: string;
+  /** Path and query as they are sent. */
+  readonly target: string;
+  readonly headers: HeaderList;
+  /** Whole, or as it comes: a stream can be sent once. */
+  readonly body: Bytes | ReadableStream<Uint8Array>;
+  readonly signal: AbortSignal | undefined;
+  readonly credentials: RequestCredentials | undefined;
+  readonly showRedirects: boolean;
+}
+
+/** Path and query of a URL, as `fetch` sends them. */
+export function targetOf(url: URL): string {
+  const { href } = url;
+  const begin = href.indexOf("/", href.indexOf("//") + 2);
+  const end = href.indexOf("#");
+  return href.slice(begin, end < 0 ? undefined : end);
+}
+
+/**
+ * Reads the arguments of `fetch`.
+ *
+ * @throws {SealwayError} `configuration` for a URL that is none.
+ * @throws {TypeError} for what `fetch` itself would not take.
+ */
+export async function callOf(base: URL, input: RequestInfo | URL, init: RequestInit = {}): Promise<Call> {
+  const given = input instanceof Request ? input : undefined;
+  const text = given?.url ?? String(input);
+  if (!URL.canParse(text, base)) {
+    throw new SealwayError("configuration", "the URL of the call is none", { blame: "caller" });
+  }
+  const url = new URL(text, base);
+  const stream = init.body instanceof ReadableStream ? (init.body as ReadableStream<Uint8Array>) : undefined;
+  // The platform's own reading of methods, headers and bodies.
+  const { body: _, ...bodyless } = init;
+  const request = new Request(given ?? url, stream === undefined ? init : { ...bodyless });
+  const headers = [...request.headers].filter(([name]) => mayBeInner(name));
+  const body = stream ?? owned(new Uint8Array(await request.arrayBuffer()));
+  const signal = init.signal ?? given?.signal;
+  return {
+    url,
+    method: request.method,
+    target: targetOf(url),
+    headers,
+    body,
+    signal: signal ?? undefined,
+    credentials: init.credentials ?? given?.credentials,
+    showRedirects: request.redirect === "manual",
+  };
+}

@@ -1,0 +1,359 @@
+/** Sessions of wire 3 over HTTP: agreed, renewed, ended, and the calls in them. */
+import type { Provider } from "../crypto/provider.js";
+import { CONTENT_TYPE } from "../session/three/call.js";
+import {
+  beginAnswer,
+  beginRequest,
+  isHeaderRequest,
+  type PendingCall,
+} from "../session/three/client-call.js";
+import { ClientInit } from "../session/three/client-init.js";
+import { decodeInner, encodeInner } from "../session/three/inner.js";
+import { parseProblem, provenTimeMs } from "../session/three/problem.js";
+import { sealAll } from "../session/three/stream.js";
+import { drawShareKeys, isSuite, type Suite } from "../session/three/suite.js";
+import { toBase64 } from "../wire/base64.js";
+import { type Bytes, concat } from "../wire/bytes.js";
+import { SealwayError } from "../wire/error.js";
+import { INIT_LEN_MAX, PROBLEM_LEN_MAX } from "../wire/forms.js";
+import { type HeaderList, valueOf, X_SEAL, X_SEALED } from "../wire/headers.js";
+import { Agreed } from "./agreed.js";
+import { steadyMs } from "./clock.js";
+import { bodyOf, OpenFlow, sealFlow, wholeOf } from "./flow.js";
+import { Measure, serverTiming } from "./measure.js";
+import type { CallMetrics, Settings } from "./options.js";
+import type { Call } from "./request.js";
+import { Transport } from "./transport.js";
+import { KEY_SET_PATH, Keyring } from "./trust.js";
+
+const INIT_PATH = "/v3/sessions";
+/** An init's answer is of the size of its request. */
+const ANSWER_LEN_MAX = 4 * INIT_LEN_MAX;
+
+/** An answer that was opened up to its first frame. */
+interface Opened {
+  readonly status: number;
+  readonly headers: [string, string][];
+  readonly first: Uint8Array;
+  readonly flow: OpenFlow;
+  readonly measure: Measure;
+  readonly done: () => void;
+}
+
+/** A call that came to nothing. */
+class Failed {
+  /** `over`: the session is over, says the service; `clock`: the session's clock was set anew, by the service's own word. */
+  readonly why: "over" | "clock" | "other";
+  readonly isProven: boolean;
+  readonly error: unknown;
+
+  constructor(why: "over" | "clock" | "other", isProven: boolean, error: unknown) {
+    this.why = why;
+    this.isProven = isProven;
+    this.error = error;
+  }
+}
+
+/** Exchanges of wire 3 with one service. */
+export class Three {
+  readonly #provider: Provider;
+  readonly #settings: Settings;
+  readonly #transport: Transport;
+  readonly #onMetrics: (metrics: CallMetrics) => void;
+  #keyring: Promise<Keyring> | undefined;
+
+  constructor(provider: Provider, settings: Settings, onMetrics: (metrics: CallMetrics) => void) {
+    this.#provider = provider;
+    this.#settings = settings;
+    this.#transport = new Transport(settings.fetch, settings.timeoutMs);
+    this.#onMetrics = onMetrics;
+  }
+
+  /** Forgets what was learnt of keys. */
+  clear(): void {
+    this.#keyring = undefined;
+  }
+
+  async #ring(): Promise<Keyring> {
+    const { trust, url } = this.#settings;
+    this.#keyring ??= Keyring.of(this.#provider, trust, url.origin);
+    return this.#keyring;
+  }
+
+  readonly #fetchSet = async (): Promise<Bytes> => {
+    const url = new URL(KEY_SET_PATH, this.#settings.url);
+    const received = await this.#transport.send(url, { method: "GET", headers: [] });
+    const body = await received.whole(PROBLEM_LEN_MAX);
+    if (received.status === 200) return body;
+    const { status } = received;
+    throw new SealwayError("key_untrusted", `the service has no key set at ${KEY_SET_PATH}: ${status}`, {
+      status,
+    });
+  };
+
+  /** Agrees a session, or renews `old`. */
+  async agree(old?: Agreed): Promise<Agreed> {
+    const { suites, clientId, ttlSec, authorization } = this.#settings;
+    const ring = await this.#ring();
+    let suite: Suite = old === undefined ? suites[0] : (old.session.agreed.suite as Suite);
+    let mayChange = true;
+    let mayRetake = true;
+    for (;;) {
+      const path = old === undefined ? INIT_PATH : `${INIT_PATH}/${old.session.id}/renew`;
+      const measure = new Measure(old === undefined ? "init" : "renew", "POST", path);
+      const keys = await measure.step("share", () => drawShareKeys(this.#provider, suite));
+      const value = old === undefined ? await authorization?.() : undefined;
+      const pinnedKeyIds = ring.pinned();
+      const offer = { suite, suites, clientId, ttlSec, pinnedKeyIds, authorization: value };
+      const init = new ClientInit(this.#provider, offer, keys, old?.session);
+      try {
+        const { status, body, arrivedMs } = await this.#ask(init.body(), value, measure, path, old);
+        const said = init.claimed(status, body);
+        const key = await ring.key(said.keyId, this.#fetchSet);
+        const trusted = (id: string) => (id === said.keyId ? key : undefined);
+        const session = await measure.step("agree", () => init.finish(status, body, trusted));
+        await ring.remember(session.agreed, this.#fetchSet);
+        this.#onMetrics(measure.done());
+        return new Agreed(session, arrivedMs);
+      } catch (error) {
+        if (measure.status !== 0 && measure.status !== 201) this.#onMetrics(measure.done());
+        const problem = error instanceof SealwayError ? error.problem : undefined;
+        const wanted = problem?.code === "suite_required" ? problem["suite"] : undefined;
+        if (
+          typeof wanted === "string" &&
+          isSuite(wanted) &&
+          wanted !== suite &&
+          suites.includes(wanted) &&
+          mayChange
+        ) {
+          [suite, mayChange] = [wanted, false];
+        } else if (problem?.code === "key_retired" && mayRetake) {
+          mayRetake = false;
+          await ring.retired(problem);
+        } else {
+          throw error;
+        }
+      }
+    }
+  }
+
+  /** Sends an init in plain, or a renewal in the session that it is about. */
+  async #ask(
+    body: Bytes,
+    authorization: string | undefined,
+    measure: Measure,
+    path: string,
+    old: Agreed | undefined,
+  ): Promise<{ status: number; body: Bytes; arrivedMs: number }> {
+    const url = new URL(path, this.#settings.url);
+    const json: HeaderList = [["Content-Type", "application/json"]];
+    if (old !== undefined) {
+      const call: Call = {
+        url,
+        method: "POST",
+        target: path,
+        headers: [["content-type", "application/json"]],
+        body,
+        signal: undefined,
+        credentials: undefined,
+        showRedirects: false,
+      };
+      const opened = await this.#once(old, call, measure).catch((failed) => {
+        throw failed instanceof Failed ? failed.error : failed;
+      });
+      const arrivedMs = steadyMs();
+      const answer = await wholeOf(opened.flow, opened.first, ANSWER_LEN_MAX);
+      if (opened.status !== 201) throw refusal(opened.status, answer);
+      return { status: opened.status, body: answer, arrivedMs };
+    }
+    const headers = authorization === undefined ? json : [...json, ["Authorization", authorization] as const];
+    measure.requestBytes = body.length;
+    const received = await measure.http(() => this.#transport.send(url, { method: "POST", headers, body }));
+    const arrivedMs = steadyMs();
+    measure.status = received.status;
+    measure.serverTiming = serverTiming(received.headers);
+    const answer = await measure.http(() => received.whole(ANSWER_LEN_MAX));
+    measure.responseBytes = answer.length;
+    if (received.status !== 201) throw refusal(received.status, answer);
+    return { status: received.status, body: answer, arrivedMs };
+  }
+
+  /**
+   * A call in a session that `session` gives; one that the service has certainly not served is sent once more. Its argument
+   * is the session that is not wanted any more.
+   */
+  async call(call: Call, session: (not?: Agreed) => Promise<Agreed>): Promise<Response> {
+    const isStream = call.body instanceof ReadableStream;
+    let [clockOnce, sessionOnce] = [true, true];
+    let agreed = await session();
+    for (;;) {
+      try {
+        const measure = new Measure("call", call.method, call.target);
+        return answerOf(await this.#once(agreed, call, measure), call);
+      } catch (failed) {
+        if (!(failed instanceof Failed)) throw failed;
+        // Of a body that flows a part is gone. Without proof only a safe method is sent again: somebody in between may have
+        // swallowed the answer to a call that was served.
+        const isSafe = call.method === "GET" || call.method === "HEAD";
+        if (failed.why === "over" && failed.isProven && isStream) await session(agreed);
+        if (failed.why === "clock" && !isStream && clockOnce) {
+          clockOnce = false;
+        } else if (failed.why === "over" && !isStream && sessionOnce && (failed.isProven || isSafe)) {
+          sessionOnce = false;
+          agreed = await session(agreed);
+        } else {
+          throw failed.error;
+        }
+      }
+    }
+  }
+
+  /** Has the service forget a session. */
+  async end(agreed: Agreed): Promise<void> {
+    const path = `${INIT_PATH}/${agreed.session.id}`;
+    const call: Call = {
+      url: new URL(path, this.#settings.url),
+      method: "DELETE",
+      target: path,
+      headers: [],
+      body: new Uint8Array(),
+      signal: undefined,
+      credentials: undefined,
+      showRedirects: false,
+    };
+    try {
+      const opened = await this.#once(agreed, call, new Measure("end", "DELETE", path));
+      const answer = await wholeOf(opened.flow, opened.first, PROBLEM_LEN_MAX);
+      opened.done();
+      if (opened.status < 200 || opened.status > 299) throw refusal(opened.status, answer);
+    } catch (failed) {
+      if (!(failed instanceof Failed)) throw failed;
+      // It knows no such session any more: that is what was wanted.
+      if (failed.why !== "over") throw failed.error;
+    }
+  }
+
+  async #once(agreed: Agreed, call: Call, measure: Measure): Promise<Opened> {
+    const sealed = await measure.step("seal", () => this.#seal(agreed, call));
+    measure.requestBytes = sealed.length;
+    const { url, method, signal, credentials, showRedirects } = call;
+    const outgoing = {
+      method,
+      headers: sealed.headers,
+      body: sealed.body,
+      signal,
+      credentials,
+      showRedirects,
+    };
+    const received = await measure.http(() => this.#transport.send(url, outgoing));
+    measure.status = received.status;
+    measure.serverTiming = serverTiming(received.headers);
+    let isDone = false;
+    const done = () => {
+      if (isDone) return;
+      isDone = true;
+      measure.responseBytes ||= received.received;
+      this.#onMetrics(measure.done());
+    };
+    if (valueOf(received.headers, X_SEAL) === undefined) {
+      const body = await received.whole(PROBLEM_LEN_MAX).catch((error) => {
+        if (error instanceof SealwayError && error.code === "body_too_large") return new Uint8Array();
+        throw error;
+      });
+      done();
+      throw await this.#refused(agreed, sealed.pending, received.status, body);
+    }
+    try {
+      const { headers, status } = received;
+      const { opener, stream } = await beginAnswer(this.#provider, sealed.pending, status, headers);
+      if (stream !== undefined) measure.responseBytes = valueOf(headers, X_SEALED)?.length ?? 0;
+      const flow = new OpenFlow(received, opener, stream);
+      // Most of this waits for the network; what a frame costs beside is small.
+      const frame = await measure.step("open", () => flow.next());
+      const inner = decodeInner(frame ?? new Uint8Array());
+      return { status, headers: inner.headers, first: inner.body, flow, measure, done };
+    } catch (error) {
+      received.stop();
+      throw error;
+    }
+  }
+
+  async #seal(
+    agreed: Agreed,
+    call: Call,
+  ): Promise<{ headers: HeaderList; body: Call["body"] | undefined; pending: PendingCall; length: number }> {
+    const inner = encodeInner(call.headers);
+    const line = { method: call.method, target: call.target };
+    const whole = call.body instanceof ReadableStream ? undefined : call.body;
+    const inHeader = whole !== undefined && isHeaderRequest(call.method, whole.length, inner.length);
+    // `fetch` takes no body with these.
+    if (!inHeader && (call.method === "GET" || call.method === "HEAD")) {
+      throw new SealwayError("inner_headers_invalid", "the headers of a request without body are too long", {
+        blame: "caller",
+      });
+    }
+    const { headers, sealer, pending } = await beginRequest(
+      this.#provider,
+      agreed.session,
+      line,
+      inHeader ? undefined : CONTENT_TYPE,
+      agreed.stampMs(),
+      this.#provider.random(16),
+    );
+    if (whole === undefined) {
+      const body = sealFlow(call.body as ReadableStream<Uint8Array>, sealer, inner);
+      return { headers, body, pending, length: 0 };
+    }
+    const body = await sealAll(sealer, concat(inner, whole));
+    if (!inHeader) return { headers, body, pending, length: body.length };
+    const text = toBase64(body);
+    return { headers: [...headers, [X_SEALED, text]], body: undefined, pending, length: text.length };
+  }
+
+  /** What an answer in plain makes this client do. It sets the session's clock where that is proven. */
+  async #refused(agreed: Agreed, pending: PendingCall, status: number, body: Bytes): Promise<Failed> {
+    const error = refusal(status, body);
+    const { problem } = error;
+    // What answers HEAD has no body to say more in; of sealed requests, this status has one reason.
+    if (problem === undefined) {
+      const isOver = pending.line.method === "HEAD" && status === 401;
+      return new Failed(isOver ? "over" : "other", false, error);
+    }
+    if (problem.code !== "session_expired" && problem.code !== "clock_skew")
+      return new Failed("other", false, error);
+    const ring = await this.#ring();
+    const keyId = problem["key_id"];
+    if (problem.code === "session_expired" && typeof keyId === "string") {
+      await ring.key(keyId, this.#fetchSet).catch(() => undefined);
+    }
+    const time = await provenTimeMs(this.#provider, problem, pending, (id) => ring.known(id));
+    if (problem.code === "clock_skew") {
+      if (time !== undefined) agreed.setClock(time);
+      return new Failed(time === undefined ? "other" : "clock", time !== undefined, error);
+    }
+    // After its end a refusal proves nothing of a request that was stamped before: that one may have been served.
+    return new Failed("over", time !== undefined && time < agreed.endMs, error);
+  }
+}
+
+/** The error of an answer that is not what was hoped for. Nobody has signed it. */
+function refusal(status: number, body: Uint8Array): SealwayError {
+  const problem = parseProblem(body);
+  if (problem === undefined) {
+    return new SealwayError("unsealed", `the answer is not sealed, and no problem: ${status}`, { status });
+  }
+  const code = String(problem.code);
+  const known = /^[a-z_]{1,64}$/.test(code) ? code : "unsealed";
+  return new SealwayError(known, `refused: ${status} ${known}`, { status, problem });
+}
+
+/** The answer as `fetch` gives one. */
+function answerOf(opened: Opened, call: Call): Response {
+  const { status, headers, first, flow, done } = opened;
+  const isNull = [101, 204, 205, 304].includes(status) || call.method === "HEAD";
+  if (isNull) done();
+  const body = isNull ? null : bodyOf(flow, first, done);
+  const response = new Response(body, { status, headers });
+  Object.defineProperty(response, "url", { value: call.url.href });
+  return response;
+}

@@ -1,0 +1,196 @@
+/** HTTP through a `fetch`: with deadlines, bounds and no redirects. */
+import { type Bytes, concat, owned } from "../wire/bytes.js";
+import { SealwayError } from "../wire/error.js";
+import type { HeaderList } from "../wire/headers.js";
+
+/** A request as it goes out. */
+export interface Outgoing {
+  readonly method: string;
+  readonly headers: HeaderList;
+  readonly body?: Bytes | ReadableStream<Uint8Array> | undefined;
+  /** Whether cookies go with it, as `fetch` has it. */
+  readonly credentials?: RequestCredentials | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Whether an answer that is a redirect is given to the caller where the platform shows it. */
+  readonly showRedirects?: boolean | undefined;
+}
+
+export class Transport {
+  readonly #fetch: typeof fetch;
+  readonly timeoutMs: number;
+
+  constructor(run: typeof fetch, timeoutMs: number) {
+    this.#fetch = run;
+    this.timeoutMs = timeoutMs;
+  }
+
+  /**
+   * Sends a request and waits for the head of its answer.
+   *
+   * @throws {SealwayError} `timeout`, `network`, `redirected`; the reason of `signal` when that is aborted.
+   */
+  async send(url: URL, outgoing: Outgoing): Promise<Received> {
+    const watch = new Watch(this.timeoutMs, outgoing.signal);
+    const { body } = outgoing;
+    const init: RequestInit & { duplex?: "half" } = {
+      method: outgoing.method,
+      headers: outgoing.headers.map(([name, value]): [string, string] => [name, value]),
+      redirect: "manual",
+      cache: "no-store",
+      signal: watch.signal,
+    };
+    if (outgoing.credentials !== undefined) init.credentials = outgoing.credentials;
+    if (body !== undefined) init.body = body;
+    if (body instanceof ReadableStream) init.duplex = "half";
+    const response = await watch.guard(() => this.#fetch(url, init));
+    const { status, type } = response;
+    const isRedirect = type === "opaqueredirect" || [301, 302, 303, 307, 308].includes(status);
+    if (isRedirect && (outgoing.showRedirects !== true || type === "opaqueredirect")) {
+      watch.stop();
+      throw new SealwayError("redirected", "the answer is a redirect, which a sealed call does not follow", {
+        status,
+      });
+    }
+    return new Received(response, watch);
+  }
+}
+
+/** An answer whose body is yet to be read. */
+export class Received {
+  readonly status: number;
+  readonly headers: HeaderList;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  readonly #watch: Watch;
+  /** How many bytes of the body have come. */
+  received = 0;
+
+  constructor(response: Response, watch: Watch) {
+    this.status = response.status;
+    this.headers = [...response.headers];
+    this.#reader = response.body?.getReader();
+    this.#watch = watch;
+  }
+
+  /** Begins the time for the next part anew. */
+  restart(): void {
+    this.#watch.restart();
+  }
+
+  /** What comes next; none at the end. The time for it runs on from one part to the next until {@link restart}. */
+  async read(): Promise<Uint8Array | undefined> {
+    const reader = this.#reader;
+    if (reader === undefined) return undefined;
+    const { done, value } = await this.#watch.guard(() => reader.read());
+    if (done) {
+      this.#watch.finish();
+      return undefined;
+    }
+    this.received += value.length;
+    return value;
+  }
+
+  /**
+   * The whole body.
+   *
+   * @throws {SealwayError} `body_too_large`, `timeout`, `network`.
+   */
+  async whole(lengthMax: number): Promise<Bytes> {
+    const parts: Uint8Array[] = [];
+    for (;;) {
+      const part = await this.read();
+      if (part === undefined) break;
+      if (this.received > lengthMax) {
+        this.stop();
+        throw new SealwayError("body_too_large", `the answer has more than ${lengthMax} bytes`, {
+          status: this.status,
+        });
+      }
+      parts.push(part);
+    }
+    const [only] = parts;
+    return parts.length === 1 && only !== undefined ? owned(only) : concat(...parts);
+  }
+
+  /** Lets go of the rest. */
+  stop(): void {
+    this.#watch.stop();
+    this.#reader?.cancel().catch(() => undefined);
+  }
+}
+
+/** Ends an exchange when its time is over or its caller wants no more of it. */
+class Watch {
+  readonly #controller = new AbortController();
+  readonly #timeoutMs: number;
+  readonly #callers: AbortSignal | undefined;
+  readonly #onAbort = (): void => this.#controller.abort();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #isLate = false;
+
+  constructor(timeoutMs: number, callers: AbortSignal | undefined) {
+    this.#timeoutMs = timeoutMs;
+    this.#callers = callers;
+    callers?.addEventListener("abort", this.#onAbort);
+    if (callers?.aborted) this.#controller.abort();
+    this.restart();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  restart(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#isLate = true;
+      this.#controller.abort();
+    }, this.#timeoutMs);
+  }
+
+  /** Nothing more is waited for. */
+  finish(): void {
+    clearTimeout(this.#timer);
+    this.#callers?.removeEventListener("abort", this.#onAbort);
+  }
+
+  stop(): void {
+    this.finish();
+    this.#controller.abort();
+  }
+
+  /** Runs a step; a `fetch` of somebody's own may not look at the signal, so it is raced with it. */
+  async guard<T>(run: () => Promise<T>): Promise<T> {
+    try {
+      return await abortable(run(), this.signal);
+    } catch (error) {
+      this.stop();
+      if (this.#isLate) {
+        throw new SealwayError("timeout", `no answer within ${this.#timeoutMs} ms`, { blame: "network" });
+      }
+      if (this.#callers?.aborted) throw this.#callers.reason;
+      // A body of the caller's that breaks off is its own error.
+      if (error instanceof SealwayError) throw error;
+      throw new SealwayError("network", "there was no answer, or it broke off", {
+        blame: "network",
+        cause: error,
+      });
+    }
+  }
+}
+
+/** Waits no longer than a signal lets one. */
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  signal.throwIfAborted();
+  let stop: (() => void) | undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason);
+    signal.addEventListener("abort", stop);
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    if (stop !== undefined) signal.removeEventListener("abort", stop);
+    promise.catch(() => undefined);
+  }
+}

@@ -1,0 +1,88 @@
+/** ML-KEM-768: by WebCrypto where the runtime has it, else by a library that is loaded when it is needed. */
+import { type Bytes, owned, wipe } from "../wire/bytes.js";
+import type { KemKey } from "./provider.js";
+
+const NAME = "ML-KEM-768";
+
+/** What WebCrypto has of ML-KEM, in runtimes that have it. */
+interface KemSubtle {
+  encapsulateBits(
+    algorithm: { name: string },
+    key: CryptoKey,
+  ): Promise<{ sharedKey: ArrayBuffer; ciphertext: ArrayBuffer }>;
+  decapsulateBits(algorithm: { name: string }, key: CryptoKey, ciphertext: Bytes): Promise<ArrayBuffer>;
+  generateKey(algorithm: { name: string }, extractable: boolean, usages: string[]): Promise<CryptoKeyPair>;
+  exportKey(format: string, key: CryptoKey): Promise<ArrayBuffer>;
+  importKey(
+    format: string,
+    key: Bytes,
+    algorithm: { name: string },
+    extractable: boolean,
+    usages: string[],
+  ): Promise<CryptoKey>;
+}
+
+function platform(): KemSubtle | undefined {
+  const subtle = globalThis.crypto.subtle as unknown as Partial<KemSubtle>;
+  return typeof subtle.encapsulateBits === "function" ? (subtle as KemSubtle) : undefined;
+}
+
+async function library() {
+  return (await import("@noble/post-quantum/ml-kem.js")).ml_kem768;
+}
+
+/** A new key pair. */
+export async function newKemKey(): Promise<KemKey> {
+  const subtle = platform();
+  if (subtle !== undefined) {
+    try {
+      const pair = await subtle.generateKey({ name: NAME }, false, ["encapsulateBits", "decapsulateBits"]);
+      const publicKey = new Uint8Array(await subtle.exportKey("raw-public", pair.publicKey));
+      return {
+        publicKey,
+        decapsulate: async (ciphertext) =>
+          new Uint8Array(await subtle.decapsulateBits({ name: NAME }, pair.privateKey, owned(ciphertext))),
+      };
+    } catch (error) {
+      // Some runtimes have the functions and not the algorithm.
+      if (!(error instanceof DOMException && error.name === "NotSupportedError")) throw error;
+    }
+  }
+  const kem = await library();
+  const { publicKey, secretKey } = kem.keygen();
+  return {
+    publicKey: owned(publicKey),
+    decapsulate: async (ciphertext) => {
+      const secret = owned(kem.decapsulate(ciphertext, secretKey));
+      wipe(secretKey);
+      return secret;
+    },
+  };
+}
+
+/** A key from its expanded form of 2400 bytes (FIPS 203), for vectors. */
+export async function kemKeyOf(expanded: Uint8Array): Promise<KemKey> {
+  const kem = await library();
+  return {
+    publicKey: owned(expanded.slice(1152, 1152 + 1184)),
+    decapsulate: async (ciphertext) => owned(kem.decapsulate(ciphertext, expanded)),
+  };
+}
+
+/** A secret and the ciphertext that holds it. */
+export async function encapsulate(publicKey: Uint8Array): Promise<{ ciphertext: Bytes; secret: Bytes }> {
+  const subtle = platform();
+  if (subtle !== undefined) {
+    try {
+      const key = await subtle.importKey("raw-public", owned(publicKey), { name: NAME }, false, [
+        "encapsulateBits",
+      ]);
+      const { sharedKey, ciphertext } = await subtle.encapsulateBits({ name: NAME }, key);
+      return { ciphertext: new Uint8Array(ciphertext), secret: new Uint8Array(sharedKey) };
+    } catch (error) {
+      if (!(error instanceof DOMException && error.name === "NotSupportedError")) throw error;
+    }
+  }
+  const { cipherText, sharedSecret } = (await library()).encapsulate(publicKey);
+  return { ciphertext: owned(cipherText), secret: owned(sharedSecret) };
+}

@@ -1,0 +1,155 @@
+/** The provider over WebCrypto: browsers, and any runtime. No key that lasts is readable. */
+import { type Bytes, concat, fromHex, owned, wipe } from "../wire/bytes.js";
+import { encapsulate, newKemKey } from "./kem.js";
+import type { AeadKey, AgreementKey, MacKey, Provider } from "./provider.js";
+
+const HMAC = { name: "HMAC", hash: "SHA-256" };
+const P256 = { name: "ECDH", namedCurve: "P-256" };
+const ES256 = { name: "ECDSA", namedCurve: "P-256" };
+const X25519 = { name: "X25519" };
+/** PKCS #8 of a private key without its public half, up to its 32 bytes. */
+const P256_PKCS8 = "3041020100301306072a8648ce3d020106082a8648ce3d030107042730250201010420";
+const X25519_PKCS8 = "302e020100300506032b656e04220420";
+
+const subtle = (): SubtleCrypto => globalThis.crypto.subtle;
+const bytes = (buffer: ArrayBuffer): Bytes => new Uint8Array(buffer);
+const joined = (parts: readonly Uint8Array[]): Bytes =>
+  parts.length === 1 && parts[0] !== undefined ? owned(parts[0]) : concat(...parts);
+
+class WebMacKey implements MacKey {
+  readonly #key: CryptoKey;
+  constructor(key: CryptoKey) {
+    this.#key = key;
+  }
+  async mac(...parts: readonly Uint8Array[]): Promise<Bytes> {
+    return bytes(await subtle().sign(HMAC, this.#key, joined(parts)));
+  }
+}
+
+class WebAeadKey implements AeadKey {
+  readonly #key: CryptoKey;
+  constructor(key: CryptoKey) {
+    this.#key = key;
+  }
+  async seal(iv: Uint8Array, plaintext: Uint8Array, aad: Uint8Array): Promise<Bytes> {
+    const algorithm = { name: "AES-GCM", iv: owned(iv), additionalData: owned(aad) };
+    return bytes(await subtle().encrypt(algorithm, this.#key, owned(plaintext)));
+  }
+  async open(iv: Uint8Array, sealed: Uint8Array, aad: Uint8Array): Promise<Bytes | undefined> {
+    const algorithm = { name: "AES-GCM", iv: owned(iv), additionalData: owned(aad) };
+    try {
+      return bytes(await subtle().decrypt(algorithm, this.#key, owned(sealed)));
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+class WebAgreementKey implements AgreementKey {
+  readonly publicKey: Bytes;
+  readonly #key: CryptoKey;
+  readonly #algorithm: { name: string };
+  constructor(publicKey: Bytes, key: CryptoKey, algorithm: { name: string }) {
+    this.publicKey = publicKey;
+    this.#key = key;
+    this.#algorithm = algorithm;
+  }
+  async agree(peer: Uint8Array): Promise<Bytes | undefined> {
+    if (peer.length !== this.publicKey.length || (peer.length === 65 && peer[0] !== 4)) return undefined;
+    try {
+      const key = await subtle().importKey("raw", owned(peer), this.#algorithm, false, []);
+      const algorithm = { name: this.#algorithm.name, public: key };
+      const secret = bytes(await subtle().deriveBits(algorithm, this.#key, 256));
+      // RFC 7748 section 6.1: a point of small order gives everybody the same secret.
+      return secret.some((byte) => byte !== 0) ? secret : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+async function newKey(algorithm: { name: string }): Promise<AgreementKey> {
+  const pair = (await subtle().generateKey(algorithm, false, ["deriveBits"])) as CryptoKeyPair;
+  return new WebAgreementKey(
+    bytes(await subtle().exportKey("raw", pair.publicKey)),
+    pair.privateKey,
+    algorithm,
+  );
+}
+
+async function keyOf(
+  algorithm: { name: string },
+  prefix: string,
+  privateKey: Uint8Array,
+): Promise<AgreementKey> {
+  const pkcs8 = concat(fromHex(prefix) ?? new Uint8Array(), privateKey);
+  const readable = await subtle().importKey("pkcs8", pkcs8, algorithm, true, ["deriveBits"]);
+  const jwk = await subtle().exportKey("jwk", readable);
+  const key = await subtle().importKey("pkcs8", pkcs8, algorithm, false, ["deriveBits"]);
+  wipe(pkcs8);
+  const [x, y] = [coordinate(jwk.x), coordinate(jwk.y)];
+  const publicKey = algorithm.name === "ECDH" ? concat(Uint8Array.of(4), x, y) : x;
+  return new WebAgreementKey(publicKey, key, algorithm);
+}
+
+function coordinate(text = ""): Bytes {
+  const decoded = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+  return Uint8Array.from(decoded, (char) => char.charCodeAt(0));
+}
+
+/** X25519 where WebCrypto has none: a library, loaded when it is needed. */
+async function libraryX25519(given?: Uint8Array): Promise<AgreementKey> {
+  const { x25519 } = await import("@noble/curves/ed25519.js");
+  const privateKey = given ?? x25519.utils.randomSecretKey();
+  return {
+    publicKey: owned(x25519.getPublicKey(privateKey)),
+    agree: async (peer) => {
+      try {
+        return owned(x25519.getSharedSecret(privateKey, peer));
+      } catch {
+        return undefined;
+      } finally {
+        if (given === undefined) wipe(privateKey);
+      }
+    },
+  };
+}
+
+/** The provider over `globalThis.crypto`. */
+export const webProvider: Provider = {
+  name: "webcrypto",
+  sha256: async (...parts) => bytes(await subtle().digest("SHA-256", joined(parts))),
+  macKey: async (key) => new WebMacKey(await subtle().importKey("raw", owned(key), HMAC, false, ["sign"])),
+  aeadKey: async (key) =>
+    new WebAeadKey(await subtle().importKey("raw", owned(key), "AES-GCM", false, ["encrypt", "decrypt"])),
+  p256: (scalar) => (scalar === undefined ? newKey(P256) : keyOf(P256, P256_PKCS8, scalar)),
+  x25519: async (privateKey) => {
+    try {
+      return await (privateKey === undefined ? newKey(X25519) : keyOf(X25519, X25519_PKCS8, privateKey));
+    } catch {
+      return libraryX25519(privateKey);
+    }
+  },
+  kem: newKemKey,
+  encapsulate,
+  isPoint: async (publicKey) => {
+    if (publicKey.length !== 65 || publicKey[0] !== 4) return false;
+    try {
+      await subtle().importKey("raw", owned(publicKey), P256, false, []);
+      return true;
+    } catch {
+      return false;
+    }
+  },
+  verify: async (publicKey, message, signature) => {
+    if (publicKey.length !== 65 || publicKey[0] !== 4 || signature.length !== 64) return false;
+    try {
+      const key = await subtle().importKey("raw", owned(publicKey), ES256, false, ["verify"]);
+      const algorithm = { name: "ECDSA", hash: "SHA-256" };
+      return await subtle().verify(algorithm, key, owned(signature), owned(message));
+    } catch {
+      return false;
+    }
+  },
+  random: (length) => globalThis.crypto.getRandomValues(new Uint8Array(length)),
+};

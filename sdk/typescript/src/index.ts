@@ -1,0 +1,16 @@
+/** The client of Sealway's sealed sessions (`spec/session.md`, `spec/session-3.md`). */
+export { type Client, createClient } from "./client/client.js";
+export type {
+  CallMetrics,
+  ClientOptions,
+  MetKeys,
+  SessionInfo,
+  Timing,
+  Trust,
+  TrustStore,
+} from "./client/options.js";
+export { memoryTrustStore, storageTrustStore } from "./client/trust.js";
+export type { Auth } from "./session/three/message.js";
+export { SUITES, type Suite } from "./session/three/suite.js";
+export { type Blame, type Problem, SealwayError } from "./wire/error.js";
+export type { Wire } from "./wire/forms.js";

@@ -1,0 +1,98 @@
+/** What requests and answers of wire 3 have in common: keys, contexts, and where a stream stands. */
+import type { MacKey, Provider } from "../../crypto/provider.js";
+import { fromBase64 } from "../../wire/base64.js";
+import { type Bytes, concat } from "../../wire/bytes.js";
+import { field, number } from "../../wire/fields.js";
+import { SEALED_HEADER_LEN_MAX } from "../../wire/forms.js";
+import { type HeaderList, invalid, valuesOf, X_SEALED } from "../../wire/headers.js";
+import { type StreamKeys, streamKeys } from "./stream.js";
+
+/** What a request is about: method, path and query as sent. */
+export interface RequestLine {
+  readonly method: string;
+  readonly target: string;
+}
+
+/** The outer content type of a sealed body. */
+export const CONTENT_TYPE = "application/octet-stream";
+
+/** The keys of a request's stream. */
+export function requestKeys(
+  provider: Provider,
+  c2s: MacKey,
+  nonce: string,
+  stamp: string,
+): Promise<StreamKeys> {
+  return streamKeys(provider, c2s, concat(field("sealway/3 request"), field(nonce), field(stamp)));
+}
+
+/** The keys of an answer's stream. */
+export function answerKeys(
+  provider: Provider,
+  s2c: MacKey,
+  requestNonce: string,
+  nonce: string,
+): Promise<StreamKeys> {
+  return streamKeys(provider, s2c, concat(field("sealway/3 answer"), field(requestNonce), field(nonce)));
+}
+
+/** The context of a request: the AAD of its frames. */
+export function requestContext(
+  provider: Provider,
+  line: RequestLine,
+  contentType: string,
+  stamp: string,
+  nonce: string,
+  sessionId: string,
+): Promise<Bytes> {
+  return provider.sha256(
+    field("sealway/3 request context"),
+    field(line.method),
+    field(line.target),
+    field(contentType),
+    field(stamp),
+    field(nonce),
+    field(sessionId),
+  );
+}
+
+/** The context of an answer; timestamp and nonce are its own. */
+export function answerContext(
+  provider: Provider,
+  status: number,
+  line: RequestLine,
+  contentType: string,
+  stamp: string,
+  nonce: string,
+  sessionId: string,
+): Promise<Bytes> {
+  return provider.sha256(
+    field("sealway/3 answer context"),
+    number(status),
+    field(line.method),
+    field(line.target),
+    field(contentType),
+    field(stamp),
+    field(nonce),
+    field(sessionId),
+  );
+}
+
+/**
+ * The stream within `X-Sealed`; none if there is no such header.
+ *
+ * @throws {SealwayError} `header_invalid`.
+ */
+export function sealedHeader(headers: HeaderList): Bytes | undefined {
+  const found = valuesOf(headers, X_SEALED);
+  const [value] = found;
+  if (value === undefined) return undefined;
+  const stream = found.length === 1 && value.length <= SEALED_HEADER_LEN_MAX ? fromBase64(value) : undefined;
+  if (stream === undefined) throw invalid(X_SEALED);
+  return stream;
+}
+
+/** Whether an answer has no body to be sealed in. */
+export function isBodyless(method: string, status: number): boolean {
+  return method === "HEAD" || status === 204 || status === 205 || status === 304;
+}

@@ -1,0 +1,185 @@
+/** The client's side of a sealed call of wire 3 (`spec/session-3.md`, Sealed requests, Sealed answers). */
+import type { Provider } from "../../crypto/provider.js";
+import { toBase64 } from "../../wire/base64.js";
+import { type Bytes, concat, hex } from "../../wire/bytes.js";
+import { SealwayError } from "../../wire/error.js";
+import {
+  checkAnswerNonce,
+  KID_PREFIX,
+  parseStamp,
+  SEALED_HEADER_LEN_MAX,
+  sessionIdOf,
+  splitIdempotencyKey,
+  TARGET_LEN_MAX,
+} from "../../wire/forms.js";
+import {
+  type HeaderList,
+  invalid,
+  required,
+  valueOf,
+  X_IDEMPOTENCY_KEY,
+  X_KID,
+  X_SEAL,
+  X_SEALED,
+} from "../../wire/headers.js";
+import {
+  answerContext,
+  answerKeys,
+  CONTENT_TYPE,
+  type RequestLine,
+  requestContext,
+  requestKeys,
+  sealedHeader,
+} from "./call.js";
+import type { ClientSession } from "./client-init.js";
+import { decodeInner, encodeInner } from "./inner.js";
+import { FrameOpener, FrameSealer, openAll, sealAll, streamLength } from "./stream.js";
+
+/** What of a request must be remembered to open its answer. */
+export interface PendingCall {
+  readonly session: ClientSession;
+  readonly line: RequestLine;
+  readonly stamp: string;
+  readonly nonce: string;
+}
+
+/** A request whose stream is yet to be made. */
+export interface BegunRequest {
+  readonly headers: [string, string][];
+  readonly sealer: FrameSealer;
+  readonly pending: PendingCall;
+}
+
+/** A whole sealed request. */
+export interface SealedRequest {
+  readonly headers: [string, string][];
+  /** None where the stream is in `X-Sealed`. */
+  readonly body: Bytes | undefined;
+  readonly pending: PendingCall;
+}
+
+/** A whole opened message. */
+export interface OpenedMessage {
+  readonly headers: [string, string][];
+  readonly body: Bytes;
+}
+
+/**
+ * Begins a request. `nonce` are 16 random bytes; `contentType` is the outer one, absent where there is no body.
+ *
+ * @throws {SealwayError} `header_invalid` for a target over its bound, `policy` for a method that is not sealed.
+ */
+export async function beginRequest(
+  provider: Provider,
+  session: ClientSession,
+  line: RequestLine,
+  contentType: string | undefined,
+  stampMs: number | string,
+  nonce: Uint8Array | string,
+): Promise<BegunRequest> {
+  if (["CONNECT", "TRACE", "OPTIONS"].includes(line.method)) {
+    throw new SealwayError("policy", `${line.method} is not sealed`, { blame: "caller" });
+  }
+  if (line.target.length > TARGET_LEN_MAX) {
+    throw new SealwayError("header_invalid", "path and query are too long", { blame: "caller" });
+  }
+  const stamp = String(stampMs);
+  const text = typeof nonce === "string" ? nonce : hex(nonce);
+  const [keys, context] = await Promise.all([
+    requestKeys(provider, session.keys.c2s, text, stamp),
+    requestContext(provider, line, contentType ?? "", stamp, text, session.id),
+  ]);
+  const headers: [string, string][] = [
+    [X_SEAL, "3"],
+    [X_KID, KID_PREFIX + session.id],
+    [X_IDEMPOTENCY_KEY, `${stamp}.${text}`],
+  ];
+  if (contentType !== undefined) headers.push(["Content-Type", contentType]);
+  const pending = { session, line, stamp, nonce: text };
+  return { headers, sealer: new FrameSealer(keys, context), pending };
+}
+
+/** Whether a request without a body goes into `X-Sealed`: whoever is in between drops or refuses bodies of such methods. */
+export function isHeaderRequest(method: string, bodyLength: number, innerLength: number): boolean {
+  if (bodyLength > 0 || !["GET", "HEAD", "DELETE"].includes(method)) return false;
+  return Math.ceil(streamLength(innerLength) / 3) * 4 <= SEALED_HEADER_LEN_MAX;
+}
+
+/** Seals a whole request. */
+export async function sealRequest(
+  provider: Provider,
+  session: ClientSession,
+  line: RequestLine,
+  inner: HeaderList,
+  body: Uint8Array,
+  stampMs: number,
+  nonce: Uint8Array,
+): Promise<SealedRequest> {
+  const block = encodeInner(inner);
+  const inHeader = isHeaderRequest(line.method, body.length, block.length);
+  const contentType = inHeader ? undefined : CONTENT_TYPE;
+  const { headers, sealer, pending } = await beginRequest(
+    provider,
+    session,
+    line,
+    contentType,
+    stampMs,
+    nonce,
+  );
+  const stream = await sealAll(sealer, concat(block, body));
+  if (!inHeader) return { headers, body: stream, pending };
+  headers.push([X_SEALED, toBase64(stream)]);
+  return { headers, body: undefined, pending };
+}
+
+/**
+ * Checks an answer's headers, and gives what opens its stream; the stream too, where it is in `X-Sealed`.
+ *
+ * @throws {SealwayError} `unsealed`, `header_missing`, `header_invalid`, `kid_prefix`, `answer_mismatch`,
+ * `idempotency_key_shape`, `nonce_invalid`, `timestamp_invalid`.
+ */
+export async function beginAnswer(
+  provider: Provider,
+  pending: PendingCall,
+  status: number,
+  headers: HeaderList,
+): Promise<{ opener: FrameOpener; stream: Bytes | undefined }> {
+  const { session } = pending;
+  if (valueOf(headers, X_SEAL) === undefined) {
+    throw new SealwayError("unsealed", "the answer is not sealed", { status });
+  }
+  if (required(headers, X_SEAL) !== "3") throw invalid(X_SEAL);
+  if (sessionIdOf(required(headers, X_KID)) !== session.id) {
+    throw new SealwayError("answer_mismatch", "the answer is of another session");
+  }
+  const [stamp, nonce] = splitIdempotencyKey(required(headers, X_IDEMPOTENCY_KEY));
+  checkAnswerNonce(nonce, 16);
+  parseStamp(stamp);
+  const stream = sealedHeader(headers);
+  const contentType = valueOf(headers, "Content-Type") ?? "";
+  const [keys, context] = await Promise.all([
+    answerKeys(provider, session.keys.s2c, pending.nonce, nonce),
+    answerContext(provider, status, pending.line, contentType, stamp, nonce, session.id),
+  ]);
+  return { opener: new FrameOpener(keys, context), stream };
+}
+
+/**
+ * Opens a whole answer.
+ *
+ * @throws {SealwayError} as {@link beginAnswer} does; `stream_truncated`, `frame_invalid`, `unsealable`,
+ * `inner_headers_invalid`.
+ */
+export async function openAnswer(
+  provider: Provider,
+  pending: PendingCall,
+  status: number,
+  headers: HeaderList,
+  body: Uint8Array,
+): Promise<OpenedMessage> {
+  const { opener, stream } = await beginAnswer(provider, pending, status, headers);
+  if (stream !== undefined && body.length > 0) throw invalid(X_SEALED);
+  const [first = new Uint8Array(), ...rest] = await openAll(opener, stream ?? body);
+  const inner = decodeInner(first);
+  return { headers: inner.headers, body: concat(inner.body, ...rest) };
+}

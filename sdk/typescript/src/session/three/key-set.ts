@@ -1,0 +1,108 @@
+/** Identity keys and the set of them that a root signs (`spec/session-3.md`, Identity keys). */
+import type { Provider } from "../../crypto/provider.js";
+import { type Bytes, concat, hex, utf8 } from "../../wire/bytes.js";
+import { SealwayError } from "../../wire/error.js";
+import { field, list, number } from "../../wire/fields.js";
+import { membersOf } from "../../wire/json.js";
+import { bytesOf, Reader, textOf, wholeUpTo } from "../../wire/reader.js";
+import { KEY_ID } from "./message.js";
+
+const KEYS_MAX = 16;
+const wholeMs = wholeUpTo(Number.MAX_SAFE_INTEGER);
+
+/** A key of a set. */
+export interface SetKey {
+  readonly keyId: string;
+  /** 65 bytes. */
+  readonly publicKey: Bytes;
+  readonly notBeforeMs: number;
+  readonly notAfterMs: number;
+}
+
+/** A set as it came: of its form, its keys' ids their own, and nothing else proven. */
+export interface KeySet {
+  readonly issuedMs: number;
+  readonly expiresMs: number;
+  readonly keys: readonly SetKey[];
+  readonly rootKeyId?: string | undefined;
+  readonly rootSignature?: Bytes | undefined;
+}
+
+/** The id of an identity key: the first 16 bytes of the SHA-256 of its 65. */
+export async function keyIdOf(provider: Provider, publicKey: Uint8Array): Promise<string> {
+  return hex((await provider.sha256(publicKey)).subarray(0, 16));
+}
+
+/**
+ * Reads a set.
+ *
+ * @throws {SealwayError} `json_invalid`, `field_invalid`.
+ */
+export async function parseKeySet(provider: Provider, body: Uint8Array): Promise<KeySet> {
+  const reader = Reader.of(body, "field_invalid");
+  const issuedMs = reader.required("issued_ms", wholeMs);
+  const expiresMs = reader.required("expires_ms", wholeMs);
+  const listed = reader.required("keys", (value) =>
+    Array.isArray(value) && value.length <= KEYS_MAX ? value : undefined,
+  );
+  const keys = listed.map(parseKey);
+  const rootKeyId = reader.optional("root_key_id", textOf(KEY_ID));
+  const rootSignature = reader.optional("root_signature", bytesOf());
+  if ((rootKeyId === undefined) !== (rootSignature === undefined)) throw malformed("root_key_id");
+  for (const key of keys) {
+    // Else a root's word for one key could be taken for its word for another.
+    if (key.keyId !== (await keyIdOf(provider, key.publicKey))) throw malformed("keys");
+  }
+  return { issuedMs, expiresMs, keys, rootKeyId, rootSignature };
+}
+
+function malformed(field: string): SealwayError {
+  return new SealwayError("field_invalid", `the member ${field} of the key set is not of its form`, {
+    field,
+  });
+}
+
+function parseKey(value: unknown): SetKey {
+  const members = membersOf(value);
+  if (members === undefined) throw malformed("keys");
+  try {
+    const reader = new Reader(members, "field_invalid");
+    reader.required("alg", textOf(/^ES256$/));
+    return {
+      keyId: reader.required("key_id", textOf(KEY_ID)),
+      publicKey: reader.required("public_key", bytesOf()),
+      notBeforeMs: reader.required("not_before_ms", wholeMs),
+      notAfterMs: reader.required("not_after_ms", wholeMs),
+    };
+  } catch {
+    throw malformed("keys");
+  }
+}
+
+/**
+ * Checks that a set is one to take for a client that pins `root`.
+ *
+ * @throws {SealwayError} `key_untrusted`, `signature_invalid`.
+ */
+export async function checkKeySet(
+  provider: Provider,
+  set: KeySet,
+  root: Uint8Array,
+  nowMs: number,
+  takenIssuedMs: number | undefined,
+): Promise<void> {
+  if (set.rootKeyId !== (await keyIdOf(provider, root)) || set.rootSignature === undefined) {
+    throw new SealwayError("key_untrusted", "the key set is of another root, or of none");
+  }
+  const keys = set.keys.map((key) =>
+    concat(field(key.keyId), field(key.publicKey), number(key.notBeforeMs), number(key.notAfterMs)),
+  );
+  const hash = await provider.sha256(number(set.issuedMs), number(set.expiresMs), list(keys));
+  if (!(await provider.verify(root, concat(utf8("sealway/3 keys"), hash), set.rootSignature))) {
+    throw new SealwayError("signature_invalid", "the key set is not signed by the pinned root");
+  }
+  if (nowMs >= set.expiresMs) throw new SealwayError("key_untrusted", "the key set is over");
+  if (takenIssuedMs !== undefined && set.issuedMs < takenIssuedMs) {
+    throw new SealwayError("key_untrusted", "the key set is older than one that was taken before");
+  }
+}

@@ -1,0 +1,193 @@
+/** The two messages of an init of wire 3, and the transcript over both (`spec/session-3.md`, Init). */
+import { toBase64 } from "../../wire/base64.js";
+import { type Bytes, concat, utf8 } from "../../wire/bytes.js";
+import { SealwayError } from "../../wire/error.js";
+import { field, list, number, optional } from "../../wire/fields.js";
+import { INIT_LEN_MAX } from "../../wire/forms.js";
+import { bytesOf, namesOf, Reader, shortText, textOf, wholeUpTo } from "../../wire/reader.js";
+
+const SUITE_NAME = /^[A-Za-z0-9_-]{1,32}$/;
+const SESSION_ID = /^S-[0-9a-f]{32}$/;
+const CLIENT_ID = /^[\x20-\x7b\x7d\x7e]{1,256}$/;
+const AUTH = /^(?:none|bearer|dpop|certificate)$/;
+const U32 = 2 ** 32 - 1;
+const PROOF_LEN_MAX = 8192;
+const SUBJECT_LEN_MAX = 256;
+const KEYS_MAX = 16;
+
+/** 32 lower-case hexadecimal digits. */
+export const KEY_ID = /^[0-9a-f]{32}$/;
+
+/** How a client was recognised. */
+export type Auth = "none" | "bearer" | "dpop" | "certificate";
+
+/** What a client says. */
+export interface InitRequest {
+  readonly suite: string;
+  readonly suites: readonly string[];
+  readonly share: Bytes;
+  readonly clientId: string;
+  readonly ttlSec?: number | undefined;
+  readonly proof?: string | undefined;
+  readonly pinnedKeyIds: readonly string[];
+}
+
+/** What a server says, without signature and confirmation. */
+export interface InitAnswer {
+  readonly sessionId: string;
+  readonly suite: string;
+  readonly suites: readonly string[];
+  readonly share: Bytes;
+  readonly expiresInSec: number;
+  readonly serverTimeMs: number;
+  readonly keyId: string;
+  readonly keyIds: readonly string[];
+  readonly auth: Auth;
+  readonly subject?: string | undefined;
+  readonly tenant?: string | undefined;
+}
+
+/** An answer as it came. */
+export interface SignedAnswer {
+  readonly answer: InitAnswer;
+  readonly signature: Bytes;
+  readonly confirm: Bytes;
+}
+
+/** The body of an init. */
+export function encodeInitRequest(request: InitRequest): Bytes {
+  return utf8(
+    JSON.stringify({
+      suite: request.suite,
+      suites: request.suites,
+      share: toBase64(request.share),
+      client_id: request.clientId,
+      ttl_sec: request.ttlSec,
+      proof: request.proof,
+      pinned_key_ids: request.pinnedKeyIds.length > 0 ? request.pinnedKeyIds : undefined,
+    }),
+  );
+}
+
+/**
+ * Reads the body of an init, as a server.
+ *
+ * @throws {SealwayError} `body_too_large`, `json_invalid`, `field_invalid` with the member at fault.
+ */
+export function parseInitRequest(body: Uint8Array): InitRequest {
+  if (body.length > INIT_LEN_MAX)
+    throw new SealwayError("body_too_large", "the body of an init is too large");
+  const reader = Reader.of(body, "field_invalid");
+  return {
+    suite: reader.required("suite", textOf(SUITE_NAME)),
+    suites: reader.required("suites", namesOf(SUITE_NAME, 1, 8)),
+    share: reader.required("share", bytesOf()),
+    clientId: reader.required("client_id", textOf(CLIENT_ID)),
+    ttlSec: reader.optional("ttl_sec", wholeUpTo(U32)),
+    proof: reader.optional("proof", shortText(PROOF_LEN_MAX)),
+    pinnedKeyIds: reader.optional("pinned_key_ids", namesOf(KEY_ID, 0, KEYS_MAX)) ?? [],
+  };
+}
+
+/** The body of an init's answer. */
+export function encodeInitAnswer({ answer, signature, confirm }: SignedAnswer): Bytes {
+  return utf8(
+    JSON.stringify({
+      session_id: answer.sessionId,
+      suite: answer.suite,
+      suites: answer.suites,
+      share: toBase64(answer.share),
+      expires_in_sec: answer.expiresInSec,
+      server_time_ms: answer.serverTimeMs,
+      key_id: answer.keyId,
+      key_ids: answer.keyIds,
+      auth: answer.auth,
+      subject: answer.subject,
+      tenant: answer.tenant,
+      signature: toBase64(signature),
+      confirm: toBase64(confirm),
+    }),
+  );
+}
+
+/**
+ * Reads an init's answer, as a client.
+ *
+ * @throws {SealwayError} `answer_mismatch`.
+ */
+export function parseInitAnswer(status: number, body: Uint8Array): SignedAnswer {
+  if (status !== 201) throw new SealwayError("answer_mismatch", "the status is not an init's", { status });
+  const reader = Reader.of(body, "answer_mismatch");
+  const answer: InitAnswer = {
+    sessionId: reader.required("session_id", textOf(SESSION_ID)),
+    suite: reader.required("suite", textOf(SUITE_NAME)),
+    suites: reader.required("suites", namesOf(SUITE_NAME, 1, 8)),
+    share: reader.required("share", bytesOf()),
+    expiresInSec: reader.required("expires_in_sec", wholeUpTo(U32)),
+    // Beyond this a number of JSON is not read exactly.
+    serverTimeMs: reader.required("server_time_ms", wholeUpTo(Number.MAX_SAFE_INTEGER)),
+    keyId: reader.required("key_id", textOf(KEY_ID)),
+    keyIds: reader.required("key_ids", namesOf(KEY_ID, 1, KEYS_MAX)),
+    auth: reader.required("auth", textOf(AUTH)) as Auth,
+    subject: reader.optional("subject", shortText(SUBJECT_LEN_MAX)),
+    tenant: reader.optional("tenant", shortText(SUBJECT_LEN_MAX)),
+  };
+  return {
+    answer,
+    signature: reader.required("signature", bytesOf(64)),
+    confirm: reader.required("confirm", bytesOf(32)),
+  };
+}
+
+/**
+ * The transcript. `credential` is empty or the SHA-256 of `Authorization`; `renewed` the id of the session that a renewal
+ * is about.
+ */
+export function transcript(
+  request: InitRequest,
+  credential: Uint8Array,
+  answer: InitAnswer,
+  renewed: string | undefined,
+): Bytes {
+  const head =
+    renewed === undefined ? field("sealway/3 init") : concat(field("sealway/3 renew"), field(renewed));
+  return concat(
+    head,
+    field(request.suite),
+    list(request.suites),
+    field(request.share),
+    field(request.clientId),
+    optional(request.ttlSec),
+    optional(request.proof),
+    list(request.pinnedKeyIds),
+    field(credential),
+    field(answer.sessionId),
+    field(answer.suite),
+    list(answer.suites),
+    field(answer.share),
+    number(answer.expiresInSec),
+    number(answer.serverTimeMs),
+    field(answer.keyId),
+    list(answer.keyIds),
+    field(answer.auth),
+    optional(answer.subject),
+    optional(answer.tenant),
+  );
+}
+
+/** What a DPoP proof is bound to: its SHA-256, in base64url, is the claim `init_hash`. */
+export function initHashInput(request: InitRequest): Bytes {
+  return concat(
+    list(request.suites),
+    field(request.suite),
+    field(request.share),
+    field(request.clientId),
+    optional(request.ttlSec),
+    list(request.pinnedKeyIds),
+  );
+}
+
+/** What an identity key signs of a transcript's hash. */
+export function signedMessage(th: Uint8Array): Bytes {
+  return concat(utf8("sealway/3 signature"), th);
+}

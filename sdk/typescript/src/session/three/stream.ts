@@ -1,0 +1,211 @@
+/** Streams of frames (`spec/session-3.md`, Sealed requests): sealed and opened one frame at a time. */
+import { expand } from "../../crypto/hkdf.js";
+import type { AeadKey, MacKey, Provider } from "../../crypto/provider.js";
+import { type Bytes, concat, equal, wipe } from "../../wire/bytes.js";
+import { SealwayError } from "../../wire/error.js";
+
+/** The most plaintext of a frame, in bytes. */
+export const FRAME_LEN_MAX = 65_536;
+const TAG = 16;
+const COMMIT = 16;
+const COUNT_MAX = 2 ** 32;
+
+/** The keys of one stream. */
+export interface StreamKeys {
+  readonly aead: AeadKey;
+  readonly iv: Bytes;
+  readonly commit: Bytes;
+}
+
+/** Key, IV and commit of a stream, of its direction's key and what the stream is. */
+export async function streamKeys(
+  provider: Provider,
+  direction: MacKey,
+  info: Uint8Array,
+): Promise<StreamKeys> {
+  const bytes = await expand(direction, info, 60);
+  const aead = await provider.aeadKey(bytes.subarray(0, 32));
+  const keys = { aead, iv: bytes.slice(32, 44), commit: bytes.slice(44, 60) };
+  wipe(bytes);
+  return keys;
+}
+
+function frameNonce(iv: Uint8Array, count: number, isLast: boolean): Bytes {
+  const nonce = iv.slice() as Bytes;
+  const view = new DataView(nonce.buffer);
+  view.setUint32(0, view.getUint32(0) ^ (isLast ? 1 : 0));
+  // A count of frames fits into 32 bits: the upper half of its 64 is zero.
+  view.setUint32(8, view.getUint32(8) ^ count);
+  return nonce;
+}
+
+/** How many bytes the stream of so much plaintext has, in frames as full as can be. */
+export function streamLength(plaintextLength: number): number {
+  const frames = Math.max(1, Math.ceil(plaintextLength / FRAME_LEN_MAX));
+  return COMMIT + frames * (4 + TAG) + plaintextLength;
+}
+
+/** Seals the frames of one stream, in order. Do not begin one before the one before is there. */
+export class FrameSealer {
+  readonly #keys: StreamKeys;
+  readonly #context: Uint8Array;
+  #count = 0;
+  #isDone = false;
+
+  constructor(keys: StreamKeys, context: Uint8Array) {
+    this.#keys = keys;
+    this.#context = context;
+  }
+
+  /** The bytes of the next frame; with the first of them, the commit. A frame has at most {@link FRAME_LEN_MAX} bytes. */
+  async seal(plaintext: Uint8Array, isLast: boolean): Promise<Bytes> {
+    if (this.#isDone || plaintext.length > FRAME_LEN_MAX || this.#count >= COUNT_MAX) {
+      throw new SealwayError("frame_invalid", "the frame is too long, or behind the last one", {
+        blame: "caller",
+      });
+    }
+    const count = this.#count;
+    this.#count += 1;
+    this.#isDone = isLast;
+    const { aead, iv, commit } = this.#keys;
+    const sealed = await aead.seal(frameNonce(iv, count, isLast), plaintext, this.#context);
+    const head = count === 0 ? COMMIT : 0;
+    const out = new Uint8Array(head + 4 + sealed.length);
+    if (count === 0) out.set(commit);
+    new DataView(out.buffer).setUint32(head, (isLast ? 0x8000_0000 : 0) + sealed.length);
+    out.set(sealed, head + 4);
+    return out;
+  }
+}
+
+/** Opens a stream as it comes. */
+export class FrameOpener {
+  readonly #keys: StreamKeys;
+  readonly #context: Uint8Array;
+  #pending: Uint8Array[] = [];
+  #length = 0;
+  #commit: Uint8Array | undefined;
+  #count = 0;
+  #isDone = false;
+
+  constructor(keys: StreamKeys, context: Uint8Array) {
+    this.#keys = keys;
+    this.#context = context;
+  }
+
+  /** Whether the last frame was opened. */
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  /** Takes what came. What it holds is bounded by what {@link next} has not yet been asked for. */
+  push(data: Uint8Array): void {
+    if (data.length === 0) return;
+    this.#pending.push(data);
+    this.#length += data.length;
+  }
+
+  /**
+   * The next frame's plaintext; none while it is not complete, and when there is no more.
+   *
+   * @throws {SealwayError} `frame_invalid`, `unsealable`.
+   */
+  async next(): Promise<Bytes | undefined> {
+    if (this.#isDone) {
+      if (this.#length > 0) throw new SealwayError("frame_invalid", "there are bytes behind the last frame");
+      return undefined;
+    }
+    if (this.#commit === undefined) {
+      if (this.#length < COMMIT) return undefined;
+      this.#commit = this.#take(COMMIT);
+    }
+    if (this.#length < 4) return undefined;
+    const head = this.#peek();
+    const isLast = head >= 0x8000_0000;
+    const length = head % 0x8000_0000;
+    if (length < TAG || length > FRAME_LEN_MAX + TAG || (length === TAG && !isLast)) {
+      throw new SealwayError("frame_invalid", "a frame's length is out of its bounds");
+    }
+    if (this.#length < 4 + length) return undefined;
+    this.#take(4);
+    const sealed = this.#take(length);
+    const { aead, iv, commit } = this.#keys;
+    // The tag is computed whether or not the commit is right: no answer comes sooner for it.
+    const plaintext =
+      this.#count < COUNT_MAX
+        ? await aead.open(frameNonce(iv, this.#count, isLast), sealed, this.#context)
+        : undefined;
+    if (plaintext === undefined || !equal(this.#commit, commit)) {
+      throw new SealwayError("unsealable", "a frame does not open");
+    }
+    this.#count += 1;
+    this.#isDone = isLast;
+    return plaintext;
+  }
+
+  /**
+   * Says that nothing more comes.
+   *
+   * @throws {SealwayError} `stream_truncated`, `frame_invalid`.
+   */
+  finish(): void {
+    if (!this.#isDone) throw new SealwayError("stream_truncated", "the stream ends before its last frame");
+    if (this.#length > 0) throw new SealwayError("frame_invalid", "there are bytes behind the last frame");
+  }
+
+  #join(): Uint8Array {
+    const [only] = this.#pending;
+    if (this.#pending.length === 1 && only !== undefined) return only;
+    const all = concat(...this.#pending);
+    this.#pending = [all];
+    return all;
+  }
+
+  #peek(): number {
+    const all = (this.#pending[0]?.length ?? 0) >= 4 ? (this.#pending[0] as Uint8Array) : this.#join();
+    return new DataView(all.buffer, all.byteOffset, all.byteLength).getUint32(0);
+  }
+
+  #take(length: number): Uint8Array {
+    const all = this.#join();
+    const rest = all.subarray(length);
+    this.#pending = rest.length > 0 ? [rest] : [];
+    this.#length -= length;
+    return all.subarray(0, length);
+  }
+}
+
+/** The plaintexts of the frames of a whole message, cut where a frame is full. */
+export function* cut(plaintext: Uint8Array): Generator<{ part: Uint8Array; isLast: boolean }> {
+  let at = 0;
+  do {
+    const end = Math.min(at + FRAME_LEN_MAX, plaintext.length);
+    yield { part: plaintext.subarray(at, end), isLast: end === plaintext.length };
+    at = end;
+  } while (at < plaintext.length);
+}
+
+/** The whole stream of these plaintexts. */
+export async function sealAll(sealer: FrameSealer, plaintext: Uint8Array): Promise<Bytes> {
+  const parts: Bytes[] = [];
+  for (const { part, isLast } of cut(plaintext)) parts.push(await sealer.seal(part, isLast));
+  const [only] = parts;
+  return parts.length === 1 && only !== undefined ? only : concat(...parts);
+}
+
+/**
+ * The plaintexts of the frames of a whole stream.
+ *
+ * @throws {SealwayError} as {@link FrameOpener} does.
+ */
+export async function openAll(opener: FrameOpener, stream: Uint8Array): Promise<Bytes[]> {
+  opener.push(stream);
+  const frames: Bytes[] = [];
+  for (;;) {
+    const frame = await opener.next();
+    if (frame === undefined) break;
+    frames.push(frame);
+  }
+  opener.finish();
+  return frames;
+}

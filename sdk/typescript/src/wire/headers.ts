@@ -1,0 +1,66 @@
+/** Names of the headers of the wires (`spec/registry.toml`), and how they are read. */
+import { SealwayError } from "./error.js";
+
+/** Headers as they stand in a message: names have no case and may stand twice. */
+export type HeaderList = readonly (readonly [name: string, value: string])[];
+
+export const X_KID = "X-Kid";
+export const X_IDEMPOTENCY_KEY = "X-Idempotency-Key";
+export const X_CLIENT_ID = "X-ClientId";
+export const X_NONCE = "X-Nonce";
+export const X_TIMESTAMP = "X-Timestamp";
+export const X_ENC_ALG = "X-Enc-Alg";
+export const X_IV = "X-IV";
+export const X_TAG = "X-Tag";
+export const X_AAD = "X-AAD";
+export const X_SEAL = "X-Seal";
+export const X_SEALED = "X-Sealed";
+
+/** All headers of sealing, lower case: none of them reaches a handler. */
+export const SEALING: ReadonlySet<string> = new Set(
+  [
+    X_KID,
+    X_IDEMPOTENCY_KEY,
+    X_CLIENT_ID,
+    X_NONCE,
+    X_TIMESTAMP,
+    X_ENC_ALG,
+    X_IV,
+    X_TAG,
+    X_AAD,
+    X_SEAL,
+    X_SEALED,
+  ].map((name) => name.toLowerCase()),
+);
+
+/** All values under a name. */
+export function valuesOf(headers: HeaderList, name: string): string[] {
+  const wanted = name.toLowerCase();
+  return headers.filter(([key]) => key.toLowerCase() === wanted).map(([, value]) => value);
+}
+
+/** The first value under a name. */
+export function valueOf(headers: HeaderList, name: string): string | undefined {
+  return valuesOf(headers, name)[0];
+}
+
+/**
+ * The value of a header that a wire needs: there, once, of visible ASCII, spaces and tabs.
+ *
+ * @throws {SealwayError} `header_missing`, `header_invalid`.
+ */
+export function required(headers: HeaderList, name: string): string {
+  const found = valuesOf(headers, name);
+  const [value] = found;
+  if (value === undefined || (found.length === 1 && value === "")) {
+    throw new SealwayError("header_missing", `the header ${name} is missing`, { field: name });
+  }
+  // Two readers could take two values from a header that is there twice.
+  if (found.length > 1 || !/^[\t\x20-\x7e]*$/.test(value)) throw invalid(name);
+  return value;
+}
+
+/** The refusal of a header's form. */
+export function invalid(name: string): SealwayError {
+  return new SealwayError("header_invalid", `the header ${name} is not of its form`, { field: name });
+}

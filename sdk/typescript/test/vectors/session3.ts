@@ -1,0 +1,384 @@
+/** Scenarios of `vectors/session3`, in Node and in a browser. */
+import { extract } from "../../src/crypto/hkdf.js";
+import { kemKeyOf } from "../../src/crypto/kem.js";
+import type { AeadKey, MacKey, Provider } from "../../src/crypto/provider.js";
+import { answerContext, answerKeys, requestContext, requestKeys } from "../../src/session/three/call.js";
+import { beginRequest, openAnswer } from "../../src/session/three/client-call.js";
+import { ClientInit, type ClientSession } from "../../src/session/three/client-init.js";
+import { encodeInner } from "../../src/session/three/inner.js";
+import { checkKeySet, keyIdOf, parseKeySet } from "../../src/session/three/key-set.js";
+import { SessionKeys, schedule } from "../../src/session/three/keys.js";
+import {
+  initHashInput,
+  parseInitAnswer,
+  parseInitRequest,
+  transcript,
+} from "../../src/session/three/message.js";
+import { clockMac, parseProblem, provenTimeMs } from "../../src/session/three/problem.js";
+import { beginSeal, openRequest } from "../../src/session/three/server-call.js";
+import { acceptInit, admitInit, type Identity } from "../../src/session/three/server-init.js";
+import type { StreamKeys } from "../../src/session/three/stream.js";
+import {
+  clientAgree,
+  drawServerShareKeys,
+  type ServerShareKeys,
+  type ShareKeys,
+  type Suite,
+  serverAgree,
+} from "../../src/session/three/suite.js";
+import { fromBase64, toBase64 } from "../../src/wire/base64.js";
+import { type Bytes, concat, fromLatin1, fromUtf8, hex, latin1, utf8 } from "../../src/wire/bytes.js";
+import { valueOf, X_SEALED } from "../../src/wire/headers.js";
+import { bytesOf, headerSet, type Json, refused, same, textOf, unhex } from "./scenario.js";
+
+const PROBE = utf8("probe");
+
+async function sameMac(what: string, provider: Provider, got: MacKey, wantedHex: string): Promise<void> {
+  const wanted = await provider.macKey(unhex(wantedHex));
+  same(what, hex(await got.mac(PROBE)), hex(await wanted.mac(PROBE)));
+}
+
+async function sameKeys(provider: Provider, keys: SessionKeys, s: Json): Promise<void> {
+  await sameMac("c2s", provider, keys.c2s, s["c2s_hex"]);
+  await sameMac("s2c", provider, keys.s2c, s["s2c_hex"]);
+  same("exporter", hex(await keys.exporter()), s["exporter_hex"]);
+}
+
+async function sameStream(provider: Provider, keys: StreamKeys, s: Json): Promise<void> {
+  const wanted: AeadKey = await provider.aeadKey(unhex(s["key_hex"]));
+  same(
+    "key",
+    hex(await keys.aead.seal(keys.iv, PROBE, PROBE)),
+    hex(await wanted.seal(keys.iv, PROBE, PROBE)),
+  );
+  same("iv", hex(keys.iv), s["iv_hex"]);
+  same("commit", hex(keys.commit), s["commit_hex"]);
+}
+
+async function trustedOf(
+  provider: Provider,
+  listed: string[],
+): Promise<(id: string) => Uint8Array | undefined> {
+  const keys = new Map<string, Uint8Array>();
+  for (const text of listed) keys.set(await keyIdOf(provider, unhex(text)), unhex(text));
+  return (id) => keys.get(id);
+}
+
+async function clientKeys(provider: Provider, c: Json): Promise<ShareKeys> {
+  const [p256, x25519, kem] = [c["p256_scalar_hex"], c["x25519_hex"], c["kem_private_hex"]];
+  return {
+    ...(p256 && { p256: await provider.p256(unhex(p256)) }),
+    ...(x25519 && { x25519: await provider.x25519(unhex(x25519)) }),
+    ...(kem && { kem: await kemKeyOf(unhex(kem)) }),
+  };
+}
+
+function clientInit(
+  provider: Provider,
+  body: Json,
+  authorization: string | null,
+  keys: ShareKeys,
+  old?: ClientSession,
+): ClientInit {
+  const offer = {
+    suite: body["suite"] as Suite,
+    suites: body["suites"] as Suite[],
+    clientId: body["client_id"] as string,
+    ttlSec: (body["ttl_sec"] ?? undefined) as number | undefined,
+    proof: (body["proof"] ?? undefined) as string | undefined,
+    pinnedKeyIds: (body["pinned_key_ids"] ?? []) as string[],
+    authorization: authorization ?? undefined,
+  };
+  return new ClientInit(provider, offer, keys, old);
+}
+
+/** The client's side of a session of suite P256, by finishing its init. */
+async function clientSession(provider: Provider, c: Json): Promise<ClientSession> {
+  const keys = { p256: await provider.p256(unhex(c["p256_scalar_hex"])) };
+  const init = clientInit(provider, JSON.parse(c["body"]), null, keys);
+  const trusted = await trustedOf(provider, [c["trusted_hex"]]);
+  return init.finish(201, utf8(c["answer"]), trusted);
+}
+
+async function serverSession(provider: Provider, s: Json) {
+  const keys = await SessionKeys.of(provider, unhex(s["prk_hex"]));
+  await sameMac("c2s", provider, keys.c2s, s["c2s_hex"]);
+  await sameMac("s2c", provider, keys.s2c, s["s2c_hex"]);
+  if (s["created_ms"] > s["expires_ms"]) throw new Error("a session ends before it begins");
+  if (typeof s["client_id"] !== "string") throw new Error("a session without client");
+  return { id: s["id"] as string, wire: s["wire"] as number, expiresMs: s["expires_ms"] as number, keys };
+}
+
+async function identitiesOf(provider: Provider, listed: Json[]): Promise<Identity[]> {
+  return Promise.all(
+    listed.map(async (each) => ({
+      keyId: await keyIdOf(provider, (await provider.p256(unhex(each["scalar_hex"]))).publicKey),
+      notBeforeMs: each["not_before_ms"] as number,
+      notAfterMs: each["not_after_ms"] as number,
+    })),
+  );
+}
+
+async function oldSession(
+  provider: Provider,
+  old: Json,
+): Promise<{ client: ClientSession; keys: SessionKeys }> {
+  const keys = await SessionKeys.of(provider, unhex(old["prk_hex"]));
+  same("old exporter", hex(await keys.exporter()), old["exporter_hex"]);
+  const client = await clientSession(provider, old["client"]);
+  same("old session", client.id, old["session_id"]);
+  return { client, keys };
+}
+
+async function init3(provider: Provider, s: Json): Promise<void> {
+  const old = s["old"] === undefined ? undefined : await oldSession(provider, s["old"]);
+  const body = bytesOf(s["body"]);
+  const request = parseInitRequest(body);
+  same("init hash", hex(await provider.sha256(initHashInput(request))), s["init_hash_hex"]);
+  const answer = utf8(s["answer"]);
+  const { answer: said, signature } = parseInitAnswer(201, answer);
+  const authorization = s["authorization"] as string | null;
+  const credential = authorization === null ? new Uint8Array() : await provider.sha256(latin1(authorization));
+  same("credential", hex(credential), s["credential_hex"]);
+  const written = transcript(request, credential, said, old?.client.id);
+  same("transcript", hex(written), s["transcript_hex"]);
+  const th = await provider.sha256(written);
+  same("th", hex(th), s["th_hex"]);
+
+  const server = s["server"];
+  const identities = await identitiesOf(provider, server["identities"]);
+  const served = { suites: server["suites"] as string[], identities };
+  const init = admitInit(body, served, s["now_ms"]);
+  const keys: ServerShareKeys = {
+    ...(server["p256_scalar_hex"] && { p256: await provider.p256(unhex(server["p256_scalar_hex"])) }),
+    ...(server["x25519_hex"] && { x25519: await provider.x25519(unhex(server["x25519_hex"])) }),
+    ...(server["kem_ciphertext_hex"] && {
+      kem: { ciphertext: unhex(server["kem_ciphertext_hex"]), secret: unhex(server["kem_secret_hex"]) },
+    }),
+  };
+  if (!server["kem_ciphertext_hex"]) same("no secret of no ciphertext", server["kem_secret_hex"], "");
+  const decided = {
+    sessionIdRandom: unhex(server["session_id_random_hex"]),
+    expiresInSec: server["expires_in_sec"],
+    auth: server["auth"],
+    subject: server["subject"] ?? undefined,
+    tenant: server["tenant"] ?? undefined,
+    nowMs: s["now_ms"],
+    authorization: authorization ?? undefined,
+    old: old && { id: old.client.id, keys: old.keys },
+  };
+  const agreed = await acceptInit(provider, init, served, keys, decided, async () => signature);
+  same("answer", JSON.parse(fromUtf8(agreed.body) ?? ""), JSON.parse(s["answer"]));
+  same("prk", hex(agreed.prk), s["prk_hex"]);
+  const made = await SessionKeys.of(provider, agreed.prk);
+  await sameKeys(provider, made, s);
+  const confirmKey = await provider.macKey(unhex(s["confirm_key_hex"]));
+  same("confirm", hex(await made.confirm(provider, th)), hex(await confirmKey.mac(th)));
+
+  const trusted = await trustedOf(provider, s["trusted_hex"]);
+  const c = s["client"];
+  const prk = await schedule(provider, th, unhex(s["secret_hex"]), await old?.keys.exporter());
+  same("prk of the secret", hex(prk), s["prk_hex"]);
+  if (c === null) return;
+  const own = await clientKeys(provider, c);
+  same("secret", hex(await clientAgree(init.suite, said.share, own)), s["secret_hex"]);
+  const text = JSON.parse(fromLatin1(body));
+  const client = clientInit(provider, text, authorization, await clientKeys(provider, c), old?.client);
+  same("body", JSON.parse(fromLatin1(client.body())), text);
+  same("init hash of the client", hex(await client.initHash()), s["init_hash_hex"]);
+  const session = await client.finish(201, answer, trusted);
+  same("session", session.id, said.sessionId);
+  await sameKeys(provider, session.keys, s);
+}
+
+async function init3Refused(provider: Provider, s: Json): Promise<void> {
+  const old = s["old"] === null ? undefined : await oldSession(provider, s["old"]);
+  const keys = await clientKeys(provider, s["client"]);
+  const init = clientInit(provider, JSON.parse(textOf(s["body"])), s["authorization"], keys, old?.client);
+  const trusted = await trustedOf(provider, s["trusted_hex"]);
+  await refused(s["code"], () => init.finish(s["status"], bytesOf(s["answer"]), trusted));
+}
+
+async function init3RequestRefused(provider: Provider, s: Json): Promise<void> {
+  const identities = await identitiesOf(provider, s["server"]["identities"]);
+  const served = { suites: s["server"]["suites"] as string[], identities };
+  const error = await refused(s["code"], async () => {
+    const init = admitInit(bytesOf(s["body"]), served, s["now_ms"]);
+    const keys = await drawServerShareKeys(provider, init.suite, init.request.share);
+    await serverAgree(init.suite, init.request.share, keys);
+  });
+  same("field", error["field"] ?? null, s["field"]);
+}
+
+function innerOf(s: Json): [string, string][] {
+  return s["inner"].map(([name, value]: [string, Json]) => [name, textOf(value)]);
+}
+
+function plaintexts(s: Json): Bytes[] {
+  const frames = s["frames"].map(bytesOf) as Bytes[];
+  return frames.map((frame, at) => (at === 0 ? concat(encodeInner(innerOf(s)), frame) : frame));
+}
+
+async function sameBody(provider: Provider, got: Bytes, wanted: Json): Promise<void> {
+  if (!("sha256_hex" in wanted)) return same("body", hex(got), hex(bytesOf(wanted)));
+  same("length of body", got.length, wanted["count"]);
+  same("hash of body", hex(await provider.sha256(got)), wanted["sha256_hex"]);
+}
+
+/** The message as it was sealed; what is too long for a vector was made here a moment ago. */
+function sentBody(wanted: Json, made: Bytes): Bytes {
+  return "sha256_hex" in wanted ? made : bytesOf(wanted);
+}
+
+async function sameStreamOut(
+  provider: Provider,
+  headers: [string, string][],
+  stream: Bytes,
+  sealed: Json,
+): Promise<{ headers: [string, string][]; body: Bytes }> {
+  const wanted = sealed["headers"] as [string, string][];
+  const inHeader = valueOf(wanted, X_SEALED) !== undefined;
+  if (inHeader) headers.push([X_SEALED, toBase64(stream)]);
+  same("headers", headerSet(headers), headerSet(wanted));
+  await sameBody(provider, inHeader ? new Uint8Array() : stream, sealed["body"]);
+  return { headers: wanted, body: inHeader ? new Uint8Array() : sentBody(sealed["body"], stream) };
+}
+
+async function request3(provider: Provider, s: Json): Promise<void> {
+  const client = await clientSession(provider, s["client"]);
+  const server = await serverSession(provider, s["session"]);
+  same("session", client.id, server.id);
+  const line = { method: s["method"] as string, target: s["path"] as string };
+  const { stamp, nonce } = s as { stamp: string; nonce: string };
+  const type = (s["content_type"] ?? undefined) as string | undefined;
+  await sameStream(provider, await requestKeys(provider, client.keys.c2s, nonce, stamp), s);
+  const context = await requestContext(provider, line, type ?? "", stamp, nonce, server.id);
+  same("context", hex(context), s["context_hex"]);
+  const begun = await beginRequest(provider, client, line, type, stamp, nonce);
+  const parts: Bytes[] = [];
+  const plain = plaintexts(s);
+  for (const [at, part] of plain.entries())
+    parts.push(await begun.sealer.seal(part, at === plain.length - 1));
+  const sent = await sameStreamOut(provider, begun.headers, concat(...parts), s["sealed"]);
+
+  const opened = await openRequest(
+    provider,
+    server,
+    line,
+    sent.headers,
+    sent.body,
+    s["now_ms"],
+    s["window_ms"],
+  );
+  same("inner headers", opened.headers, innerOf(s));
+  same("frames", opened.frames.map(hex), (s["frames"].map(bytesOf) as Bytes[]).map(hex));
+  const claim = s["claim"];
+  same("claim", hex(opened.claim.key), claim["key_hex"]);
+  same("sealed", opened.claim.sealed, claim["sealed"]);
+  same("stamp", opened.claim.stampMs, claim["stamp_ms"]);
+  same("end of claim", opened.claim.expiresMs, claim["expires_ms"]);
+}
+
+async function request3Refused(provider: Provider, s: Json): Promise<void> {
+  const server = await serverSession(provider, s["session"]);
+  const line = { method: s["method"], target: s["path"] };
+  await refused(s["code"], () =>
+    openRequest(provider, server, line, s["headers"], bytesOf(s["body"]), s["now_ms"], s["window_ms"]),
+  );
+}
+
+async function answer3(provider: Provider, s: Json): Promise<void> {
+  const client = await clientSession(provider, s["client"]);
+  const server = await serverSession(provider, s["session"]);
+  const line = { method: s["request"]["method"] as string, target: s["request"]["path"] as string };
+  const asked = s["request"]["nonce"] as string;
+  const { status, stamp, nonce } = s as { status: number; stamp: string; nonce: string };
+  const type = (s["content_type"] ?? "") as string;
+  await sameStream(provider, await answerKeys(provider, server.keys.s2c, asked, nonce), s);
+  const context = await answerContext(provider, status, line, type, stamp, nonce, server.id);
+  same("context", hex(context), s["context_hex"]);
+  const begun = await beginSeal(
+    provider,
+    { session: server, line, nonce: asked },
+    status,
+    stamp,
+    nonce,
+    type,
+  );
+  const parts: Bytes[] = [];
+  const plain = plaintexts(s);
+  for (const [at, part] of plain.entries())
+    parts.push(await begun.sealer.seal(part, at === plain.length - 1));
+  const sent = await sameStreamOut(provider, begun.headers, concat(...parts), s["sealed"]);
+  const pending = { session: client, line, stamp: "0", nonce: asked };
+  const opened = await openAnswer(provider, pending, status, sent.headers, sent.body);
+  same("inner headers", opened.headers, innerOf(s));
+  same("body", hex(opened.body), hex(concat(...(s["frames"].map(bytesOf) as Bytes[]))));
+}
+
+async function answer3Refused(provider: Provider, s: Json): Promise<void> {
+  const session = await clientSession(provider, s["client"]);
+  const line = { method: s["request"]["method"], target: s["request"]["path"] };
+  const pending = { session, line, stamp: "0", nonce: s["request"]["nonce"] };
+  await refused(s["code"], () =>
+    openAnswer(provider, pending, s["status"], s["headers"], bytesOf(s["body"])),
+  );
+}
+
+async function takeKeySet(provider: Provider, s: Json) {
+  const { root_public_hex: root, now_ms: now, taken_issued_ms: taken } = s as Json;
+  const set = await parseKeySet(provider, utf8(s["body"]));
+  await checkKeySet(provider, set, unhex(root), now, taken ?? undefined);
+  return set;
+}
+
+async function keySet3(provider: Provider, s: Json): Promise<void> {
+  const set = await takeKeySet(provider, s);
+  same("issued", set.issuedMs, s["issued_ms"]);
+  const wanted = s["keys"].map((key: Json) => [key["key_id"], key["public_hex"]]);
+  same(
+    "keys",
+    set.keys.map((key) => [key.keyId, hex(key.publicKey)]),
+    wanted,
+  );
+}
+
+async function keySet3Refused(provider: Provider, s: Json): Promise<void> {
+  await refused(s["code"], () => takeKeySet(provider, s));
+}
+
+async function problem3(provider: Provider, s: Json): Promise<void> {
+  const session = await clientSession(provider, s["client"]);
+  const server = await serverSession(provider, s["session"]);
+  const { stamp, nonce } = s["request"];
+  const problem = parseProblem(utf8(s["body"]));
+  if (problem === undefined) throw new Error("no problem was read");
+  const trusted = await trustedOf(provider, s["trusted_hex"]);
+  const time = await provenTimeMs(provider, problem, { session, stamp, nonce }, trusted);
+  same("proven", time !== undefined, s["proven"]);
+  // The key that signs is one of those that the client trusts, where anything is proven.
+  const signer = (await provider.p256(unhex(s["identity_scalar_hex"]))).publicKey;
+  if (time === undefined) return;
+  if (problem.code === "clock_skew") {
+    const mac = await clockMac(provider, server.keys, nonce, stamp, time);
+    same("mac", toBase64(mac), problem["mac"]);
+  } else {
+    same("signer", await keyIdOf(provider, signer), problem["key_id"]);
+  }
+  if (fromBase64(toBase64(await extract(provider, signer, signer))) === undefined) throw new Error("base64");
+}
+
+/** What is done for each type. */
+export const SESSION3: Readonly<Record<string, (provider: Provider, s: Json) => Promise<void>>> = {
+  init3,
+  renew3: init3,
+  "init3-refused": init3Refused,
+  "init3-request-refused": init3RequestRefused,
+  request3,
+  "request3-refused": request3Refused,
+  answer3,
+  "answer3-refused": answer3Refused,
+  "key-set3": keySet3,
+  "key-set3-refused": keySet3Refused,
+  problem3,
+};
