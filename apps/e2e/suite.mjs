@@ -359,8 +359,8 @@ export function suite(name, folder) {
     page.on("console", (message) => spoken.push(message.text()));
     await ready(page);
     await purchase(page);
-    const whole = `${await page.content()}${spoken.join()}`.replaceAll(/[0-9a-f]{32}/g, (id) => (id.length === 32 ? "" : id));
-    const long = whole.replaceAll(/src="[^"]*"|href="[^"]*"/g, "").match(/[A-Za-z0-9+/]{40,}={0,2}/g) ?? [];
+    const whole = `${await page.content()}${spoken.join()}`.replaceAll(/(src|href)="[^"]*"/g, "");
+    const long = whole.match(/[A-Za-z0-9+/]{40,}={0,2}/g) ?? [];
     assert.deepEqual(long, [], "nothing on the page is as long as a key");
     assert.deepEqual(spoken, []);
   });

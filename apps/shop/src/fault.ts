@@ -1,5 +1,6 @@
 import { SealwayError } from "sealway";
 import { ConfigError } from "./config.js";
+import { PurchaseRefused } from "./purchase.js";
 
 /** What the error card says. */
 export interface Fault {
@@ -23,7 +24,10 @@ const WORDS: Readonly<Record<string, Words>> = {
   signature_invalid: ["The service's signature does not verify", "Do not go on: somebody may stand in between."],
   unconfirmed: ["The service does not hold the agreed key", "Do not go on: somebody may stand in between."],
   suite_downgraded: ["The key agreement was tampered with", "Do not go on: somebody may stand in between."],
-  key_retired: ["The pinned key is not in use any more", "Ask who runs the service for the new key, and pin that one."],
+  key_retired: [
+    "The trusted key is not in use any more",
+    "Ask who runs the service for the new key. Pin that one; or, if this page trusted at first use and you know of the change, clear the page and begin anew.",
+  ],
   session_expired: [
     "The service does not know this session any more",
     "It may have restarted. Nothing was sent twice. Clear this page or start a session, then look whether the call was carried out before you repeat it.",
@@ -41,6 +45,7 @@ const WORDS: Readonly<Record<string, Words>> = {
   upstream_timeout: ["The shop behind the service is too slow", "Look whether the purchase was made before you repeat it."],
   redirected: ["The service sent the call elsewhere", "Sealed calls follow no redirect. Check the address in config.json."],
   configuration: ["The page is set up wrongly", "Correct config.json beside the page and load it again."],
+  purchase_refused: ["The shop refused a purchase", "Its answer was opened; the shop itself says no. Try one purchase to see why."],
   aborted: ["The call was cancelled", "It may have reached the service. Look before you repeat it."],
 };
 
@@ -55,6 +60,8 @@ const EXPLAINED_MAX = 300;
 /** Words for whatever was thrown. Messages of the SDK hold no secret; those of anything else are not shown. */
 export function faultOf(error: unknown): Fault {
   if (error instanceof ConfigError) return { ...named("configuration"), facts: [["Detail", error.message]] };
+  if (error instanceof PurchaseRefused) return { ...named("purchase_refused"), facts: [["Status", String(error.status)]] };
+  if (error instanceof DOMException && error.name === "AbortError") return { ...named("aborted"), facts: [] };
   if (!(error instanceof SealwayError)) {
     const detail = error instanceof Error ? error.name : typeof error;
     return { code: "unexpected", title: "Something unexpected happened", advice: "Load the page again.", facts: [["Detail", detail]] };

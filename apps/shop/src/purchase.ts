@@ -68,3 +68,14 @@ export function receiptOf(status: number, text: string): Receipt {
   }
   return { status, ok, fields: [], body: shown };
 }
+
+/** The shop's own refusal, where a benchmark wants a purchase. */
+export class PurchaseRefused extends Error {
+  override readonly name = "PurchaseRefused";
+  readonly status: number;
+
+  constructor(status: number) {
+    super(`the shop answered with status ${status}`);
+    this.status = status;
+  }
+}

@@ -4,13 +4,12 @@ import { type Config, loadConfig } from "./config.js";
 import { faultOf } from "./fault.js";
 import { Journal, type Tone } from "./journal.js";
 import { MetricsBook } from "./metrics.js";
-import { EMPTY_FORM, PURCHASE_PATH, type PurchaseForm, purchaseBody, receiptOf } from "./purchase.js";
+import { EMPTY_FORM, PURCHASE_PATH, type PurchaseForm, PurchaseRefused, purchaseBody, receiptOf } from "./purchase.js";
 import { INITIAL_STATE, phaseOf, type SessionView, type ShopState, type Task } from "./state.js";
 import { bytes, millis, shortened, spoken } from "./text.js";
 import { Trust } from "./trust.js";
 
 const TICK_MS = 1000;
-const CALL_TIME_MS = 15_000;
 const WARMUP_CALLS = 3;
 /** While a benchmark runs the page is drawn at most this often, so that drawing is not what is measured. */
 const PROGRESS_EVERY_MS = 120;
@@ -137,7 +136,7 @@ export class Shop {
         call: async (inner) => {
           const response = await this.#call(EMPTY_FORM, inner);
           await response.text();
-          if (!response.ok) throw new Error(`status ${response.status}`);
+          if (!response.ok) throw new PurchaseRefused(response.status);
         },
         onProgress: (progress) => {
           if (!isCurrent() || this.#around.now() - drawn < PROGRESS_EVERY_MS) return;
@@ -196,7 +195,7 @@ export class Shop {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: purchaseBody(form),
-      signal: AbortSignal.any([signal, AbortSignal.timeout(CALL_TIME_MS)]),
+      signal,
     });
   }
 
@@ -208,7 +207,7 @@ export class Shop {
     const isMine = () => this.#client === client;
     const client: Client = this.#trust.client(config, {
       onMetrics: (metrics) => isMine() && this.#onMetrics(metrics),
-      onSession: (session) => isMine() && this.#onSession(session),
+      onSession: (session) => isMine() && session !== undefined && this.#onSession(session),
     });
     this.#client = client;
     return client;

@@ -1,14 +1,16 @@
-import { type CallMetrics, type Client, createClient, MemoryTrustStore, type SessionInfo } from "sealway";
+import { type CallMetrics, type Client, createClient, memoryTrustStore, type SessionInfo } from "sealway";
 import type { Config } from "./config.js";
 
 /** What a client tells the page while it works. */
 export interface ClientEvents {
   readonly onMetrics: (metrics: CallMetrics) => void;
-  readonly onSession: (session: SessionInfo) => void;
+  /** A session was agreed or renewed, or is gone. */
+  readonly onSession: (session: SessionInfo | undefined) => void;
 }
 
 /** The name that the page gives itself in an init. */
 const CLIENT_ID = "sealway-page";
+const CALL_TIME_MS = 15_000;
 
 /**
  * Whom the page trusts: the pinned keys, or the key that it meets first. What was met first is kept as long as the page is
@@ -16,7 +18,7 @@ const CLIENT_ID = "sealway-page";
  */
 export class Trust {
   readonly pins: readonly string[];
-  #met = new MemoryTrustStore();
+  #met = memoryTrustStore();
 
   constructor(pins: readonly string[]) {
     this.pins = pins;
@@ -27,13 +29,14 @@ export class Trust {
   }
 
   forget(): void {
-    this.#met = new MemoryTrustStore();
+    this.#met = memoryTrustStore();
   }
 
   client(config: Config, events: ClientEvents): Client {
     return createClient({
       url: config.sessionUrl,
       clientId: CLIENT_ID,
+      timeoutMs: CALL_TIME_MS,
       trust: this.isPinned ? { pins: [...this.pins] } : { firstUse: this.#met },
       onMetrics: events.onMetrics,
       onSession: events.onSession,
