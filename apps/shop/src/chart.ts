@@ -16,7 +16,7 @@ export interface Bar {
   readonly segments: readonly Segment[];
 }
 
-/** What is drawn: an SVG for each bar, all of one scale. */
+/** What is drawn: an SVG for each bar. */
 export interface Chart {
   readonly bars: readonly Bar[];
   /** What the picture says, for who cannot see it. */
@@ -29,14 +29,16 @@ export const CHART_WIDTH = 1000;
 const VISIBLE = 1.5;
 const GAP = 2.5;
 
-/** Lays out one stacked bar a kind of call. */
+/**
+ * Lays out one stacked bar a kind of call. Each has the whole width: an init takes so much longer than a call that on one
+ * scale the parts of a call could not be seen.
+ */
 export function chartOf(rows: readonly EndpointMetrics[]): Chart {
-  const longest = Math.max(...rows.map((row) => row.last.totalMs), Number.MIN_VALUE);
   const bars = rows.map((row): Bar => {
     let x = 0;
     const segments: Segment[] = [];
     for (const share of SHARES) {
-      const width = (row.last.shares[share] / longest) * CHART_WIDTH;
+      const width = (row.last.shares[share] / Math.max(row.last.totalMs, Number.MIN_VALUE)) * CHART_WIDTH;
       if (width >= VISIBLE) segments.push({ share, x: round(x), width: round(Math.max(width - GAP, VISIBLE)) });
       x += width;
     }

@@ -42,14 +42,13 @@ test("metrics are kept by kind of call, in one order, within bounds", () => {
   assert.deepEqual(book.rows(), []);
 });
 
-test("bars share one scale and stay within the chart", () => {
+test("each bar fills the chart with its shares", () => {
   const book = new MetricsBook();
   book.add(call("init", 40));
   book.add(call("call", 10));
   const { bars, description } = chartOf(book.rows());
   const ends = bars.map(({ segments }) => Math.max(...segments.map(({ x, width }) => x + width)));
-  assert.ok(ends[0] <= CHART_WIDTH && ends[0] > 0.98 * CHART_WIDTH);
-  assert.ok(Math.abs(ends[1] - CHART_WIDTH / 4) < 5);
+  for (const end of ends) assert.ok(end <= CHART_WIDTH && end > 0.98 * CHART_WIDTH);
   assert.match(description, /Start session: 40\.0 ms, of it client crypto 10\.0/);
   assert.deepEqual(chartOf([]).bars, []);
 });
