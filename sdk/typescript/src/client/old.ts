@@ -4,7 +4,7 @@ import { OldInit, type OldSession, openOldAnswer, sealOldRequest } from "../sess
 import { type Bytes, fromUtf8, hex, owned } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { PROBLEM_LEN_MAX, WINDOW_MS } from "../wire/forms.js";
-import { valueOf, X_KID } from "../wire/headers.js";
+import { firstOf, X_KID } from "../wire/headers.js";
 import { membersOf, parseJson } from "../wire/json.js";
 import { Life } from "./agreed.js";
 import { steadyMs, wallMs } from "./clock.js";
@@ -107,7 +107,7 @@ export class Old {
     measure.status = received.status;
     measure.serverTiming = serverTiming(received.headers);
     try {
-      const isSealed = valueOf(received.headers, X_KID) !== undefined;
+      const isSealed = firstOf(received.headers, X_KID) !== undefined;
       const lengthMax = isSealed ? this.#settings.answerMax : PROBLEM_LEN_MAX;
       const body = await measure.http(() => received.whole(lengthMax));
       measure.responseBytes = body.length;

@@ -16,7 +16,7 @@ import { toBase64 } from "../wire/base64.js";
 import { type Bytes, concat } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { INIT_LEN_MAX, PROBLEM_LEN_MAX } from "../wire/forms.js";
-import { type HeaderList, valueOf, X_SEAL, X_SEALED } from "../wire/headers.js";
+import { firstOf, type HeaderList, X_SEAL, X_SEALED } from "../wire/headers.js";
 import { Agreed } from "./agreed.js";
 import { steadyMs } from "./clock.js";
 import { bodyOf, OpenFlow, sealFlow, wholeOf } from "./flow.js";
@@ -255,7 +255,7 @@ export class Three {
       measure.responseBytes ||= received.received;
       this.#onMetrics(measure.done());
     };
-    if (valueOf(received.headers, X_SEAL) === undefined) {
+    if (firstOf(received.headers, X_SEAL) === undefined) {
       const body = await received.whole(PROBLEM_LEN_MAX).catch((error) => {
         if (error instanceof SealwayError && error.code === "body_too_large") return new Uint8Array();
         throw error;
@@ -266,7 +266,7 @@ export class Three {
     try {
       const { headers, status } = received;
       const { opener, stream } = await beginAnswer(this.#provider, sealed.pending, status, headers);
-      if (stream !== undefined) measure.responseBytes = valueOf(headers, X_SEALED)?.length ?? 0;
+      if (stream !== undefined) measure.responseBytes = firstOf(headers, X_SEALED)?.length ?? 0;
       const flow = new OpenFlow(received, opener, stream);
       // Most of this waits for the network; what a frame costs beside is small.
       const frame = await measure.step("open", () => flow.next());

@@ -40,7 +40,7 @@ export function valuesOf(headers: HeaderList, name: string): string[] {
 }
 
 /** The first value under a name. */
-export function valueOf(headers: HeaderList, name: string): string | undefined {
+export function firstOf(headers: HeaderList, name: string): string | undefined {
   return valuesOf(headers, name)[0];
 }
 

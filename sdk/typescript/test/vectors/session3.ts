@@ -28,7 +28,7 @@ import {
 } from "../../src/session/three/suite.js";
 import { fromBase64, toBase64 } from "../../src/wire/base64.js";
 import { type Bytes, concat, fromLatin1, fromUtf8, hex, latin1, utf8 } from "../../src/wire/bytes.js";
-import { valueOf, X_SEALED } from "../../src/wire/headers.js";
+import { firstOf, X_SEALED } from "../../src/wire/headers.js";
 import { bytesOf, headerSet, type Json, refused, same, textOf, unhex } from "./scenario.js";
 
 const PROBE = utf8("probe");
@@ -237,7 +237,7 @@ async function sameStreamOut(
   sealed: Json,
 ): Promise<{ headers: [string, string][]; body: Bytes }> {
   const wanted = sealed["headers"] as [string, string][];
-  const inHeader = valueOf(wanted, X_SEALED) !== undefined;
+  const inHeader = firstOf(wanted, X_SEALED) !== undefined;
   if (inHeader) headers.push([X_SEALED, toBase64(stream)]);
   same("headers", headerSet(headers), headerSet(wanted));
   await sameBody(provider, inHeader ? new Uint8Array() : stream, sealed["body"]);

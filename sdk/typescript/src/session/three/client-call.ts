@@ -13,10 +13,10 @@ import {
   TARGET_LEN_MAX,
 } from "../../wire/forms.js";
 import {
+  firstOf,
   type HeaderList,
   invalid,
   required,
-  valueOf,
   X_IDEMPOTENCY_KEY,
   X_KID,
   X_SEAL,
@@ -145,7 +145,7 @@ export async function beginAnswer(
   headers: HeaderList,
 ): Promise<{ opener: FrameOpener; stream: Bytes | undefined }> {
   const { session } = pending;
-  if (valueOf(headers, X_SEAL) === undefined) {
+  if (firstOf(headers, X_SEAL) === undefined) {
     throw new SealwayError("unsealed", "the answer is not sealed", { status });
   }
   if (required(headers, X_SEAL) !== "3") throw invalid(X_SEAL);
@@ -156,7 +156,7 @@ export async function beginAnswer(
   checkAnswerNonce(nonce, 16);
   parseStamp(stamp);
   const stream = sealedHeader(headers);
-  const contentType = valueOf(headers, "Content-Type") ?? "";
+  const contentType = firstOf(headers, "Content-Type") ?? "";
   const [keys, context] = await Promise.all([
     answerKeys(provider, session.keys.s2c, pending.nonce, nonce),
     answerContext(provider, status, pending.line, contentType, stamp, nonce, session.id),

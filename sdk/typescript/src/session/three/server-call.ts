@@ -13,10 +13,10 @@ import {
   TARGET_LEN_MAX,
 } from "../../wire/forms.js";
 import {
+  firstOf,
   type HeaderList,
   invalid,
   required,
-  valueOf,
   X_IDEMPOTENCY_KEY,
   X_KID,
   X_SEAL,
@@ -107,7 +107,7 @@ export async function beginOpen(
 ): Promise<{ opener: FrameOpener; stream: Bytes | undefined; pending: PendingAnswer }> {
   if (line.target.length > TARGET_LEN_MAX) throw invalid("target");
   const stream = sealedHeader(headers);
-  const contentType = valueOf(headers, "Content-Type") ?? "";
+  const contentType = firstOf(headers, "Content-Type") ?? "";
   const { stamp, nonce } = request;
   const [keys, context] = await Promise.all([
     requestKeys(provider, session.keys.c2s, nonce, stamp),
