@@ -2,7 +2,7 @@
 
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { createServer } from "node:http";
+import { createServer, request as forward } from "node:http";
 import path from "node:path";
 
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".json": "application/json" };
@@ -17,9 +17,10 @@ export function policy(connect) {
 
 /**
  * Serves `folder` on a free port of localhost. `extra` are answers by path, as text or as objects for JSON; `connect`
- * gives the origins of the policy. Both are read at each request.
+ * gives the origins of the policy. Both are read at each request. What is no file goes to `behind()`, if that gives an
+ * origin, as where one server has page and service.
  */
-export async function servePage(folder, { extra = {}, connect = () => [] } = {}) {
+export async function servePage(folder, { extra = {}, connect = () => [], behind = () => null } = {}) {
   const server = createServer(async (request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");
     const name = pathname === "/" ? "/index.html" : pathname;
@@ -31,6 +32,14 @@ export async function servePage(folder, { extra = {}, connect = () => [] } = {})
     } else if (await stat(file).then((found) => found.isFile(), () => false)) {
       response.writeHead(200, { ...head, "Content-Type": TYPES[path.extname(file)] ?? "application/octet-stream" });
       createReadStream(file).pipe(response);
+    } else if (behind() !== null) {
+      const { method, headers } = request;
+      const onward = forward(new URL(request.url, behind()), { method, headers }, (answer) => {
+        response.writeHead(answer.statusCode, answer.headers);
+        answer.pipe(response);
+      });
+      onward.on("error", () => response.writeHead(502, head).end());
+      request.pipe(onward);
     } else {
       response.writeHead(404, head).end();
     }

@@ -200,6 +200,21 @@ export function suite(name, folder) {
     await wrong.close();
   });
 
+  test(`${name}: where page and service are one origin, nothing is to be configured`, { timeout: 60_000 }, async () => {
+    const path = fileURLToPath(new URL(folder, import.meta.url));
+    const one = await servePage(path, { behind: () => service.url });
+    const { page, complaints, close } = await openPage(browser, one.url);
+    try {
+      await ready(page);
+      assert.ok((await page.getByRole("banner").textContent()).includes(one.url));
+      await purchase(page);
+      assert.deepEqual(complaints, []);
+    } finally {
+      await close();
+      await one.close();
+    }
+  });
+
   onPage("a wrong config.json is told, and nothing can be pressed", async (page) => {
     await fault(page).waitFor();
     assert.match(await page.getByRole("alert").textContent(), /pins is empty/);
