@@ -32,7 +32,11 @@ function freePort() {
 async function serving(folder, program, args, work) {
   const cwd = fileURLToPath(new URL(`../${folder}/`, import.meta.url));
   const file = fileURLToPath(new URL(`../node_modules/${program}`, import.meta.url));
-  const child = spawn(process.execPath, [file, ...args], { cwd, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, CI: "1", NO_COLOR: "1" } });
+  const child = spawn(process.execPath, [file, ...args], {
+    cwd,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, CI: "1", NO_COLOR: "1" },
+  });
   let log = "";
   try {
     await new Promise((resolve, reject) => {

@@ -5,13 +5,26 @@ import { stat } from "node:fs/promises";
 import { createServer, request as forward } from "node:http";
 import path from "node:path";
 
-const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".json": "application/json" };
+const TYPES = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript",
+  ".css": "text/css",
+  ".svg": "image/svg+xml",
+  ".json": "application/json",
+};
 
 /** The policy under which every page must work; `connect` lists the origins that it calls. */
 export function policy(connect) {
   return [
-    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", `connect-src 'self' ${connect.join(" ")}`,
-    "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    `connect-src 'self' ${connect.join(" ")}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
   ].join("; ");
 }
 
@@ -24,12 +37,21 @@ export async function servePage(folder, { extra = {}, connect = () => [], behind
   const server = createServer(async (request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");
     const name = pathname === "/" ? "/index.html" : pathname;
-    const head = { "Content-Security-Policy": policy(connect()), "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store" };
+    const head = {
+      "Content-Security-Policy": policy(connect()),
+      "X-Content-Type-Options": "nosniff",
+      "Cache-Control": "no-store",
+    };
     const file = path.join(folder, path.normalize(name));
     if (name in extra) {
       const body = typeof extra[name] === "string" ? extra[name] : JSON.stringify(extra[name]);
       response.writeHead(200, { ...head, "Content-Type": TYPES[path.extname(name)] }).end(body);
-    } else if (await stat(file).then((found) => found.isFile(), () => false)) {
+    } else if (
+      await stat(file).then(
+        (found) => found.isFile(),
+        () => false,
+      )
+    ) {
       response.writeHead(200, { ...head, "Content-Type": TYPES[path.extname(file)] ?? "application/octet-stream" });
       createReadStream(file).pipe(response);
     } else if (behind() !== null) {

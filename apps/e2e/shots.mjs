@@ -13,7 +13,10 @@ await mkdir(folder, { recursive: true });
 
 const extra = {};
 let service = null;
-const host = await servePage(new URL(FOLDERS[which], import.meta.url).pathname, { extra, connect: () => (service ? [service.url] : []) });
+const host = await servePage(new URL(FOLDERS[which], import.meta.url).pathname, {
+  extra,
+  connect: () => (service ? [service.url] : []),
+});
 service = await sealway({ origins: [host.url] });
 extra["/config.json"] = { session_url: service.url };
 const browser = await launch();

@@ -43,16 +43,18 @@ after(async () => {
 
 test("single-spa: both pages mount, work, and leave nothing behind", { timeout: 60_000 }, async () => {
   const { page, complaints, close } = await openPage(browser, server.url);
-  const look = () => page.evaluate(() => {
-    const style = (selector) => {
-      const { font, color, padding, background } = getComputedStyle(document.querySelector(selector));
-      return { font, color, padding, background };
-    };
-    return JSON.stringify([style("body"), style("h1"), style("button")]);
-  });
-  const go = (hash) => page.evaluate((hash) => {
-    location.hash = hash;
-  }, hash);
+  const look = () =>
+    page.evaluate(() => {
+      const style = (selector) => {
+        const { font, color, padding, background } = getComputedStyle(document.querySelector(selector));
+        return { font, color, padding, background };
+      };
+      return JSON.stringify([style("body"), style("h1"), style("button")]);
+    });
+  const go = (hash) =>
+    page.evaluate((hash) => {
+      location.hash = hash;
+    }, hash);
   const bare = await look();
   for (const name of ["react", "angular", "react"]) {
     await go(name);

@@ -95,7 +95,10 @@ export function suite(name, folder) {
     const metrics = card(page, "Metrics");
     const description = await metrics.getByRole("img").getAttribute("aria-label");
     for (const label of ["Start session", "Sealed call", "End session"]) {
-      assert.match(description, new RegExp(`${label}: [0-9.,]+ ms, of it client crypto [0-9.]+, network [0-9.]+, server [0-9.]+`));
+      assert.match(
+        description,
+        new RegExp(`${label}: [0-9.,]+ ms, of it client crypto [0-9.]+, network [0-9.]+, server [0-9.]+`),
+      );
       const row = metrics.getByRole("table").first().getByRole("row", { name: label });
       const figures = await row.getByRole("cell").allTextContents();
       assert.equal(figures.length, 4);
@@ -120,7 +123,12 @@ export function suite(name, folder) {
     assert.equal(await page.getByLabel("Scheme code").inputValue(), "AEF");
     const whole = await page.content();
     for (const trace of ["SECRET-SCHEME", sessionId, sessionId.slice(0, 10), "TXN-"]) assert.ok(!whole.includes(trace), trace);
-    const kept = await page.evaluate(async () => [localStorage.length, sessionStorage.length, (await indexedDB.databases()).length, document.cookie]);
+    const kept = await page.evaluate(async () => [
+      localStorage.length,
+      sessionStorage.length,
+      (await indexedDB.databases()).length,
+      document.cookie,
+    ]);
     assert.deepEqual(kept, [0, 0, 0, ""]);
     assert.match(await page.getByRole("status").textContent(), /Cleared/);
 
@@ -139,48 +147,60 @@ export function suite(name, folder) {
     await purchase(page);
   });
 
-  onPage("tells what to do while the service is away, and goes on when it is back", async (page) => {
-    await ready(page);
-    await service.stop();
-    try {
+  onPage(
+    "tells what to do while the service is away, and goes on when it is back",
+    async (page) => {
+      await ready(page);
+      await service.stop();
+      try {
+        await button(page, "Purchase").click();
+        await fault(page).waitFor();
+        assert.equal(await fault(page).textContent(), "The service cannot be reached");
+        assert.match(await page.getByRole("alert").textContent(), /network/);
+      } finally {
+        await service.start();
+      }
+      await purchase(page);
+      assert.equal(await fault(page).count(), 0, "the card goes with the next try");
+    },
+    { expected: /ERR_CONNECTION_REFUSED/ },
+  );
+
+  onPage(
+    "a service that forgot the session and has another key is refused until the page is cleared",
+    async (page) => {
+      await ready(page);
+      await purchase(page);
+      await service.stop();
+      await service.start();
       await button(page, "Purchase").click();
       await fault(page).waitFor();
-      assert.equal(await fault(page).textContent(), "The service cannot be reached");
-      assert.match(await page.getByRole("alert").textContent(), /network/);
-    } finally {
-      await service.start();
-    }
-    await purchase(page);
-    assert.equal(await fault(page).count(), 0, "the card goes with the next try");
-  }, { expected: /ERR_CONNECTION_REFUSED/ });
+      assert.match(await fault(page).textContent(), /does not know this session|another key/);
+      assert.match(await page.getByRole("alert").textContent(), /session_expired|key_untrusted/);
+      await button(page, "Dismiss").click();
+      await button(page, "Start anew").click();
+      await page.getByRole("heading", { name: /^The trusted key is not in use|^The service shows another key/ }).waitFor();
+      await button(page, "Clear everything").click();
+      await purchase(page);
+    },
+    { expected: /40[19]/ },
+  );
 
-  onPage("a service that forgot the session and has another key is refused until the page is cleared", async (page) => {
-    await ready(page);
-    await purchase(page);
-    await service.stop();
-    await service.start();
-    await button(page, "Purchase").click();
-    await fault(page).waitFor();
-    assert.match(await fault(page).textContent(), /does not know this session|another key/);
-    assert.match(await page.getByRole("alert").textContent(), /session_expired|key_untrusted/);
-    await button(page, "Dismiss").click();
-    await button(page, "Start anew").click();
-    await page.getByRole("heading", { name: /^The trusted key is not in use|^The service shows another key/ }).waitFor();
-    await button(page, "Clear everything").click();
-    await purchase(page);
-  }, { expected: /40[19]/ });
-
-  onPage("a session that is over says so, and the next purchase starts another", async (page) => {
-    await ready(page);
-    await button(page, "Start session").click();
-    await pill(page, "Expired").waitFor({ timeout: 8000 });
-    assert.equal(await timer(page).textContent(), "0:00");
-    assert.match(await page.getByRole("status").textContent(), /session is over/);
-    const first = await card(page, "Session").locator("code[title]").getAttribute("title");
-    await purchase(page);
-    await page.waitForFunction((first) => document.querySelector("code[title]").title !== first, first);
-    assert.ok((await log(page)).match(/Session S-/g).length >= 2);
-  }, { config: () => ({ session_url: shortLived.url }) });
+  onPage(
+    "a session that is over says so, and the next purchase starts another",
+    async (page) => {
+      await ready(page);
+      await button(page, "Start session").click();
+      await pill(page, "Expired").waitFor({ timeout: 8000 });
+      assert.equal(await timer(page).textContent(), "0:00");
+      assert.match(await page.getByRole("status").textContent(), /session is over/);
+      const first = await card(page, "Session").locator("code[title]").getAttribute("title");
+      await purchase(page);
+      await page.waitForFunction((first) => document.querySelector("code[title]").title !== first, first);
+      assert.ok((await log(page)).match(/Session S-/g).length >= 2);
+    },
+    { config: () => ({ session_url: shortLived.url }) },
+  );
 
   test(`${name}: a pinned key is trusted alone`, { timeout: 60_000 }, async () => {
     extra["/config.json"] = { session_url: service.url, pins: await service.pins() };
@@ -215,13 +235,17 @@ export function suite(name, folder) {
     }
   });
 
-  onPage("a wrong config.json is told, and nothing can be pressed", async (page) => {
-    await fault(page).waitFor();
-    assert.match(await page.getByRole("alert").textContent(), /pins is empty/);
-    for (const label of ["Start session", "Purchase", "Run benchmark"]) {
-      assert.equal(await button(page, label).getAttribute("aria-disabled"), "true");
-    }
-  }, { config: () => ({ session_url: service.url, pins: [] }) });
+  onPage(
+    "a wrong config.json is told, and nothing can be pressed",
+    async (page) => {
+      await fault(page).waitFor();
+      assert.match(await page.getByRole("alert").textContent(), /pins is empty/);
+      for (const label of ["Start session", "Purchase", "Run benchmark"]) {
+        assert.equal(await button(page, label).getAttribute("aria-disabled"), "true");
+      }
+    },
+    { config: () => ({ session_url: service.url, pins: [] }) },
+  );
 
   onPage("runs a benchmark with live progress and percentiles", async (page) => {
     await ready(page);
@@ -239,7 +263,10 @@ export function suite(name, folder) {
     assert.equal(await progress.getAttribute("value"), "150");
     assert.match(await card_.textContent(), /150 of 150 calls, 0 failed/);
     for (const figure of ["Throughput", "Median", "p99", "min", "mean", "p90", "p95", "max"]) {
-      const value = await card_.locator("dl > div", { has: page.locator("dt", { hasText: new RegExp(`^${figure}$`) }) }).locator("dd").textContent();
+      const value = await card_
+        .locator("dl > div", { has: page.locator("dt", { hasText: new RegExp(`^${figure}$`) }) })
+        .locator("dd")
+        .textContent();
       assert.ok(Number.parseFloat(value) > 0, `${figure} ${value}`);
     }
     assert.match(await page.getByRole("status").textContent(), /Benchmark done: 150 of 150 calls/);
@@ -257,17 +284,21 @@ export function suite(name, folder) {
     await purchase(page);
   });
 
-  onPage("a session that ends during a benchmark is renewed, and that is measured too", async (page) => {
-    await ready(page);
-    await page.getByLabel("Calls", { exact: true }).fill("10000");
-    await button(page, "Run benchmark").click();
-    await button(page, "Cancel benchmark").waitFor();
-    await page.waitForFunction(() => document.querySelector("[role=log]").textContent.match(/Session S-/g)?.length >= 2);
-    await button(page, "Cancel benchmark").click();
-    await card(page, "Metrics").getByRole("row", { name: "Renew session" }).waitFor();
-    assert.match(await card(page, "Benchmark").textContent(), /, 0 failed/);
-    await pill(page, "Active").waitFor();
-  }, { config: () => ({ session_url: shortLived.url }) });
+  onPage(
+    "a session that ends during a benchmark is renewed, and that is measured too",
+    async (page) => {
+      await ready(page);
+      await page.getByLabel("Calls", { exact: true }).fill("10000");
+      await button(page, "Run benchmark").click();
+      await button(page, "Cancel benchmark").waitFor();
+      await page.waitForFunction(() => document.querySelector("[role=log]").textContent.match(/Session S-/g)?.length >= 2);
+      await button(page, "Cancel benchmark").click();
+      await card(page, "Metrics").getByRole("row", { name: "Renew session" }).waitFor();
+      assert.match(await card(page, "Benchmark").textContent(), /, 0 failed/);
+      await pill(page, "Active").waitFor();
+    },
+    { config: () => ({ session_url: shortLived.url }) },
+  );
 
   onPage("a form that is wrong says where, and sends nothing", async (page) => {
     await ready(page);
@@ -284,20 +315,34 @@ export function suite(name, folder) {
 
   onPage("everything is done with the keyboard alone, and the focus is never lost", async (page) => {
     await ready(page);
-    const focused = () => page.evaluate(() => {
-      const { activeElement: at } = document;
-      if (at === document.body) return "nothing";
-      const style = getComputedStyle(at);
-      const label = at.getAttribute("aria-label") ?? at.labels?.[0]?.textContent ?? at.textContent;
-      return `${label.trim()}|${style.outlineStyle !== "none" && style.outlineWidth !== "0px"}`;
-    });
+    const focused = () =>
+      page.evaluate(() => {
+        const { activeElement: at } = document;
+        if (at === document.body) return "nothing";
+        const style = getComputedStyle(at);
+        const label = at.getAttribute("aria-label") ?? at.labels?.[0]?.textContent ?? at.textContent;
+        return `${label.trim()}|${style.outlineStyle !== "none" && style.outlineWidth !== "0px"}`;
+      });
     const order = [];
     for (let count = 0; count < 9; count += 1) {
       await page.keyboard.press("Tab");
       order.push(await focused());
     }
-    const expected = ["Start session", "End session", "Clear everything", "Scheme code", "Amount", "Purchase", "Calls", "At a time", "Run benchmark"];
-    assert.deepEqual(order, expected.map((label) => `${label}|true`));
+    const expected = [
+      "Start session",
+      "End session",
+      "Clear everything",
+      "Scheme code",
+      "Amount",
+      "Purchase",
+      "Calls",
+      "At a time",
+      "Run benchmark",
+    ];
+    assert.deepEqual(
+      order,
+      expected.map((label) => `${label}|true`),
+    );
     await page.keyboard.press("Tab");
     assert.match(await focused(), /^What happened\|true/);
 
@@ -332,64 +377,83 @@ export function suite(name, folder) {
   });
 
   for (const colorScheme of ["light", "dark"]) {
-    onPage(`has no fault that axe finds, ${colorScheme}, from empty to full`, async (page) => {
-      // The policy of the page forbids scripts from elsewhere; the debugger's door is not the page's.
-      const look = async (state) => {
-        const { violations } = await page.evaluate(`${AXE}; axe.run(document, { resultTypes: ["violations"] })`);
-        const found = violations.map(({ id, impact, nodes }) => `${state}: ${impact} ${id} at ${nodes.map(({ target }) => target).join(", ")}`);
-        assert.deepEqual(found, []);
-      };
-      await ready(page);
-      const ground = await page.evaluate(() => getComputedStyle(document.querySelector(".shop")).backgroundColor);
-      const [red] = ground.match(/\d+/).map(Number);
-      assert.equal(red < 60, colorScheme === "dark", `the ground is ${ground}`);
-      await look("empty");
-      await purchase(page);
-      await page.getByLabel("Calls", { exact: true }).fill("5");
-      await button(page, "Run benchmark").click();
-      await card(page, "Benchmark").getByText("p99", { exact: true }).waitFor();
-      await page.getByText("Every step of these calls").click();
-      await page.getByText("Body as opened").click();
-      await page.getByLabel("Amount").fill("");
-      await button(page, "Purchase").click();
-      await look("full");
-      await page.getByLabel("Amount").fill("1");
-      await page.route("**/transaction/purchase", (route) => route.abort("connectionrefused"));
-      await button(page, "Purchase").click();
-      await fault(page).waitFor();
-      await look("with a fault");
-    }, { options: { colorScheme }, expected: /ERR_CONNECTION_REFUSED/ });
+    onPage(
+      `has no fault that axe finds, ${colorScheme}, from empty to full`,
+      async (page) => {
+        // The policy of the page forbids scripts from elsewhere; the debugger's door is not the page's.
+        const look = async (state) => {
+          const { violations } = await page.evaluate(`${AXE}; axe.run(document, { resultTypes: ["violations"] })`);
+          const found = violations.map(
+            ({ id, impact, nodes }) => `${state}: ${impact} ${id} at ${nodes.map(({ target }) => target).join(", ")}`,
+          );
+          assert.deepEqual(found, []);
+        };
+        await ready(page);
+        const ground = await page.evaluate(() => getComputedStyle(document.querySelector(".shop")).backgroundColor);
+        const [red] = ground.match(/\d+/).map(Number);
+        assert.equal(red < 60, colorScheme === "dark", `the ground is ${ground}`);
+        await look("empty");
+        await purchase(page);
+        await page.getByLabel("Calls", { exact: true }).fill("5");
+        await button(page, "Run benchmark").click();
+        await card(page, "Benchmark").getByText("p99", { exact: true }).waitFor();
+        await page.getByText("Every step of these calls").click();
+        await page.getByText("Body as opened").click();
+        await page.getByLabel("Amount").fill("");
+        await button(page, "Purchase").click();
+        await look("full");
+        await page.getByLabel("Amount").fill("1");
+        await page.route("**/transaction/purchase", (route) => route.abort("connectionrefused"));
+        await button(page, "Purchase").click();
+        await fault(page).waitFor();
+        await look("with a fault");
+      },
+      { options: { colorScheme }, expected: /ERR_CONNECTION_REFUSED/ },
+    );
   }
 
   for (const width of [360, 820, 1280]) {
-    onPage(`nothing sticks out at ${width} pixels, in any state`, async (page) => {
-      const fits = async (state) => {
-        const over = await page.evaluate((width) => {
-          const cards = [...document.querySelectorAll(".card, .card > *, .answer > *, button")];
-          const wide = cards.filter((each) => each.scrollWidth > each.clientWidth + 1 && !each.matches("pre, .unseen, .journal, table, dl, p.left"));
-          return [document.documentElement.scrollWidth - width, ...wide.map((each) => each.outerHTML.slice(0, 80))];
-        }, width);
-        assert.deepEqual(over.filter((each) => typeof each === "string" || each > 0), [], state);
-      };
-      await ready(page);
-      await fits("empty");
-      await purchase(page);
-      await page.getByLabel("Calls", { exact: true }).fill("5");
-      await button(page, "Run benchmark").click();
-      await card(page, "Benchmark").getByText("p99", { exact: true }).waitFor();
-      await page.getByText("Every step of these calls").click();
-      await page.getByText("Body as opened").click();
-      await page.getByLabel("Scheme code").fill("W".repeat(64));
-      await purchase(page);
-      await fits("full");
-      await page.route("**/transaction/purchase", (route) => route.abort("connectionrefused"));
-      await button(page, "Purchase").click();
-      await fault(page).waitFor();
-      await fits("with a fault");
-      const small = await page.evaluate(() =>
-        [...document.querySelectorAll("button, input")].filter((each) => each.getBoundingClientRect().height < 36).map((each) => each.textContent));
-      assert.deepEqual(small, [], "too small for a finger");
-    }, { options: { viewport: { width, height: 740 }, isMobile: width < 400 }, expected: /ERR_CONNECTION_REFUSED/ });
+    onPage(
+      `nothing sticks out at ${width} pixels, in any state`,
+      async (page) => {
+        const fits = async (state) => {
+          const over = await page.evaluate((width) => {
+            const cards = [...document.querySelectorAll(".card, .card > *, .answer > *, button")];
+            const wide = cards.filter(
+              (each) => each.scrollWidth > each.clientWidth + 1 && !each.matches("pre, .unseen, .journal, table, dl, p.left"),
+            );
+            return [document.documentElement.scrollWidth - width, ...wide.map((each) => each.outerHTML.slice(0, 80))];
+          }, width);
+          assert.deepEqual(
+            over.filter((each) => typeof each === "string" || each > 0),
+            [],
+            state,
+          );
+        };
+        await ready(page);
+        await fits("empty");
+        await purchase(page);
+        await page.getByLabel("Calls", { exact: true }).fill("5");
+        await button(page, "Run benchmark").click();
+        await card(page, "Benchmark").getByText("p99", { exact: true }).waitFor();
+        await page.getByText("Every step of these calls").click();
+        await page.getByText("Body as opened").click();
+        await page.getByLabel("Scheme code").fill("W".repeat(64));
+        await purchase(page);
+        await fits("full");
+        await page.route("**/transaction/purchase", (route) => route.abort("connectionrefused"));
+        await button(page, "Purchase").click();
+        await fault(page).waitFor();
+        await fits("with a fault");
+        const small = await page.evaluate(() =>
+          [...document.querySelectorAll("button, input")]
+            .filter((each) => each.getBoundingClientRect().height < 36)
+            .map((each) => each.textContent),
+        );
+        assert.deepEqual(small, [], "too small for a finger");
+      },
+      { options: { viewport: { width, height: 740 }, isMobile: width < 400 }, expected: /ERR_CONNECTION_REFUSED/ },
+    );
   }
 
   onPage("no key material is in the console, the page or the browser's log", async (page) => {

@@ -72,8 +72,8 @@ function TrustNotice({ state }: { state: ShopState }) {
   if (state.isPinned) return <p className="quiet">Trusts {state.config.pins.length} pinned key(s) and no other.</p>;
   return (
     <p className="notice">
-      <strong className="warn">Trust at first use.</strong> No key is pinned, so whatever key the service shows first is
-      trusted until this page is cleared or closed. To be sure, put the service's key id under <code>pins</code> in{" "}
+      <strong className="warn">Trust at first use.</strong> No key is pinned, so whatever key the service shows first is trusted
+      until this page is cleared or closed. To be sure, put the service's key id under <code>pins</code> in{" "}
       <code>config.json</code>.
     </p>
   );

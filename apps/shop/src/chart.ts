@@ -1,4 +1,4 @@
-import { type EndpointMetrics, SHARES, SHARE_LABELS, type ShareName } from "./metrics.js";
+import { type EndpointMetrics, SHARE_LABELS, SHARES, type ShareName } from "./metrics.js";
 import { millis } from "./text.js";
 
 /** A part of a bar, in the chart's own units. */

@@ -15,8 +15,14 @@ export interface Fault {
 type Words = readonly [title: string, advice: string];
 
 const WORDS: Readonly<Record<string, Words>> = {
-  network: ["The service cannot be reached", "Is it running, and does it allow this page's origin? Then try again."],
-  timeout: ["The service did not answer in time", "Try again. If it stays so, look at the service's health."],
+  network: [
+    "The service cannot be reached",
+    "Is it running, and does it allow this page's origin? If a purchase was under way, look whether it was made before you repeat it.",
+  ],
+  timeout: [
+    "The service did not answer in time",
+    "It may still have carried the call out: look before you repeat it. If it stays so, look at the service's health.",
+  ],
   key_untrusted: [
     "The service shows another key than the trusted one",
     "Either its identity key was replaced, or somebody stands in between. If you know of a new key, clear this page and begin anew.",
@@ -45,7 +51,10 @@ const WORDS: Readonly<Record<string, Words>> = {
   upstream_timeout: ["The shop behind the service is too slow", "Look whether the purchase was made before you repeat it."],
   redirected: ["The service sent the call elsewhere", "Sealed calls follow no redirect. Check the address in config.json."],
   configuration: ["The page is set up wrongly", "Correct config.json beside the page and load it again."],
-  purchase_refused: ["The shop refused a purchase", "Its answer was opened; the shop itself says no. Try one purchase to see why."],
+  purchase_refused: [
+    "The shop refused a purchase",
+    "Its answer was opened; the shop itself says no. Try one purchase to see why.",
+  ],
   aborted: ["The call was cancelled", "It may have reached the service. Look before you repeat it."],
 };
 
@@ -64,9 +73,17 @@ export function faultOf(error: unknown): Fault {
   if (error instanceof DOMException && error.name === "AbortError") return { ...named("aborted"), facts: [] };
   if (!(error instanceof SealwayError)) {
     const detail = error instanceof Error ? error.name : typeof error;
-    return { code: "unexpected", title: "Something unexpected happened", advice: "Load the page again.", facts: [["Detail", detail]] };
+    return {
+      code: "unexpected",
+      title: "Something unexpected happened",
+      advice: "Load the page again.",
+      facts: [["Detail", detail]],
+    };
   }
-  const facts: [string, string][] = [["Code", error.code], ["Lies with", BLAME[error.blame] ?? error.blame]];
+  const facts: [string, string][] = [
+    ["Code", error.code],
+    ["Lies with", BLAME[error.blame] ?? error.blame],
+  ];
   if (error.status !== undefined) facts.push(["Status", String(error.status)]);
   if (error.problem?.title !== undefined) facts.push(["Service says", String(error.problem.title).slice(0, EXPLAINED_MAX)]);
   facts.push(["Detail", error.message.slice(0, EXPLAINED_MAX)]);

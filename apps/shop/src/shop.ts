@@ -111,7 +111,11 @@ export class Shop {
       this.#set({ receipt });
       this.#log(receipt.ok ? "good" : "bad", `Opened the answer: status ${receipt.status}, ${bytes(text.length)}`);
       const transaction = receipt.fields.find(([name]) => name === "Transaction")?.[1];
-      this.#say(receipt.ok ? `Purchase made. Transaction ${transaction ?? "without a number"}.` : `Purchase refused with status ${receipt.status}.`);
+      this.#say(
+        receipt.ok
+          ? `Purchase made. Transaction ${transaction ?? "without a number"}.`
+          : `Purchase refused with status ${receipt.status}.`,
+      );
     });
   }
 
@@ -151,7 +155,10 @@ export class Shop {
       this.#set({ benchmark: { wanted, progress: { done, failed, seconds }, result }, metrics: this.#metrics.rows() });
       const rate = `${result.throughputPerS.toFixed(1)} a second`;
       const outcome = result.cancelled ? "cancelled" : failed > 0 || result.fault !== undefined ? "failed" : "done";
-      this.#log(outcome === "done" ? "good" : "warn", `Benchmark ${outcome}: ${done} of ${wanted} calls, ${failed} failed, ${rate}`);
+      this.#log(
+        outcome === "done" ? "good" : "warn",
+        `Benchmark ${outcome}: ${done} of ${wanted} calls, ${failed} failed, ${rate}`,
+      );
       this.#say(`Benchmark ${outcome}: ${done} of ${wanted} calls, ${rate}.`);
       if (result.fault !== undefined) throw result.fault;
     });
