@@ -43,12 +43,18 @@ export class OpenFlow {
   readonly #received: Received;
   readonly #opener: FrameOpener;
   #hasEnded = false;
+  #isBegun = false;
 
   /** `stream` is the one of `X-Sealed`, if the answer has no body. */
   constructor(received: Received, opener: FrameOpener, stream: Bytes | undefined) {
     this.#received = received;
     this.#opener = opener;
     if (stream !== undefined) opener.push(stream);
+  }
+
+  /** How many bytes of the body have come. */
+  get received(): number {
+    return this.#received.received;
   }
 
   /** Whether all of it has come and opened. */
@@ -62,12 +68,15 @@ export class OpenFlow {
    * @throws {SealwayError} `stream_truncated`, `frame_invalid`, `unsealable`, `timeout`, `network`.
    */
   async next(): Promise<Bytes | undefined> {
+    // A part has its time from when it is asked for: a reader may take as long as it likes between two.
+    if (this.#isBegun && !this.#hasEnded) this.#received.restart();
+    this.#isBegun = true;
     try {
       for (;;) {
         const frame = await this.#opener.next();
         if (frame !== undefined) {
           if (this.#opener.isDone) await this.#end();
-          else this.#received.restart();
+          else this.#received.pause();
           return frame;
         }
         if (this.#hasEnded) return undefined;

@@ -116,7 +116,7 @@ export class Three {
         this.#onMetrics(measure.done());
         return new Agreed(session, arrivedMs);
       } catch (error) {
-        if (measure.status !== 0 && measure.status !== 201) this.#onMetrics(measure.done());
+        if (old === undefined && measure.status !== 0) this.#onMetrics(measure.done());
         const problem = error instanceof SealwayError ? error.problem : undefined;
         const wanted = problem?.code === "suite_required" ? problem["suite"] : undefined;
         if (
@@ -163,6 +163,7 @@ export class Three {
       });
       const arrivedMs = steadyMs();
       const answer = await wholeOf(opened.flow, opened.first, ANSWER_LEN_MAX);
+      measure.responseBytes ||= opened.flow.received;
       if (opened.status !== 201) throw refusal(opened.status, answer);
       return { status: opened.status, body: answer, arrivedMs };
     }

@@ -76,10 +76,18 @@ export class Received {
     this.#watch.restart();
   }
 
+  /** Stops the time: nobody waits now. */
+  pause(): void {
+    this.#watch.pause();
+  }
+
   /** What comes next; none at the end. The time for it runs on from one part to the next until {@link restart}. */
   async read(): Promise<Uint8Array | undefined> {
     const reader = this.#reader;
-    if (reader === undefined) return undefined;
+    if (reader === undefined) {
+      this.#watch.finish();
+      return undefined;
+    }
     const { done, value } = await this.#watch.guard(() => reader.read());
     if (done) {
       this.#watch.finish();
@@ -139,8 +147,12 @@ class Watch {
     return this.#controller.signal;
   }
 
-  restart(): void {
+  pause(): void {
     clearTimeout(this.#timer);
+  }
+
+  restart(): void {
+    this.pause();
     this.#timer = setTimeout(() => {
       this.#isLate = true;
       this.#controller.abort();

@@ -1,0 +1,73 @@
+/** Middleware for Express, and for anything that takes `(request, response, next)`. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { SealwayError } from "../wire/error.js";
+import { collect } from "./body.js";
+import { Gate } from "./gate.js";
+import type { Caller } from "./handled.js";
+import { dropClaimed, incomingOf, leaveRest, replaceHeaders, sealResponse, send } from "./node.js";
+import type { ServerOptions } from "./options.js";
+
+/** A request as Express has it, with what this middleware adds: `sealway` says who asks, where the request was sealed. */
+export interface SealedMessage extends IncomingMessage {
+  originalUrl?: string;
+  body?: unknown;
+  sealway?: Caller;
+}
+
+export type Middleware = (
+  request: SealedMessage,
+  response: ServerResponse,
+  next: (error?: unknown) => void,
+) => void;
+
+/**
+ * Opens and seals around the handlers behind it. Use it before anything that reads bodies: `request.body` is there then,
+ * parsed if it is JSON, a text if it is one, else bytes.
+ */
+export function sealedExpress(options: ServerOptions): Middleware {
+  const gate = new Gate(options);
+  return (request, response, next) => {
+    handle(gate, request, response).then((isNext) => isNext && next(), next);
+  };
+}
+
+async function handle(gate: Gate, request: SealedMessage, response: ServerResponse): Promise<boolean> {
+  const opened = await gate.open(incomingOf(request, request.originalUrl ?? request.url ?? "/"));
+  if (opened.kind === "plain") {
+    dropClaimed(request);
+    return true;
+  }
+  if (opened.kind === "refused") {
+    leaveRest(request, response);
+    await send(response, opened.answer);
+    return false;
+  }
+  const { call } = opened;
+  replaceHeaders(request, call.headers);
+  request.sealway = call.caller;
+  try {
+    // A sealed body is within its route's bound, and its plaintext is shorter.
+    const body = call.body === undefined ? undefined : await collect(call.body, Number.MAX_SAFE_INTEGER);
+    if (body !== undefined) request.body = parsed(body, request.headers["content-type"] ?? "");
+  } catch (error) {
+    if (error instanceof SyntaxError) {
+      sealResponse(response, call);
+      response.statusCode = 400;
+      response.end();
+      return false;
+    }
+    if (!(error instanceof SealwayError)) throw error;
+    leaveRest(request, response);
+    await send(response, await call.seal(400, [], undefined));
+    return false;
+  }
+  sealResponse(response, call);
+  return true;
+}
+
+function parsed(body: Uint8Array, type: string): unknown {
+  if (/^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i.test(type))
+    return JSON.parse(new TextDecoder().decode(body));
+  if (/^text\//i.test(type)) return new TextDecoder().decode(body);
+  return Buffer.from(body);
+}

@@ -1,0 +1,88 @@
+/** A plugin for Fastify 5: requests are opened before they are parsed, answers sealed before they are sent. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import type { Answering } from "./body.js";
+import { Gate, type OpenedCall } from "./gate.js";
+import type { Caller } from "./handled.js";
+import { dropClaimed, headersOf, incomingOf, leaveRest, replaceHeaders } from "./node.js";
+import type { ServerOptions } from "./options.js";
+import type { Answer } from "./refusal.js";
+
+/** What of Fastify this plugin uses. */
+export interface FastifyLike {
+  addHook(...args: any[]): unknown;
+}
+
+interface Request {
+  readonly raw: IncomingMessage;
+  readonly originalUrl: string;
+}
+
+interface Reply {
+  code(status: number): Reply;
+  header(name: string, value: string | string[]): Reply;
+  removeHeader(name: string): Reply;
+  getHeaders(): Record<string, number | string | string[] | undefined>;
+  send(payload?: unknown): Reply;
+  readonly statusCode: number;
+  readonly raw: ServerResponse;
+}
+
+const calls = new WeakMap<IncomingMessage, OpenedCall>();
+
+/** Who sent a request that was sealed; none of any other. `request` is Fastify's. */
+export function sealedCaller(request: { readonly raw: IncomingMessage }): Caller | undefined {
+  return calls.get(request.raw)?.caller;
+}
+
+/** The plugin: `app.register(sealedFastify, options)`. Routes are looked up by path in `options`, not in Fastify. */
+export function sealedFastify(app: FastifyLike, options: ServerOptions, done: (error?: Error) => void): void {
+  const gate = new Gate(options);
+  app.addHook("preParsing", async (request: Request, reply: Reply, payload: unknown) => {
+    const opened = await gate.open(incomingOf(request.raw, request.originalUrl));
+    if (opened.kind === "plain") {
+      dropClaimed(request.raw);
+      return payload;
+    }
+    if (opened.kind === "refused") {
+      leaveRest(request.raw, reply.raw);
+      reply.send(put(reply, opened.answer));
+      return reply;
+    }
+    const { call } = opened;
+    calls.set(request.raw, call);
+    replaceHeaders(request.raw, call.headers);
+    if (call.body === undefined) return Readable.from([]);
+    request.raw.headers["transfer-encoding"] = "chunked";
+    return Readable.from(call.body, { objectMode: false });
+  });
+  app.addHook("onSend", async (request: Request, reply: Reply, payload: unknown) => {
+    const call = calls.get(request.raw);
+    if (call === undefined) return payload;
+    const answer = await call.seal(reply.statusCode, headersOf(reply.getHeaders()), answering(payload));
+    return put(reply, answer);
+  });
+  done();
+}
+
+// Not encapsulated: the hooks are for all routes of the application.
+Object.assign(sealedFastify, {
+  [Symbol.for("skip-override")]: true,
+  [Symbol.for("fastify.display-name")]: "sealway",
+});
+
+function put(reply: Reply, answer: Answer): unknown {
+  for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
+  reply.code(answer.status);
+  for (const [name, value] of answer.headers) reply.header(name, value);
+  const { body } = answer;
+  if (body === undefined) return null;
+  return body instanceof Uint8Array ? Buffer.from(body) : Readable.from(body, { objectMode: false });
+}
+
+function answering(payload: unknown): Answering {
+  if (payload === undefined || payload === null) return undefined;
+  if (typeof payload === "string") return Buffer.from(payload);
+  if (payload instanceof Uint8Array) return payload;
+  return payload as AsyncIterable<Uint8Array>;
+}

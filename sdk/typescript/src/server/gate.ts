@@ -1,0 +1,95 @@
+/**
+ * The one core of all middleware: a request as it came in, what a handler may see of it, and its answer sealed. The order
+ * of checks is that of `spec/session-3.md` and `spec/session.md`.
+ */
+import { nodeProvider } from "../crypto/node.js";
+import { SealwayError } from "../wire/error.js";
+import { firstOf, type HeaderList, X_IDEMPOTENCY_KEY, X_KID, X_SEAL } from "../wire/headers.js";
+import type { Answering } from "./body.js";
+import type { Caller } from "./handled.js";
+import { OldGate } from "./old.js";
+import { routeOf, type ServerOptions, type ServerSettings, serverSettings } from "./options.js";
+import { type Answer, plainOf, problem, problemOf } from "./refusal.js";
+import { ThreeGate } from "./three.js";
+
+/** A request as it came in. */
+export interface Incoming {
+  readonly method: string;
+  /** Path and query as sent. */
+  readonly target: string;
+  readonly headers: HeaderList;
+  readonly body: AsyncIterable<Uint8Array> | undefined;
+}
+
+/** A request that was opened and is new. */
+export interface OpenedCall {
+  readonly caller: Caller;
+  /** What a handler sees. */
+  readonly headers: [string, string][];
+  /** None where the message has no body. It throws {@link SealwayError} where the rest does not open. */
+  readonly body: AsyncIterable<Uint8Array> | undefined;
+  /** Seals the handler's answer; what is refused after all is answered instead. */
+  seal(status: number, headers: HeaderList, body: Answering): Promise<Answer>;
+}
+
+/** What to do with a request: leave it alone, answer it, or let a handler see it. */
+export type Opened =
+  | { readonly kind: "plain" }
+  | { readonly kind: "refused"; readonly answer: Answer }
+  | { readonly kind: "opened"; readonly call: OpenedCall };
+
+/** A refusal on its way out, and the answer that tells it. */
+export class Refused extends Error {
+  readonly code: string;
+  readonly answer: Answer;
+
+  constructor(code: string, answer: Answer) {
+    super(code);
+    this.code = code;
+    this.answer = answer;
+  }
+}
+
+export class Gate {
+  readonly settings: ServerSettings;
+  readonly #three: ThreeGate;
+  readonly #old: OldGate;
+
+  /** @throws {SealwayError} `configuration`. */
+  constructor(options: ServerOptions) {
+    this.settings = serverSettings(options);
+    this.#three = new ThreeGate(nodeProvider, this.settings);
+    this.#old = new OldGate(nodeProvider, this.settings);
+  }
+
+  /** Opens a request, if its route is sealed. It never throws for what a peer sends. */
+  async open(incoming: Incoming): Promise<Opened> {
+    const path = incoming.target.split("?", 1)[0] ?? "/";
+    const route = routeOf(this.settings, path);
+    // What a browser asks before it sends anything is not sealed.
+    if (route === undefined || incoming.method === "OPTIONS") return { kind: "plain" };
+    const has = (name: string) => firstOf(incoming.headers, name) !== undefined;
+    const isThree = has(X_SEAL);
+    if (route.sealed === "optional" && !isThree && !has(X_KID) && !has(X_IDEMPOTENCY_KEY)) {
+      return { kind: "plain" };
+    }
+    const gate = isThree ? this.#three : this.#old;
+    try {
+      const call = await gate.open(incoming, path, route.bodyMax);
+      return { kind: "opened", call };
+    } catch (error) {
+      const { code, answer } = refusedAs(error, isThree);
+      this.settings.onRefused({ code, status: answer.status, path });
+      return { kind: "refused", answer };
+    }
+  }
+}
+
+function refusedAs(error: unknown, isThree: boolean): Refused {
+  if (error instanceof Refused) return error;
+  const known =
+    error instanceof SealwayError
+      ? error
+      : new SealwayError("store_unavailable", "the store failed", { cause: error });
+  return new Refused(known.code, isThree ? problem(problemOf(known)) : plainOf(known));
+}

@@ -1,0 +1,76 @@
+/** What a handler is given of a sealed request, and which headers stand outside of a sealed answer. */
+import { mayBeInner } from "../session/three/inner.js";
+import { type HeaderList, SEALING } from "../wire/headers.js";
+import type { StoredSession } from "./store.js";
+
+/** Who asks, as an authority recognised it. */
+export interface Caller {
+  readonly sessionId: string;
+  readonly wire: number;
+  readonly clientId: string | undefined;
+  readonly auth: string;
+  readonly subject: string | undefined;
+  readonly tenant: string | undefined;
+}
+
+/** Outside a seal anybody on the path could have written these: they say where a request came from. */
+const OF_THE_WAY =
+  /^(?:forwarded|x-forwarded-[a-z-]+|x-real-ip|via|traceparent|tracestate|client-cert|client-cert-chain)$/;
+/** Taken from outside where the seal has none. */
+const FROM_OUTSIDE = new Set(["host", "user-agent", "accept-language"]);
+const HOP = new Set(["connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade"]);
+/** Somebody between service and client needs these. */
+const BETWEEN = /^(?:set-cookie|retry-after|server-timing|vary|access-control-[a-z-]+)$/;
+
+export function callerOf(session: StoredSession): Caller {
+  const { id: sessionId, wire, clientId, auth, subject, tenant } = session;
+  return { sessionId, wire, clientId, auth, subject, tenant };
+}
+
+function callerHeaders(caller: Caller): [string, string][] {
+  const { clientId, auth, subject, tenant } = caller;
+  const headers: [string, string][] = [["x-sealway-auth", auth]];
+  // A header cannot hold every text; what it cannot is in `caller`.
+  const put = (name: string, value: string | undefined) => {
+    if (value !== undefined && /^[\x20-\x7e]*$/.test(value)) headers.push([name, value]);
+  };
+  put("x-sealway-client-id", clientId);
+  put("x-sealway-subject", subject);
+  put("x-sealway-tenant", tenant);
+  return headers;
+}
+
+/** The headers that a handler sees of a request of wire 3. */
+export function handlerHeaders(inner: HeaderList, outer: HeaderList, caller: Caller): [string, string][] {
+  const inside = inner.filter(([name]) => !OF_THE_WAY.test(name)).map(([n, v]): [string, string] => [n, v]);
+  const names = new Set(inside.map(([name]) => name));
+  const outside = outer.flatMap(([key, value]): [string, string][] => {
+    const name = key.toLowerCase();
+    return OF_THE_WAY.test(name) || (FROM_OUTSIDE.has(name) && !names.has(name)) ? [[name, value]] : [];
+  });
+  return [...inside, ...outside, ...callerHeaders(caller)];
+}
+
+/** The headers that a handler sees of a request of wire 1 or 2, all of which stood outside. */
+export function oldHandlerHeaders(outer: HeaderList, caller: Caller, hasBody: boolean): [string, string][] {
+  const kept = outer.flatMap(([key, value]): [string, string][] => {
+    const name = key.toLowerCase();
+    const isBody = name.startsWith("content-") || name === "transfer-encoding" || name === "expect";
+    return isBody || HOP.has(name) || SEALING.has(name) || isClaimed(name) ? [] : [[name, value]];
+  });
+  const type: [string, string][] = hasBody ? [["content-type", "application/json"]] : [];
+  return [...kept, ...type, ...callerHeaders(caller)];
+}
+
+/** Whether a header claims what only this side may say. */
+export function isClaimed(name: string): boolean {
+  return name.toLowerCase().startsWith("x-sealway-");
+}
+
+/** An answer's headers as they stand within a seal, and those of them that stand outside too. */
+export function answerHeaders(headers: HeaderList): { inner: [string, string][]; outer: [string, string][] } {
+  const lower = headers.map(([name, value]): [string, string] => [name.toLowerCase(), value]);
+  const inner = lower.filter(([name]) => mayBeInner(name));
+  const outer = lower.filter(([name]) => BETWEEN.test(name));
+  return { inner, outer: [...outer, ["cache-control", "no-store, no-transform"]] };
+}

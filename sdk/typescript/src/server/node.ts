@@ -1,0 +1,198 @@
+/** What Express and Fastify share: requests and answers of `node:http`. */
+import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from "node:http";
+import type { HeaderList } from "../wire/headers.js";
+import type { Answering } from "./body.js";
+import type { Incoming, OpenedCall } from "./gate.js";
+import { isClaimed } from "./handled.js";
+import type { Answer } from "./refusal.js";
+
+/** How much of an answer may wait to be sealed, in bytes, before its handler is told to wait. */
+const WAITING_MAX = 256 * 1024;
+
+/** How long a client may take to notice an answer that came before its request was over, in milliseconds. */
+const LINGER_MS = 500;
+
+/** A request as it came, repeated headers and all. */
+export function incomingOf(request: IncomingMessage, target: string): Incoming {
+  const { rawHeaders } = request;
+  const headers: [string, string][] = [];
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    headers.push([rawHeaders[at] ?? "", rawHeaders[at + 1] ?? ""]);
+  }
+  return { method: request.method ?? "", target, headers, body: request };
+}
+
+/** Puts the headers that a handler may see in the place of those that came. */
+export function replaceHeaders(request: IncomingMessage, headers: HeaderList): void {
+  const joined: Record<string, string> = {};
+  for (const [name, value] of headers) {
+    const before = joined[name];
+    joined[name] = before === undefined ? value : `${before}${name === "cookie" ? "; " : ", "}${value}`;
+  }
+  request.headers = joined;
+  request.rawHeaders = headers.flat();
+}
+
+/** Drops what only this side may say from a request that is not sealed. */
+export function dropClaimed(request: IncomingMessage): void {
+  for (const name of Object.keys(request.headers)) if (isClaimed(name)) delete request.headers[name];
+}
+
+/** The headers of an answer that is about to go. */
+export function headersOf(
+  headers: Readonly<Record<string, OutgoingHttpHeader | undefined>>,
+): [string, string][] {
+  return Object.entries(headers).flatMap(([name, value]): [string, string][] => {
+    if (value === undefined) return [];
+    return (Array.isArray(value) ? value : [value]).map((each) => [name, String(each)]);
+  });
+}
+
+/** Sends an answer. */
+export async function send(response: ServerResponse, answer: Answer): Promise<void> {
+  for (const name of response.getHeaderNames()) response.removeHeader(name);
+  const { body } = answer;
+  const names = new Map<string, string[]>();
+  for (const [name, value] of answer.headers) names.set(name, [...(names.get(name) ?? []), value]);
+  for (const [name, values] of names)
+    response.setHeader(name, values.length === 1 ? (values[0] ?? "") : values);
+  response.statusCode = answer.status;
+  if (body === undefined || body instanceof Uint8Array) {
+    if (body !== undefined) response.setHeader("Content-Length", body.length);
+    response.end(body);
+    return;
+  }
+  response.flushHeaders();
+  try {
+    for await (const part of body) {
+      if (!response.write(part)) await drained(response);
+    }
+    response.end();
+  } catch (error) {
+    // A stream without its last frame is an error for its reader, and so it is to be.
+    response.destroy(error instanceof Error ? error : undefined);
+  }
+}
+
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve, reject) => {
+    response.once("drain", resolve);
+    response.once("close", () => reject(new Error("the client is gone")));
+  });
+}
+
+/** Answers a request whose body nobody will read: the connection ends with the answer, and with a client that sends on. */
+export function leaveRest(request: IncomingMessage, response: ServerResponse): void {
+  if (request.complete) return;
+  response.once("finish", () => setTimeout(() => request.socket.destroy(), LINGER_MS).unref());
+}
+
+/** Parts that one side writes and the other reads. */
+class Parts implements AsyncIterable<Uint8Array> {
+  readonly #waiting: Uint8Array[] = [];
+  readonly #onDrain: () => void;
+  #length = 0;
+  #isOver = false;
+  #wake: (() => void) | undefined;
+
+  constructor(onDrain: () => void) {
+    this.#onDrain = onDrain;
+  }
+
+  /** Whether more may be written at once. */
+  push(part: Uint8Array): boolean {
+    this.#waiting.push(part);
+    this.#length += part.length;
+    this.#wake?.();
+    return this.#length < WAITING_MAX;
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#wake?.();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      const part = this.#waiting.shift();
+      if (part !== undefined) {
+        const wasFull = this.#length >= WAITING_MAX;
+        this.#length -= part.length;
+        if (wasFull && this.#length < WAITING_MAX) this.#onDrain();
+        yield part;
+      } else if (this.#isOver) {
+        return;
+      } else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    }
+  }
+}
+
+/** Has all that a handler writes to a response sealed on its way out. */
+export function sealResponse(response: ServerResponse, call: OpenedCall): void {
+  const raw = { writeHead: response.writeHead, write: response.write, end: response.end };
+  const { flushHeaders } = response;
+  let parts: Parts | undefined;
+  let isOver = false;
+  const go = (body: Answering): void => {
+    const { statusCode } = response;
+    const headers = headersOf(response.getHeaders());
+    Promise.resolve(call.seal(statusCode, headers, body))
+      .then((answer) => {
+        Object.assign(response, raw, { flushHeaders });
+        return send(response, answer);
+      })
+      .catch((error) => response.destroy(error instanceof Error ? error : undefined));
+  };
+  const begin = (): Parts => {
+    if (parts === undefined) {
+      parts = new Parts(() => response.emit("drain"));
+      go(parts);
+    }
+    return parts;
+  };
+  response.writeHead = ((status: number, ...rest: unknown[]) => {
+    response.statusCode = status;
+    const headers = rest.find((part) => typeof part === "object" && part !== null) ?? {};
+    const pairs = Array.isArray(headers) ? pairsOf(headers) : Object.entries(headers);
+    for (const [name, value] of pairs) response.setHeader(name, value);
+    return response;
+  }) as typeof response.writeHead;
+  response.flushHeaders = () => void begin();
+  response.write = ((chunk: string | Uint8Array, encoding?: unknown, done?: unknown) => {
+    const callback = typeof encoding === "function" ? encoding : done;
+    const isOpen = begin().push(bytesOf(chunk, encoding));
+    if (typeof callback === "function") queueMicrotask(callback as () => void);
+    return isOpen;
+  }) as typeof response.write;
+  response.end = ((chunk?: unknown, encoding?: unknown, done?: unknown) => {
+    const callback = [chunk, encoding, done].find((part) => typeof part === "function");
+    if (typeof callback === "function") response.once("finish", callback as () => void);
+    if (isOver) return response;
+    isOver = true;
+    const last =
+      typeof chunk === "string" || chunk instanceof Uint8Array ? bytesOf(chunk, encoding) : undefined;
+    if (parts === undefined) go(last ?? new Uint8Array());
+    else {
+      if (last !== undefined) parts.push(last);
+      parts.end();
+    }
+    return response;
+  }) as typeof response.end;
+}
+
+function bytesOf(chunk: string | Uint8Array, encoding: unknown): Uint8Array {
+  if (typeof chunk !== "string") return chunk;
+  return Buffer.from(chunk, typeof encoding === "string" ? (encoding as BufferEncoding) : "utf8");
+}
+
+function pairsOf(flat: unknown[]): [string, OutgoingHttpHeader][] {
+  if (Array.isArray(flat[0])) return flat as [string, OutgoingHttpHeader][];
+  const pairs: [string, OutgoingHttpHeader][] = [];
+  for (let at = 0; at + 1 < flat.length; at += 2)
+    pairs.push([String(flat[at]), flat[at + 1] as OutgoingHttpHeader]);
+  return pairs;
+}

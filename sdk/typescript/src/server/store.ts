@@ -1,0 +1,229 @@
+/** Where a server's sessions and claims are (`spec/session.md`, Authority endpoints). */
+import { fromBase64 } from "../wire/base64.js";
+import { type Bytes, hex } from "../wire/bytes.js";
+import { SealwayError } from "../wire/error.js";
+import { isWhole, type Members, membersOf, parseJson } from "../wire/json.js";
+
+/** A session as an authority keeps it. */
+export interface StoredSession {
+  readonly id: string;
+  readonly wire: number;
+  readonly clientId: string | undefined;
+  readonly subject: string | undefined;
+  readonly tenant: string | undefined;
+  readonly auth: string;
+  /** Milliseconds of the epoch. */
+  readonly expiresMs: number;
+  /** 32 bytes. Never printed. */
+  readonly key: Bytes;
+}
+
+/** What a store makes of a claim. */
+export type ClaimOutcome = "fresh" | "replayed" | "outside_window" | "full";
+
+/** A claim as a store takes it. */
+export interface StoreClaim {
+  /** 16 bytes. */
+  readonly key: Uint8Array;
+  /** Whether a tag has verified. */
+  readonly sealed: boolean;
+  readonly stampMs: number;
+}
+
+/** Sessions and claims. Either throws {@link SealwayError} `store_unavailable` when it cannot tell: then nothing is served. */
+export interface SessionStore {
+  get(id: string): Promise<StoredSession | undefined>;
+  /** Grants a claim once among all who try. It is asked for once: an answer that is lost may have granted it. */
+  claim(claim: StoreClaim): Promise<ClaimOutcome>;
+}
+
+/** How to reach an authority. */
+export interface AuthorityOptions {
+  /** `https://…`, or `http://` on this machine. */
+  readonly url: string;
+  /** Of `sessions.authority_secret_file`. */
+  readonly secret: string;
+  /** How long an answer may take, in milliseconds. Default 2000. */
+  readonly timeoutMs?: number;
+  readonly fetch?: typeof fetch;
+}
+
+const MESSAGE_LEN_MAX = 65_536;
+/** A session is used for less than a second without asking again. */
+const FRESH_MS = 900;
+const CACHED_MAX = 10_000;
+
+function unavailable(what: string, cause?: unknown): SealwayError {
+  return new SealwayError("store_unavailable", what, { blame: "network", cause });
+}
+
+/**
+ * A store that asks an authority.
+ *
+ * @throws {SealwayError} `configuration`.
+ */
+export function authorityStore(options: AuthorityOptions): SessionStore {
+  return new AuthorityStore(options);
+}
+
+class AuthorityStore implements SessionStore {
+  readonly #base: string;
+  readonly #secret: string;
+  readonly #timeoutMs: number;
+  readonly #fetch: typeof fetch;
+  readonly #cached = new Map<string, { until: number; session: Promise<StoredSession | undefined> }>();
+
+  constructor({ url, secret, timeoutMs = 2000, fetch: run }: AuthorityOptions) {
+    const base = URL.canParse(url) ? new URL(url) : undefined;
+    const isLocal = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(base?.hostname ?? "");
+    if (base === undefined || !(base.protocol === "https:" || (base.protocol === "http:" && isLocal))) {
+      const what = "the authority is reached over https, or http on this machine: keys travel there";
+      throw new SealwayError("configuration", what, { blame: "caller" });
+    }
+    if (!/^[\x21-\x7e]{16,}$/.test(secret)) {
+      const what = "the authority's secret is one line of at least 16 visible characters";
+      throw new SealwayError("configuration", what, { blame: "caller" });
+    }
+    this.#base = `${base.origin}${base.pathname.replace(/\/$/, "")}/v1/authority`;
+    this.#secret = secret;
+    this.#timeoutMs = timeoutMs;
+    this.#fetch = run ?? ((input, init) => globalThis.fetch(input, init));
+  }
+
+  async get(id: string): Promise<StoredSession | undefined> {
+    const nowMs = performance.now();
+    const known = this.#cached.get(id);
+    if (known !== undefined && nowMs < known.until) return known.session;
+    const session = this.#get(id);
+    // In order of age: the first ones are the oldest.
+    this.#cached.delete(id);
+    for (const [old, { until }] of this.#cached) {
+      if (until > nowMs && this.#cached.size < CACHED_MAX) break;
+      this.#cached.delete(old);
+    }
+    this.#cached.set(id, { until: nowMs + FRESH_MS, session });
+    session.then(
+      (found) => found === undefined && this.#cached.delete(id),
+      () => this.#cached.delete(id),
+    );
+    return session;
+  }
+
+  async #get(id: string): Promise<StoredSession | undefined> {
+    const { status, members } = await this.#ask("GET", `/sessions/${id}`);
+    if (members["id"] !== id) throw unavailable("the authority's answer is to another question");
+    if (status === 404 && members["error"] === "SESSION_NOT_FOUND") return undefined;
+    if (status !== 200) throw unavailable(`the authority answered ${status}`);
+    return sessionOf(members);
+  }
+
+  async claim({ key, sealed, stampMs }: StoreClaim): Promise<ClaimOutcome> {
+    const text = hex(key);
+    const { status, members } = await this.#ask("POST", "/nonces", {
+      key: text,
+      sealed,
+      stamp_ms: stampMs,
+    });
+    if (status === 507 && members["error"] === "NONCES_FULL") return "full";
+    if (members["key"] !== text) throw unavailable("the authority's answer is to another question");
+    if (status === 201) return "fresh";
+    if (status === 409 && members["error"] === "REPLAYED") return "replayed";
+    if (status === 409 && members["error"] === "TIMESTAMP_OUTSIDE_WINDOW") return "outside_window";
+    throw unavailable(`the authority answered ${status}`);
+  }
+
+  async #ask(method: string, path: string, body?: object): Promise<{ status: number; members: Members }> {
+    const headers: Record<string, string> = { Authorization: `Bearer ${this.#secret}` };
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    try {
+      const response = await this.#fetch(this.#base + path, {
+        method,
+        headers,
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        redirect: "error",
+        signal: AbortSignal.timeout(this.#timeoutMs),
+      });
+      const isJson = /^application\/json *(?:;|$)/i.test(response.headers.get("Content-Type") ?? "");
+      const members = isJson ? membersOf(parseJson(await bounded(response))) : undefined;
+      if (members === undefined)
+        throw unavailable(`the authority answered ${response.status}, and no message`);
+      return { status: response.status, members };
+    } catch (error) {
+      // What a fault of the network says may hold the URL; it never holds the secret.
+      throw error instanceof SealwayError && error.code === "store_unavailable"
+        ? error
+        : unavailable("the authority did not answer", error);
+    }
+  }
+}
+
+async function bounded(response: Response): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of response.body ?? []) {
+    length += part.length;
+    if (length > MESSAGE_LEN_MAX) throw unavailable("the authority's answer is too long");
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
+
+function sessionOf(members: Members): StoredSession {
+  const text = (name: string) => (typeof members[name] === "string" ? (members[name] as string) : undefined);
+  const { id, wire, expires_ms: expiresMs } = members;
+  const key = fromBase64(text("key") ?? "");
+  const isWire = wire === 1 || wire === 2 || wire === 3;
+  if (
+    typeof id !== "string" ||
+    !isWire ||
+    !isWhole(expiresMs, Number.MAX_SAFE_INTEGER) ||
+    key?.length !== 32
+  ) {
+    throw unavailable("the authority's session is not of its form");
+  }
+  const [clientId, subject, tenant] = [text("client_id"), text("subject"), text("tenant")];
+  return redacted({ id, wire, clientId, subject, tenant, auth: text("auth") ?? "none", expiresMs, key });
+}
+
+/** Keeps the key out of what is printed or serialised. */
+function redacted(session: StoredSession): StoredSession {
+  return Object.defineProperty(session, "key", { value: session.key, enumerable: false });
+}
+
+/** A store in memory, for tests and for a process that agrees its sessions itself. Claims are bounded; a full one refuses. */
+export class MemoryStore implements SessionStore {
+  readonly #sessions = new Map<string, StoredSession>();
+  readonly #claims = new Map<string, number>();
+  readonly #claimsMax: number;
+  readonly #lifetimeMs: number;
+
+  /** `windowMs` is that of the server; a claim is kept for twice as long. */
+  constructor(windowMs = 300_000, claimsMax = 1_000_000) {
+    this.#lifetimeMs = 2 * windowMs + 1;
+    this.#claimsMax = claimsMax;
+  }
+
+  put(session: StoredSession): void {
+    this.#sessions.set(session.id, redacted({ ...session, key: session.key }));
+  }
+
+  delete(id: string): boolean {
+    return this.#sessions.delete(id);
+  }
+
+  async get(id: string): Promise<StoredSession | undefined> {
+    return this.#sessions.get(id);
+  }
+
+  async claim({ key }: StoreClaim): Promise<ClaimOutcome> {
+    const [text, nowMs] = [hex(key), Date.now()];
+    for (const [old, endMs] of this.#claims) {
+      if (endMs > nowMs) break;
+      this.#claims.delete(old);
+    }
+    if (this.#claims.has(text)) return "replayed";
+    if (this.#claims.size >= this.#claimsMax) return "full";
+    this.#claims.set(text, nowMs + this.#lifetimeMs);
+    return "fresh";
+  }
+}

@@ -1,0 +1,168 @@
+/** The client against the real service. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  type CallMetrics,
+  createClient,
+  memoryTrustStore,
+  SealwayError,
+  SUITES,
+  type Wire,
+} from "../../src/index.js";
+import { type Running, startSealway } from "../sealway.js";
+
+let sealway: Running;
+beforeAll(async () => {
+  sealway = await startSealway();
+});
+afterAll(() => sealway?.stop());
+
+const PURCHASE = JSON.stringify({ schemeCode: "AEF", amount: 5000 });
+const post = (body: BodyInit = PURCHASE): RequestInit => ({
+  method: "POST",
+  headers: { "Content-Type": "application/json" },
+  body,
+});
+
+describe("the client against the service", () => {
+  it.each(SUITES)("agrees a session with suite %s and makes a sealed call", async (suite) => {
+    const client = createClient({ url: sealway.url, trust: { pins: [sealway.pin] }, suites: [suite] });
+    const response = await client.fetch("/transaction/purchase", post());
+    expect(response.status).toBe(200);
+    expect(response.url).toBe(`${sealway.url}/transaction/purchase`);
+    expect(await response.json()).toMatchObject({ status: "SUCCESS", schemeCode: "AEF", amount: 5000 });
+    expect(client.session?.suite).toBe(suite);
+  });
+
+  it.each([1, 2] as Wire[])("makes a sealed call on wire %s", async (wire) => {
+    const client = createClient({ url: sealway.url, trust: { pins: [] }, wire });
+    const response = await client.fetch("/transaction/purchase", post());
+    expect(await response.json()).toMatchObject({ status: "SUCCESS" });
+    expect(client.session).toMatchObject({ wire, suite: undefined });
+  });
+
+  it("sends a body that flows, and a request without one", async () => {
+    const client = createClient({ url: sealway.url, trust: { firstUse: memoryTrustStore() } });
+    const parts = [PURCHASE.slice(0, 5), PURCHASE.slice(5)].map((part) => new TextEncoder().encode(part));
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        const part = parts.shift();
+        if (part === undefined) controller.close();
+        else controller.enqueue(part);
+      },
+    });
+    const response = await client.fetch("/transaction/purchase", post(body));
+    expect(await response.json()).toMatchObject({ status: "SUCCESS" });
+    const read = await client.fetch("/transaction/purchase?a=b#c");
+    expect([read.status, await read.json()]).toEqual([405, { error: "METHOD_NOT_ALLOWED" }]);
+  });
+
+  it("agrees one session for all who ask at once, and tells of it", async () => {
+    const metrics: CallMetrics[] = [];
+    const seen: (string | undefined)[] = [];
+    const client = createClient({
+      url: sealway.url,
+      trust: { pins: [sealway.pin] },
+      onMetrics: (each) => metrics.push(each),
+      onSession: (session) => seen.push(session?.id),
+    });
+    const { fetch: detached } = client;
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => detached("/transaction/purchase", post())),
+    );
+    await Promise.all(answers.map((answer) => answer.text()));
+    expect(metrics.map(({ endpoint }) => endpoint).sort()).toEqual([...Array(8).fill("call"), "init"]);
+    expect(metrics.find(({ endpoint }) => endpoint === "call")).toMatchObject({
+      method: "POST",
+      path: "/transaction/purchase",
+      status: 200,
+    });
+    expect(metrics.at(-1)?.serverTiming.map(({ name }) => name)).toContain("aes-gcm-decrypt");
+    const id = client.session?.id;
+    expect(seen).toEqual([id]);
+    await client.end();
+    expect(client.session).toBeUndefined();
+    expect(seen).toEqual([id, undefined]);
+    expect(metrics.at(-1)).toMatchObject({ endpoint: "end", status: 204 });
+  });
+
+  it("renews a session that is about to end, and the calls go on", async () => {
+    const metrics: CallMetrics[] = [];
+    const now = { ahead: 0 };
+    const real = performance.now.bind(performance);
+    performance.now = () => real() + now.ahead;
+    try {
+      const client = createClient({
+        url: sealway.url,
+        trust: { pins: [sealway.pin] },
+        onMetrics: (each) => metrics.push(each),
+      });
+      const before = await client.connect();
+      // The session's clock runs with it: a minute before the end the stamp is far ahead of the server's, which heals.
+      now.ahead = (before.expiresInSec - 30) * 1000;
+      const response = await client.fetch("/transaction/purchase", post());
+      expect(response.status).toBe(200);
+      expect(client.session?.id).not.toBe(before.id);
+    } finally {
+      performance.now = real;
+    }
+    expect(metrics.map(({ endpoint }) => endpoint)).toContain("call");
+  });
+
+  it("begins a new session after one that the service forgot, where that is proven or does no harm", async () => {
+    const client = createClient({ url: sealway.url, trust: { pins: [sealway.pin] } });
+    const { id } = await client.connect();
+    const deleted = await fetch(`${sealway.url}/v1/authority/sessions/${id}`, {
+      method: "DELETE",
+      headers: { Authorization: `Bearer ${sealway.secret}` },
+    });
+    expect(deleted.status).toBe(200);
+    const response = await client.fetch("/transaction/purchase", post());
+    expect(response.status).toBe(200);
+    expect(client.session?.id).not.toBe(id);
+  });
+
+  it("begins anew after 401 on wire 2, once", async () => {
+    const client = createClient({ url: sealway.url, trust: { pins: [] }, wire: 2 });
+    const { id } = await client.connect();
+    await fetch(`${sealway.url}/v1/authority/sessions/${id}`, {
+      method: "DELETE",
+      headers: { Authorization: `Bearer ${sealway.secret}` },
+    });
+    expect((await client.fetch("/transaction/purchase", post())).status).toBe(200);
+  });
+
+  it("takes no service whose key it does not trust", async () => {
+    const client = createClient({ url: sealway.url, trust: { pins: ["00".repeat(16)] } });
+    const error = await client.connect().catch((caught) => caught);
+    expect(error).toBeInstanceOf(SealwayError);
+    expect(error.code).toBe("key_retired");
+    expect(error.message).toContain(sealway.pin);
+  });
+
+  it("heals a clock that is set wrong, by the service's own word", async () => {
+    let isFirst = true;
+    const client = createClient({
+      url: sealway.url,
+      trust: { pins: [sealway.pin] },
+      fetch: async (input, init) => {
+        const response = await fetch(input, init);
+        return response;
+      },
+    });
+    const real = performance.now.bind(performance);
+    await client.connect();
+    performance.now = () => real() + (isFirst ? 600_000 : 600_000);
+    try {
+      isFirst = false;
+      expect((await client.fetch("/transaction/purchase", post())).status).toBe(200);
+    } finally {
+      performance.now = real;
+    }
+  });
+
+  it("stops waiting when its caller does", async () => {
+    const client = createClient({ url: sealway.url, trust: { pins: [sealway.pin] } });
+    const signal = AbortSignal.abort(new Error("enough"));
+    await expect(client.fetch("/transaction/purchase", { ...post(), signal })).rejects.toThrow("enough");
+  });
+});
