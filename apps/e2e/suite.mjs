@@ -23,7 +23,7 @@ export function suite(name, folder) {
   before(async () => {
     browser = await launch();
     const path = fileURLToPath(new URL(folder, import.meta.url));
-    host = await servePage(path, { extra, connect: () => [service.url, shortLived.url] });
+    host = await servePage(path, { extra, connect: () => [service.url, elsewhere(), shortLived.url] });
     service = await sealway({ origins: [host.url] });
     shortLived = await sealway({ origins: [host.url], ttlSec: 3 });
   });
@@ -33,6 +33,9 @@ export function suite(name, folder) {
     await shortLived?.close();
     await host?.close();
   });
+
+  /** The same service under another origin. */
+  const elsewhere = () => service.url.replace("127.0.0.1", "localhost");
 
   /** A page against `config`; at its end the browser must have had nothing to say beyond `expected`. */
   function onPage(title, work, { config = () => ({ session_url: service.url }), options = {}, expected = null } = {}) {
@@ -245,6 +248,18 @@ export function suite(name, folder) {
       }
     },
     { config: () => ({ session_url: service.url, pins: [] }) },
+  );
+
+  onPage(
+    "sessions are agreed at one origin and calls go to another, if it is told so",
+    async (page) => {
+      const asked = [];
+      page.on("request", (request) => request.method() === "POST" && asked.push(request.url()));
+      await ready(page);
+      await purchase(page);
+      assert.deepEqual(asked, [`${service.url}/v3/sessions`, `${elsewhere()}/transaction/purchase`]);
+    },
+    { config: () => ({ session_url: service.url, server_url: elsewhere() }) },
   );
 
   onPage("runs a benchmark with live progress and percentiles", async (page) => {

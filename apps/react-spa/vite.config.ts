@@ -6,5 +6,11 @@ export default defineConfig({
   base: "./",
   plugins: [react()],
   server: { port: 4201, strictPort: true },
-  build: { target: "es2022", modulePreload: { polyfill: false }, assetsInlineLimit: 0, sourcemap: false },
+  build: {
+    target: "es2022",
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    sourcemap: false,
+    license: { fileName: "licenses.md" },
+  },
 });
