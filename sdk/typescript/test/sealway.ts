@@ -23,8 +23,8 @@ function binary(): string {
   return path;
 }
 
-/** Sessions, the authority's endpoints, and the demo service behind a sealed route; all on one port. */
-export async function startSealway(): Promise<Running> {
+/** Sessions, the authority's endpoints, and the demo service behind a sealed route, on one port; pages of `origin` may use it. */
+export async function startSealway(origin = "http://127.0.0.1:1"): Promise<Running> {
   const folder = mkdtempSync(join(tmpdir(), "sealway-ts-"));
   const secretFile = join(folder, "peers.secret");
   writeFileSync(secretFile, `${SECRET}\n`, { mode: 0o600 });
@@ -43,6 +43,7 @@ upstreams:
 sessions:
   identity: { allow_generated: true }
   authority_secret_file: "peers.secret"
+cors: { origins: ["${origin}"] }
 telemetry: { log_format: json, log_level: info }
 `,
   );

@@ -1,8 +1,7 @@
 /** The client: one session at a time, agreed when it is first needed, and a `fetch` that seals. */
-import type { Provider } from "../crypto/provider.js";
 import { SealwayError } from "../wire/error.js";
 import type { Agreed } from "./agreed.js";
-import { Old } from "./old.js";
+import type { Old, OldAgreed } from "./old.js";
 import {
   type CallMetrics,
   type ClientOptions,
@@ -43,11 +42,14 @@ interface Wired {
   readonly life: { readonly isUsable: boolean; readonly isOver: boolean };
 }
 
+/** What a client works with: the exchanges of its wire. */
+type Exchanges = { readonly wire: 3; readonly three: Three } | { readonly wire: 1 | 2; readonly old: Old };
+
 class SealedClient implements Client {
   readonly #settings: Settings;
   readonly #onMetrics: (metrics: CallMetrics) => void;
   readonly #slot: Slot<Wired>;
-  #wires: Promise<{ three: Three; old: Old }> | undefined;
+  #exchanges: Promise<Exchanges> | undefined;
 
   constructor(options: ClientOptions) {
     this.#settings = settingsOf(options);
@@ -59,10 +61,12 @@ class SealedClient implements Client {
   readonly fetch: typeof fetch = async (input, init) => {
     const call = await callOf(this.#settings.url, input, init);
     call.signal?.throwIfAborted();
-    const { three, old } = await this.#get();
+    const exchanges = await this.#get();
+    // A client has sessions of one wire alone.
     const session = (not?: Wired) => abortable(this.#slot.get(not), call.signal);
-    if (this.#settings.wire !== 3) return old.call(call, session as Parameters<Old["call"]>[1]);
-    return three.call(call, session as (not?: Wired) => Promise<Agreed>);
+    return exchanges.wire === 3
+      ? exchanges.three.call(call, session as (not?: Agreed) => Promise<Agreed>)
+      : exchanges.old.call(call, session as (not?: OldAgreed) => Promise<OldAgreed>);
   };
 
   async connect(signal?: AbortSignal): Promise<SessionInfo> {
@@ -76,39 +80,44 @@ class SealedClient implements Client {
 
   async end(): Promise<void> {
     const now = this.#slot.take();
-    if (now === undefined || now.life.isOver || this.#settings.wire !== 3) return;
-    const { three } = await this.#get();
-    await three.end(now as Agreed);
+    if (now === undefined || now.life.isOver) return;
+    const exchanges = await this.#get();
+    if (exchanges.wire === 3) await exchanges.three.end(now as Agreed);
   }
 
   clear(): void {
     this.#slot.take();
-    this.#wires = undefined;
+    this.#exchanges = undefined;
   }
 
-  #get(): Promise<{ three: Three; old: Old }> {
-    this.#wires ??= platformProvider().then((provider) => this.#make(provider));
-    return this.#wires;
+  #get(): Promise<Exchanges> {
+    this.#exchanges ??= this.#make().catch((error) => {
+      // What could not be loaded may be there the next time.
+      this.#exchanges = undefined;
+      throw error;
+    });
+    return this.#exchanges;
   }
 
-  #make(provider: Provider): { three: Three; old: Old } {
-    return {
-      three: new Three(provider, this.#settings, this.#onMetrics),
-      old: new Old(provider, this.#settings, this.#onMetrics),
-    };
+  async #make(): Promise<Exchanges> {
+    const provider = await platformProvider();
+    const { wire } = this.#settings;
+    if (wire === 3) return { wire, three: new Three(provider, this.#settings, this.#onMetrics) };
+    const { Old } = await import("./old.js");
+    return { wire, old: new Old(provider, this.#settings, this.#onMetrics) };
   }
 
   async #agree(old: Wired | undefined): Promise<Wired> {
-    const { three, old: early } = await this.#get();
-    if (this.#settings.wire !== 3) return early.agree();
+    const exchanges = await this.#get();
+    if (exchanges.wire !== 3) return exchanges.old.agree();
     if (old !== undefined) {
       try {
-        return await three.agree(old as Agreed);
+        return await exchanges.three.agree(old as Agreed);
       } catch (error) {
         // Whatever speaks against a renewal, an init may still do.
         if (!(error instanceof SealwayError)) throw error;
       }
     }
-    return three.agree();
+    return exchanges.three.agree();
   }
 }

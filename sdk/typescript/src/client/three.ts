@@ -69,11 +69,6 @@ export class Three {
     this.#onMetrics = onMetrics;
   }
 
-  /** Forgets what was learnt of keys. */
-  clear(): void {
-    this.#keyring = undefined;
-  }
-
   async #ring(): Promise<Keyring> {
     const { trust, url } = this.#settings;
     this.#keyring ??= Keyring.of(this.#provider, trust, url.origin);
@@ -148,16 +143,7 @@ export class Three {
     const url = new URL(path, this.#settings.url);
     const json: HeaderList = [["Content-Type", "application/json"]];
     if (old !== undefined) {
-      const call: Call = {
-        url,
-        method: "POST",
-        target: path,
-        headers: [["content-type", "application/json"]],
-        body,
-        signal: undefined,
-        credentials: undefined,
-        showRedirects: false,
-      };
+      const call = this.#own("POST", path, [["content-type", "application/json"]], body);
       const opened = await this.#once(old, call, measure).catch((failed) => {
         throw failed instanceof Failed ? failed.error : failed;
       });
@@ -212,16 +198,7 @@ export class Three {
   /** Has the service forget a session. */
   async end(agreed: Agreed): Promise<void> {
     const path = `${INIT_PATH}/${agreed.session.id}`;
-    const call: Call = {
-      url: new URL(path, this.#settings.url),
-      method: "DELETE",
-      target: path,
-      headers: [],
-      body: new Uint8Array(),
-      signal: undefined,
-      credentials: undefined,
-      showRedirects: false,
-    };
+    const call = this.#own("DELETE", path, [], new Uint8Array());
     try {
       const opened = await this.#once(agreed, call, new Measure("end", "DELETE", path));
       const answer = await wholeOf(opened.flow, opened.first, PROBLEM_LEN_MAX);
@@ -232,6 +209,21 @@ export class Three {
       // It knows no such session any more: that is what was wanted.
       if (failed.why !== "over") throw failed.error;
     }
+  }
+
+  /** A call of the client's own, about a session. */
+  #own(method: string, target: string, headers: HeaderList, body: Bytes): Call {
+    const url = new URL(target, this.#settings.url);
+    return {
+      url,
+      method,
+      target,
+      headers,
+      body,
+      signal: undefined,
+      credentials: undefined,
+      showRedirects: false,
+    };
   }
 
   async #once(agreed: Agreed, call: Call, measure: Measure): Promise<Opened> {
@@ -352,7 +344,10 @@ function refusal(status: number, body: Uint8Array): SealwayError {
 function answerOf(opened: Opened, call: Call): Response {
   const { status, headers, first, flow, done } = opened;
   const isNull = [101, 204, 205, 304].includes(status) || call.method === "HEAD";
-  if (isNull) done();
+  if (isNull) {
+    done();
+    flow.stop();
+  }
   const body = isNull ? null : bodyOf(flow, first, done);
   const response = new Response(body, { status, headers });
   Object.defineProperty(response, "url", { value: call.url.href });

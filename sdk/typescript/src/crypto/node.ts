@@ -33,9 +33,11 @@ class NodeMacKey implements MacKey {
 }
 
 class NodeAeadKey implements AeadKey {
-  readonly #key: KeyObject;
+  // Most are good for one message: an object of the platform's for each would cost as much as the message. It is private,
+  // so nothing prints it.
+  readonly #key: Uint8Array;
   constructor(key: Uint8Array) {
-    this.#key = crypto.createSecretKey(key);
+    this.#key = key.slice();
   }
   async seal(iv: Uint8Array, plaintext: Uint8Array, aad: Uint8Array): Promise<Bytes> {
     const cipher = crypto.createCipheriv("aes-256-gcm", this.#key, iv);
@@ -118,11 +120,7 @@ function point(publicKey: Uint8Array): KeyObject | undefined {
 /** The provider over `node:crypto`. */
 export const nodeProvider: Provider = {
   name: "node",
-  sha256: async (...parts) => {
-    const hash = crypto.createHash("sha256");
-    for (const part of parts) hash.update(part);
-    return plain(hash.digest());
-  },
+  sha256: async (...parts) => plain(crypto.hash("sha256", concat(...parts), "buffer")),
   macKey: async (key) => new NodeMacKey(key),
   aeadKey: async (key) => new NodeAeadKey(key),
   p256,

@@ -1,6 +1,5 @@
 /** The provider over WebCrypto: browsers, and any runtime. No key that lasts is readable. */
 import { type Bytes, concat, fromHex, owned, wipe } from "../wire/bytes.js";
-import { encapsulate, newKemKey } from "./kem.js";
 import type { AeadKey, AgreementKey, MacKey, Provider } from "./provider.js";
 
 const HMAC = { name: "HMAC", hash: "SHA-256" };
@@ -61,7 +60,8 @@ class WebAgreementKey implements AgreementKey {
       const algorithm = { name: this.#algorithm.name, public: key };
       const secret = bytes(await subtle().deriveBits(algorithm, this.#key, 256));
       // RFC 7748 section 6.1: a point of small order gives everybody the same secret.
-      return secret.some((byte) => byte !== 0) ? secret : undefined;
+      const isSmall = this.#algorithm === X25519 && secret.every((byte) => byte === 0);
+      return isSmall ? undefined : secret;
     } catch {
       return undefined;
     }
@@ -130,8 +130,8 @@ export const webProvider: Provider = {
       return libraryX25519(privateKey);
     }
   },
-  kem: newKemKey,
-  encapsulate,
+  kem: async () => (await import("./kem.js")).newKemKey(),
+  encapsulate: async (publicKey) => (await import("./kem.js")).encapsulate(publicKey),
   isPoint: async (publicKey) => {
     if (publicKey.length !== 65 || publicKey[0] !== 4) return false;
     try {

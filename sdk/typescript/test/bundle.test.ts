@@ -1,0 +1,46 @@
+/** What the client of sessions costs a page. */
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import { expect, it } from "vitest";
+
+const INDEX = fileURLToPath(new URL("../src/index.ts", import.meta.url));
+
+it("the client of sessions is under 15 KiB of gzip, what is loaded lazily aside", async () => {
+  const made = await build({
+    entryPoints: [INDEX],
+    bundle: true,
+    minify: true,
+    splitting: true,
+    format: "esm",
+    platform: "browser",
+    target: "es2022",
+    outdir: "/",
+    write: false,
+    metafile: true,
+    logLevel: "error",
+  });
+  const sizes = new Map(
+    made.outputFiles.map(({ path, contents }) => [path.slice(1), gzipSync(contents, { level: 9 }).length]),
+  );
+  // What the entry needs at once: itself and what it imports, and these import.
+  const eager = new Set<string>();
+  const visit = (path: string): void => {
+    if (eager.has(path)) return;
+    eager.add(path);
+    for (const each of made.metafile.outputs[path]?.imports ?? []) {
+      if (each.kind === "import-statement") visit(each.path);
+    }
+  };
+  const entry = Object.keys(made.metafile.outputs).find(
+    (path) => made.metafile.outputs[path]?.entryPoint !== undefined,
+  );
+  visit(entry ?? "");
+  const named = [...eager].map((path) => sizes.get(path.split("/").at(-1) ?? "") ?? 0);
+  const total = named.reduce((sum, size) => sum + size, 0);
+  console.log(
+    `client of sessions: ${total} bytes of gzip in ${eager.size} files; lazily: ${sizes.size - eager.size} files`,
+  );
+  expect(total).toBeGreaterThan(2000);
+  expect(total).toBeLessThan(15 * 1024);
+});

@@ -1,0 +1,122 @@
+/** Which identity keys a client takes for a service's own. */
+import * as crypto from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { Keyring, memoryTrustStore, storageTrustStore } from "../../src/client/trust.js";
+import { nodeProvider as provider } from "../../src/crypto/node.js";
+import { keyIdOf } from "../../src/session/three/key-set.js";
+import type { InitAnswer } from "../../src/session/three/message.js";
+import { toBase64 } from "../../src/wire/base64.js";
+import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
+import { field, list, number } from "../../src/wire/fields.js";
+
+const ORIGIN = "https://service.test";
+
+interface Pair {
+  readonly publicKey: Bytes;
+  readonly id: string;
+  sign(message: Uint8Array): Uint8Array;
+}
+
+async function pair(): Promise<Pair> {
+  const { publicKey, privateKey } = crypto.generateKeyPairSync("ec", { namedCurve: "prime256v1" });
+  const bytes = Uint8Array.from(publicKey.export({ format: "der", type: "spki" }).subarray(-65));
+  const sign = (message: Uint8Array) =>
+    Uint8Array.from(crypto.sign("sha256", message, { key: privateKey, dsaEncoding: "ieee-p1363" }));
+  return { publicKey: bytes, id: await keyIdOf(provider, bytes), sign };
+}
+
+async function keySet(
+  keys: Pair[],
+  root?: Pair,
+  issuedMs = 1,
+  expiresMs = 4_000_000_000_000,
+): Promise<Bytes> {
+  const fields = keys.map((key) => concat(field(key.id), field(key.publicKey), number(0), number(expiresMs)));
+  const hash = await provider.sha256(number(issuedMs), number(expiresMs), list(fields));
+  const listed = keys.map((key) => ({
+    key_id: key.id,
+    alg: "ES256",
+    public_key: toBase64(key.publicKey),
+    not_before_ms: 0,
+    not_after_ms: expiresMs,
+  }));
+  const signed = root && {
+    root_key_id: root.id,
+    root_signature: toBase64(root.sign(concat(utf8("sealway/3 keys"), hash))),
+  };
+  return utf8(JSON.stringify({ issued_ms: issuedMs, expires_ms: expiresMs, keys: listed, ...signed }));
+}
+
+const answer = (keyId: string, keyIds: string[]): InitAnswer => ({ keyId, keyIds }) as unknown as InitAnswer;
+const never = (): Promise<Bytes> => Promise.reject(new Error("asked for a key set"));
+
+describe("a keyring", () => {
+  it("with pinned keys asks for nothing, and with pinned ids looks up those alone", async () => {
+    const [own, other] = [await pair(), await pair()];
+    const byKey = await Keyring.of(provider, { pins: [toBase64(own.publicKey)] }, ORIGIN);
+    expect(await byKey.key(own.id, never)).toEqual(own.publicKey);
+    const byId = await Keyring.of(provider, { pins: [own.id] }, ORIGIN);
+    expect(byId.pinned()).toEqual([own.id]);
+    expect(await byId.key(own.id, () => keySet([own, other]))).toEqual(own.publicKey);
+    await expect(byId.key(other.id, () => keySet([own, other]))).rejects.toMatchObject({
+      code: "key_untrusted",
+    });
+  });
+
+  it("with a root takes what that signed, and nothing older", async () => {
+    const [root, other, first, second] = [await pair(), await pair(), await pair(), await pair()];
+    const ring = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
+    expect(ring.pinned()).toEqual([]);
+    await expect(ring.key(first.id, () => keySet([first], other))).rejects.toMatchObject({
+      code: "key_untrusted",
+    });
+    expect(await ring.key(first.id, () => keySet([first], root, 5))).toEqual(first.publicKey);
+    const problem = async (issuedMs: number) => ({
+      code: "key_retired",
+      key_set: JSON.parse(new TextDecoder().decode(await keySet([second], root, issuedMs))),
+    });
+    await expect(ring.retired(await problem(4))).rejects.toMatchObject({ code: "key_untrusted" });
+    await ring.retired(await problem(6));
+    expect(await ring.key(second.id, never)).toEqual(second.publicKey);
+  });
+
+  it("with pinned keys that are retired tells which there are", async () => {
+    const [own, other] = [await pair(), await pair()];
+    const ring = await Keyring.of(provider, { pins: [own.id] }, ORIGIN);
+    const set = JSON.parse(new TextDecoder().decode(await keySet([other])));
+    const error = await ring.retired({ code: "key_retired", key_set: set }).catch((caught) => caught);
+    expect(error).toMatchObject({ code: "key_retired", status: 409 });
+    expect(error.message).toContain(other.id);
+  });
+
+  it("at first use keeps what a signature vouched for, and takes no other afterwards", async () => {
+    const [own, next, other] = [await pair(), await pair(), await pair()];
+    const kept = new Map<string, string>();
+    const storage = {
+      getItem: (name: string) => kept.get(name) ?? null,
+      setItem: (name: string, value: string) => void kept.set(name, value),
+    };
+    for (const firstUse of [memoryTrustStore(), storageTrustStore(storage)]) {
+      const ring = await Keyring.of(provider, { firstUse }, ORIGIN);
+      expect(await ring.key(own.id, () => keySet([own, next, other]))).toEqual(own.publicKey);
+      await ring.remember(answer(own.id, [own.id, next.id]), never);
+      const again = await Keyring.of(provider, { firstUse }, ORIGIN);
+      expect(again.pinned().sort()).toEqual([own.id, next.id].sort());
+      expect(await again.key(next.id, never)).toEqual(next.publicKey);
+      await expect(again.key(other.id, () => keySet([other]))).rejects.toMatchObject({
+        code: "key_untrusted",
+      });
+    }
+    expect(kept.size).toBe(1);
+  });
+
+  it("takes no pin that is none", async () => {
+    for (const trust of [
+      { pins: ["nothing"] },
+      { root: "AAAA" },
+      { pins: Array(17).fill("00".repeat(16)) },
+    ]) {
+      await expect(Keyring.of(provider, trust, ORIGIN)).rejects.toMatchObject({ code: "configuration" });
+    }
+  });
+});
