@@ -1,0 +1,10 @@
+export { type BenchmarkResult, CALLS_MAX, CONCURRENCY_MAX } from "./benchmark.js";
+export { CHART_WIDTH, type Chart, chartOf } from "./chart.js";
+export { type Config, ConfigError, defaultService, loadConfig, parseConfig } from "./config.js";
+export { type Fault, faultOf } from "./fault.js";
+export type { JournalEntry, Tone } from "./journal.js";
+export { type EndpointMetrics, SHARE_LABELS, SHARES, type ShareName, type Step } from "./metrics.js";
+export { checkForm, EMPTY_FORM, type FormFaults, type PurchaseForm, type Receipt } from "./purchase.js";
+export { Shop, type Surroundings } from "./shop.js";
+export { type BenchmarkView, PHASE_LABELS, type SessionPhase, type SessionView, type ShopState } from "./state.js";
+export { bytes, clockTime, countdown, millis, shortened, spoken } from "./text.js";
