@@ -1,7 +1,8 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 
-// Paths are relative, so that the page works below any path. No source maps: dist/ is committed.
+// Paths are relative, so that the page works below any path. No source maps: dist/ is committed, and built into the binary,
+// which names each file: so names have no hashes.
 export default defineConfig({
   base: "./",
   plugins: [react()],
@@ -12,5 +13,12 @@ export default defineConfig({
     assetsInlineLimit: 0,
     sourcemap: false,
     license: { fileName: "licenses.md" },
+    rollupOptions: {
+      output: {
+        entryFileNames: "assets/[name].js",
+        chunkFileNames: "assets/[name].js",
+        assetFileNames: "assets/[name][extname]",
+      },
+    },
   },
 });

@@ -78,9 +78,15 @@ export async function loadConfig(pageUrl: string, get: typeof fetch = fetch): Pr
   } catch {
     throw new ConfigError("config.json cannot be read: the page's own server does not answer");
   }
-  if (answer.status === 404 || answer.headers.get("content-type")?.startsWith("text/html")) return nothing;
+  if (answer.status === 404 || answer.headers.get("content-type")?.startsWith("text/html")) return linked(nothing, pageUrl);
   if (!answer.ok) throw new ConfigError(`config.json cannot be read: status ${answer.status}`);
   const text = await answer.text();
   if (text.length > CONFIG_BYTES_MAX) throw new ConfigError("config.json is too long");
-  return parseConfig(text, pageUrl);
+  return linked(parseConfig(text, pageUrl), pageUrl);
+}
+
+/** The pin of a link, `#pin=<key id>`, as `sealway demo` prints one. Pins of the page's own configuration go before it. */
+export function linked(config: Config, pageUrl: string): Config {
+  const pin = /^#pin=([0-9a-f]{32})$/.exec(new URL(pageUrl).hash)?.[1];
+  return pin === undefined || config.pins.length > 0 ? config : { ...config, pins: [pin] };
 }

@@ -1,6 +1,6 @@
 export { type BenchmarkResult, CALLS_MAX, CONCURRENCY_MAX } from "./benchmark.js";
 export { CHART_WIDTH, type Chart, chartOf } from "./chart.js";
-export { type Config, ConfigError, defaultService, loadConfig, parseConfig } from "./config.js";
+export { type Config, ConfigError, defaultService, linked, loadConfig, parseConfig } from "./config.js";
 export { type Fault, faultOf } from "./fault.js";
 export type { JournalEntry, Tone } from "./journal.js";
 export { type EndpointMetrics, SHARE_LABELS, SHARES, type ShareName, type Step } from "./metrics.js";

@@ -5,6 +5,7 @@ import {
   checkForm,
   countdown,
   defaultService,
+  linked,
   loadConfig,
   millis,
   parseConfig,
@@ -113,4 +114,15 @@ test("a form is checked field by field", () => {
     assert.ok(checkForm({ schemeCode: "A", amount }).amount, amount);
   assert.ok(checkForm({ schemeCode: "  ", amount: "1" }).schemeCode);
   assert.ok(checkForm({ schemeCode: "x".repeat(65), amount: "1" }).schemeCode);
+});
+
+test("a link names a pin, where the page's own configuration names none", () => {
+  const config = parseConfig("{}", PAGE);
+  const pin = "e0eb06f492cf0fcf8180213c44c459af";
+  assert.deepEqual(linked(config, `${PAGE}#pin=${pin}`).pins, [pin]);
+  for (const hash of ["", "#", "#pin=", "#pin=E0", `#pin=${pin}0`, `#x&pin=${pin}`]) {
+    assert.deepEqual(linked(config, PAGE + hash).pins, [], hash);
+  }
+  const pinned = parseConfig('{"pins":["00000000000000000000000000000000"]}', PAGE);
+  assert.equal(linked(pinned, `${PAGE}#pin=${pin}`), pinned);
 });

@@ -43,6 +43,7 @@ pub(crate) async fn run(args: args::Demo) -> anyhow::Result<()> {
     }
     println!("Serving on {base} until Ctrl-C. From another terminal:\n");
     println!("  sealway call POST {base}{PATH} --pin {key_id} --data '{PURCHASE}' -v\n");
+    println!("In a browser, which agrees a session of its own and seals there:\n\n  {base}/#pin={key_id}\n");
     signals.stopped().await;
     println!("Stopping.");
     running.stop().await;

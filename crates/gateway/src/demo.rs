@@ -1,7 +1,10 @@
 //! The demo service: an ordinary upstream that is built into the binary, reached as a real one is. It knows nothing of
 //! sealing. `spec/session.md#roles`.
 
-use http::{Method, Request, Response, StatusCode};
+mod page;
+
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use sealway_proto::crypto::Provider;
 use sealway_runtime::clock::{Clock, iso8601};
 use sealway_runtime::http::{Body, full, read_body};
@@ -11,7 +14,7 @@ const BODY_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 
 const INTERNAL: &str = r#"{"error":"INTERNAL"}"#;
 
-/// `POST /transaction/purchase` with `{"schemeCode": string, "amount": number}`.
+/// `POST /transaction/purchase` with `{"schemeCode": string, "amount": number}`, and the page of a shop that calls it.
 #[derive(Debug)]
 pub struct DemoService {
     provider: &'static dyn Provider,
@@ -46,6 +49,9 @@ impl DemoService {
     pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let is_purchase = request.uri().path() == "/transaction/purchase";
         if !is_purchase {
+            if let Some(file) = page::find(request.uri().path()).filter(|_| *request.method() == Method::GET) {
+                return page(file);
+            }
             return answer(StatusCode::NOT_FOUND, r#"{"error":"NOT_FOUND"}"#);
         }
         if request.method() != Method::POST {
@@ -83,7 +89,21 @@ impl DemoService {
 fn answer(status: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
     let mut response = Response::new(full(body));
     *response.status_mut() = status;
-    let json = http::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A file of the page. Its name stays when the binary is another one, so a browser asks again.
+fn page(file: &'static page::PageFile) -> Response<Body> {
+    let mut response = Response::new(full(bytes::Bytes::from_static(file.bytes)));
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_TYPE, file.content_type),
+        (CONTENT_SECURITY_POLICY, page::POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (CACHE_CONTROL, "no-cache"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
     response
 }

@@ -155,6 +155,9 @@ pub(crate) fn demo(port: u16, folder: &Path) -> anyhow::Result<ServeConfig> {
         listener.set_port(port);
         listener.set_setting("--port");
     }
+    // The page of the demo service, which seals its calls itself.
+    let page = serde_json::json!({"match": {"path_prefix": "/"}, "sealed": "off", "upstream": "shop"});
+    raw.routes.push(serde_json::from_value(page).context("the route of the page")?);
     resolve(&raw, None)
 }
 
