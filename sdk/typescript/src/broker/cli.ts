@@ -2,7 +2,8 @@
 /** `sealway-broker`: asks a broker from a command line. */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { BrokerClient, BrokerError } from "./index.js";
+import type { BrokerClient } from "./client.js";
+import { BrokerError } from "./error.js";
 
 const USAGE = `usage: sealway-broker [OPTIONS] COMMAND
   hash TEXT...                               digests in hexadecimal; @FILE for a file's content
@@ -55,7 +56,7 @@ function content(path: string): Buffer {
 type Values = ReturnType<typeof command>["values"];
 
 /** The call of a command: what it prints. */
-function callOf(client: BrokerClient, values: Values, positionals: string[]): () => Promise<string> {
+function callOf(values: Values, positionals: string[]): (client: BrokerClient) => Promise<string> {
   const profile = values.profile ?? "Default";
   const trace = values.traceparent === undefined ? {} : { traceparent: values.traceparent };
   const options = { deadlineMs: whole(values["timeout-ms"], "timeout-ms", 10_000), ...trace };
@@ -65,7 +66,7 @@ function callOf(client: BrokerClient, values: Values, positionals: string[]): ()
     case "hash": {
       if (rest.length === 0) throw new Misuse("hash: what is to be digested is absent");
       const inputs = rest.map((text) => (text.startsWith("@") ? content(text.slice(1)) : Buffer.from(text)));
-      return async () => {
+      return async (client) => {
         const { digests } = await client.hash({ profile, inputs }, options);
         return digests.map((digest) => `${Buffer.from(digest).toString("hex")}\n`).join("");
       };
@@ -78,7 +79,7 @@ function callOf(client: BrokerClient, values: Values, positionals: string[]): ()
         caCertificate: content(needed(values["ca-cert"], "ca-cert")),
         ...(values.subject === undefined ? {} : { subject: values.subject }),
       };
-      return async () => {
+      return async (client) => {
         const { der } = await client.signCertificate(request, options);
         const lines =
           Buffer.from(der)
@@ -88,13 +89,13 @@ function callOf(client: BrokerClient, values: Values, positionals: string[]): ()
       };
     }
     case "health":
-      return async () => {
+      return async (client) => {
         const health = await client.health(options);
         if (health !== "SERVING") process.exitCode = 1;
         return `${health}\n`;
       };
     case "benchmark":
-      return async () => `${await client.benchmark(options)}\n`;
+      return async (client) => `${await client.benchmark(options)}\n`;
     default:
       throw new Misuse(name === undefined ? "a command is absent" : `there is no command ${name}`);
   }
@@ -107,6 +108,10 @@ async function main(): Promise<void> {
     return;
   }
   const common = "/tmp/open-crypto-broker/crypto-broker-server.sock";
+  const call = callOf(values, positionals);
+  const everyMs = values.loop === undefined ? undefined : whole(values.loop, "loop", 0);
+  // A command that cannot be read is told of before gRPC is loaded.
+  const { BrokerClient } = await import("./client.js");
   const client = new BrokerClient({ socket: values.socket ?? process.env.CRYPTO_BROKER_SOCKET ?? common });
   let isStopped = false;
   let wake = (): void => undefined;
@@ -116,11 +121,9 @@ async function main(): Promise<void> {
   };
   process.once("SIGINT", stop).once("SIGTERM", stop);
   try {
-    const call = callOf(client, values, positionals);
-    const everyMs = values.loop === undefined ? undefined : whole(values.loop, "loop", 0);
     do {
       try {
-        process.stdout.write(await call());
+        process.stdout.write(await call(client));
       } catch (error) {
         // A loop goes on: it is there to see a broker come back.
         if (everyMs === undefined || !(error instanceof BrokerError)) throw error;

@@ -10,7 +10,6 @@ export interface WebSocketLike {
   readonly bufferedAmount: number;
   send(data: Bytes | string): void;
   close(code?: number, reason?: string): void;
-  // biome-ignore lint/suspicious/noExplicitAny: the events of browsers and of Node are of different classes
   addEventListener(type: string, listener: (event: any) => void): void;
   /** Node alone. */
   ping?(data?: Uint8Array): void;

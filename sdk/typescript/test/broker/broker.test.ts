@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { inspect } from "node:util";
 import protobuf from "protobufjs";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { Breaker } from "../../src/broker/breaker.js";
 import { BrokerClient, BrokerError, isTraceParent } from "../../src/broker/index.js";
 import { describe as described, MESSAGES, OPERATIONS } from "../../src/broker/schema.js";
@@ -19,6 +19,7 @@ const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const fixture = new BrokerFixture();
 beforeAll(async () => void (await fixture.start()));
 afterAll(() => fixture.end());
+vi.setConfig({ testTimeout: 60_000 });
 
 it("the messages are those of spec/broker.proto, with every tag", () => {
   const path = fileURLToPath(new URL("../../../../spec/broker.proto", import.meta.url));
@@ -151,7 +152,7 @@ describe("a broker", () => {
   });
 
   it("answers many callers at once", async () => {
-    const client = fixture.client({ inFlightMax: 8 });
+    const client = fixture.client({ inFlightMax: 8, deadlineMs: 50_000 });
     const inputs = Array.from({ length: 200 }, (_, i) => bytes(`${i}`));
     const all = await Promise.all(inputs.map((input) => client.hash({ profile, inputs: [input] })));
     all.forEach(({ digests }, i) => {

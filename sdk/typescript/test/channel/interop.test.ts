@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { createConnection, createServer, type Socket } from "node:net";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import {
   attach,
   Connector,
@@ -18,6 +18,7 @@ beforeAll(async () => {
   await fixture.control();
 });
 afterAll(() => fixture.stop());
+vi.setConfig({ testTimeout: 60_000 });
 
 const PROFILES = [
   ["flowersec-v1 over X25519", ["--profile", "flowersec-v1", "--suite", "1"]],
@@ -45,9 +46,10 @@ describe.each(PROFILES)("with sealway channel cat, %s,", (_, flags) => {
     const channel = await attach(parseGrantPair(JSON.stringify(pair)).client);
     const stream = await channel.open({ kind: "cat", v: 1 });
     cat.child.stdin!.end(large);
-    await stream.write(large);
+    const [got] = await Promise.all([all(stream), stream.write(large)]);
+    expect(got.equals(large)).toBe(true);
+    // Whoever ends last lets the other go: what is on its way to a program that goes may cost it what it said last.
     await stream.end();
-    expect((await all(stream)).equals(large)).toBe(true);
     expect(await cat.ended).toBe(0);
     expect(cat.said.out.equals(large)).toBe(true);
     expect((await channel.over()).code).toMatch(/^(ended|closed|peer_closed)$/);
@@ -61,7 +63,8 @@ describe.each(PROFILES)("with sealway channel cat, %s,", (_, flags) => {
     const channel = await attach(parseGrantPair(JSON.stringify(pair)).server);
     const { hello, stream } = (await channel.accept())!;
     expect(hello).toEqual({ kind: "cat", v: 1 });
-    const [got] = await Promise.all([all(stream), stream.write(large).then(() => stream.end())]);
+    const [got] = await Promise.all([all(stream), stream.write(large)]);
+    await stream.end();
     expect(got.equals(large)).toBe(true);
     expect(await cat.ended).toBe(0);
     expect(cat.said.out.equals(large)).toBe(true);
@@ -80,7 +83,7 @@ describe.each([
     const theirs = fixture.run("channel", "key", path, "--curve", curve.toLowerCase()).trim();
     const [client, server] =
       role === "client" ? [await mine.public(curve), theirs] : [theirs, await mine.public(curve)];
-    const pins = ["--noise-pattern", pattern, "--client-static", client, "--server-static", server];
+    const pins = ["--noise-pattern", pattern, `--client-static=${client}`, `--server-static=${server}`];
     const pair = JSON.parse(fixture.mintText("--suite", suite, ...pins)) as Record<string, object>;
     const other = role === "client" ? "server" : "client";
     const file = fixture.file(`pinned-${role}.json`, JSON.stringify(pair[`grant_${other}`]));
@@ -98,7 +101,10 @@ describe.each([
 
   it("another key than the pinned one is refused", async () => {
     const [mine, stranger] = [Identity.draw(curve), Identity.draw(curve)];
-    const pins = ["--client-static", await mine.public(curve), "--server-static", await mine.public(curve)];
+    const pins = [
+      `--client-static=${await mine.public(curve)}`,
+      `--server-static=${await mine.public(curve)}`,
+    ];
     const pair = fixture.mint("--suite", suite, "--noise-pattern", pattern, ...pins);
     const quick = { handshakeTimeoutMs: 2000, peerTimeoutMs: 3000 };
     const [client, server] = await Promise.allSettled([
@@ -112,7 +118,7 @@ describe.each([
 });
 
 describe("with sealway load channel, which calls and notifies,", () => {
-  const count = 12;
+  const count = 6;
 
   it.each(PROFILES.slice(0, 3))("%s: our server answers its clients", async (_, flags) => {
     const file = fixture.file(
