@@ -78,6 +78,13 @@ final class Operations {
         return last;
     }
 
+    /** A handle that this use, refused or not, uses up. */
+    private Object take(long number) {
+        Object value = handle(number, Object.class);
+        handles.remove(number);
+        return value;
+    }
+
     private <T> T handle(long number, Class<T> kind) {
         if (!kind.isInstance(handles.get(number))) {
             throw new FaultException("no such handle");
@@ -179,20 +186,20 @@ final class Operations {
     }
 
     private Map<String, Object> clientFinish(Question q) {
-        long number = q.number("handle");
         byte[] body = q.hex("body_hex");
-        Object begun = handle(number, Object.class);
+        int status = q.status();
+        Object begun = take(q.number("handle"));
         if (begun instanceof Began init) {
-            ClientSession3 session = init.agreement().finish(q.status(), body, init.trusted()::get);
-            handles.remove(number);
+            ClientSession3 session = init.agreement().finish(status, body, init.trusted()::get);
             return members("session", keep(new Met(session, init.trusted())), "session_id", session.id());
         }
-        ClientInit init = handle(number, ClientInit.class);
-        if (q.status() != 200) {
+        if (!(begun instanceof ClientInit init)) {
+            throw new FaultException("no such handle");
+        }
+        if (status != 200) {
             throw new RefusedException(Code.ANSWER_MISMATCH, "status");
         }
         ClientSession session = init.finish(body, q.number("now_ms"));
-        handles.remove(number);
         return members("session", keep(session), "session_id", session.id());
     }
 
@@ -250,32 +257,31 @@ final class Operations {
     }
 
     private Map<String, Object> serverSeal(Question q) {
-        long number = q.number("call");
-        Object reply = handle(number, Object.class);
+        Object reply = take(q.number("call"));
         byte[] body = q.hex("body_hex");
         SealedMessage message;
         if (reply instanceof Reply3 three) {
             message = three.seal(q.status(), q.headers(), body, q.number("now_ms"), draw(16));
+        } else if (reply instanceof ServerCall.Reply old) {
+            message = old.seal(q.status(), body, q.number("now_ms"), draw(16), draw(12));
         } else {
-            message = handle(number, ServerCall.Reply.class).seal(q.status(), body, q.number("now_ms"), draw(16), draw(12));
+            throw new FaultException("no such handle");
         }
-        handles.remove(number);
         return members("status", q.status(), "headers", pairs(message.headers(), message.contentType()), "body_hex",
                 HEX.formatHex(message.body()));
     }
 
     private Map<String, Object> clientOpen(Question q) {
-        long number = q.number("call");
-        Object call = handle(number, Object.class);
+        Object call = take(q.number("call"));
         byte[] body = q.hex("body_hex");
         if (call instanceof ClientCall3 three) {
             ClientCall3.Opened opened = three.open(q.status(), q.headers(), body);
-            handles.remove(number);
             return members("headers", pairs(opened.headers(), null), "body_hex", HEX.formatHex(opened.body()));
         }
-        byte[] plain = handle(number, ClientSession.Call.class).open(q.headers(), q.status(), body, q.number("now_ms"),
-                ReplayPolicy.DEFAULT);
-        handles.remove(number);
+        if (!(call instanceof ClientSession.Call old)) {
+            throw new FaultException("no such handle");
+        }
+        byte[] plain = old.open(q.headers(), q.status(), body, q.number("now_ms"), ReplayPolicy.DEFAULT);
         return members("headers", List.of(), "body_hex", HEX.formatHex(plain));
     }
 

@@ -129,4 +129,13 @@ final class OldSessions {
     void forget() {
         current = null;
     }
+
+    /** Forgets the session and wipes its key: no call is under way any more. */
+    void close() {
+        Agreed agreed = current;
+        current = null;
+        if (agreed != null) {
+            agreed.session().close();
+        }
+    }
 }

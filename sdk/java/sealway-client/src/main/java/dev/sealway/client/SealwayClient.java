@@ -129,9 +129,14 @@ public final class SealwayClient implements AutoCloseable {
         }
     }
 
+    /** Wipes the keys; no call may be under way any more. */
     @Override
     public void close() {
-        forget();
+        if (three == null) {
+            old.close();
+        } else {
+            three.forget();
+        }
         if (isOwnHttp) {
             http.shutdownNow();
         }

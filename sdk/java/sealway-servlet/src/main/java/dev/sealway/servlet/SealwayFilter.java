@@ -30,6 +30,8 @@ import java.util.List;
  * bound. */
 public final class SealwayFilter implements Filter {
     private static final System.Logger LOG = System.getLogger("dev.sealway.servlet");
+    private static final int DRAIN_MAX = 1 << 20;
+    private static final long DRAIN_NANOS = 2_000_000_000L;
     private final SealGate gate;
 
     /** By this gate. */
@@ -55,8 +57,29 @@ public final class SealwayFilter implements Filter {
                 throw new IOException("the request broke off", refused);
             }
             answer.resetBuffer();
+            drain(plain, answer);
             write(answer, refused.answer());
         }
+    }
+
+    /** Lets a client that still sends come to read its refusal; one that sends for too long loses its connection. */
+    private static void drain(HttpServletRequest request, HttpServletResponse response) {
+        byte[] buffer = new byte[16_384];
+        long until = System.nanoTime() + DRAIN_NANOS;
+        int left = DRAIN_MAX;
+        try {
+            InputStream body = request.getInputStream();
+            while (left > 0 && System.nanoTime() < until) {
+                int read = body.read(buffer);
+                if (read < 0) {
+                    return;
+                }
+                left -= read;
+            }
+        } catch (IOException | IllegalStateException broken) {
+            LOG.log(System.Logger.Level.DEBUG, "a refused request broke off");
+        }
+        response.setHeader("Connection", "close");
     }
 
     private static HeaderList headers(HttpServletRequest request) {

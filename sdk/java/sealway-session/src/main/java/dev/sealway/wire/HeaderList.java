@@ -49,6 +49,15 @@ public final class HeaderList implements Iterable<Header> {
         return found;
     }
 
+    /** The value of a header that may be there once; empty where it is not.
+     *
+     * @throws RefusedException {@code header_invalid}
+     */
+    public String optional(String name) {
+        String first = first(name);
+        return first == null || first.isEmpty() && count(name) == 1 ? "" : required(name);
+    }
+
     /** The first value of a header, or null. */
     public String first(String name) {
         for (Header header : headers) {

@@ -46,8 +46,8 @@ public final class Agreement {
 
     /** Begins a renewal of this session, whose client id it takes. */
     public Agreement(Offer offer, ClientShare share, ClientSession3 renewed) {
-        this(InitRequest.read(new InitRequest(share.suite().text(), List.copyOf(offer.suites()), share.share(),
-                renewed.clientId(), offer.ttlSec(), null, List.copyOf(offer.pinnedKeyIds())).write()), share, new byte[0], renewed);
+        this(new InitRequest(share.suite().text(), List.copyOf(offer.suites()), share.share(), renewed.clientId(), offer.ttlSec(),
+                null, List.copyOf(offer.pinnedKeyIds())), share, new byte[0], renewed);
     }
 
     private Agreement(InitRequest request, ClientShare share, byte[] credential, ClientSession3 renewed) {

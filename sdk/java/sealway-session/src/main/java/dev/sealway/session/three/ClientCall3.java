@@ -54,8 +54,8 @@ public final class ClientCall3 {
         Forms.StampAndNonce own = Forms.split(headers.required(HeaderNames.X_IDEMPOTENCY_KEY));
         Forms.checkAnswerNonce(own.nonce(), NONCE_MIN);
         Forms.stampMs(own.stamp());
-        String type = headers.first("Content-Type");
-        FrameKeys keys = FrameKeys.ofAnswer(session.keys().s2c, nonce, status, method, target, type == null ? "" : type,
+        String type = headers.optional("Content-Type");
+        FrameKeys keys = FrameKeys.ofAnswer(session.keys().s2c, nonce, status, method, target, type,
                 own.stamp(), own.nonce(), session.id());
         return new Opening(new FrameOpener(keys), Placement.inHeader(headers));
     }

@@ -105,9 +105,9 @@ public final class ServerCall3 {
     /** Begins to open; {@link #check} comes first. */
     public Opening opening(SessionRecord session) {
         check(session);
-        String type = headers.first("Content-Type");
+        String type = headers.optional("Content-Type");
         try (SecretBytes c2s = Hashes.expand(session.key(), "sealway/3 c2s")) {
-            FrameKeys keys = FrameKeys.ofRequest(c2s, method, target, type == null ? "" : type, stamp, nonce, session.id());
+            FrameKeys keys = FrameKeys.ofRequest(c2s, method, target, type, stamp, nonce, session.id());
             return new Opening(session, new FrameOpener(keys));
         }
     }
