@@ -76,7 +76,8 @@ impl Authority {
             return Err(fail("the authority's URL has no user, query or fragment"));
         }
         let is_tls = base.scheme_str() == Some("https");
-        if !is_tls && !(base.scheme_str() == Some("http") && is_loopback(&base)) {
+        let is_private = is_tls || (base.scheme_str() == Some("http") && is_loopback(&base));
+        if !is_private {
             return Err(fail("session keys travel to the authority: use https://, or http:// on this machine"));
         }
         let bearer = Zeroizing::new(format!("Bearer {secret}"));
