@@ -66,7 +66,7 @@ beforeEach(() => {
 
 function client(wire: Wire): Client {
   const trust = { pins: [sealway.pin] };
-  return createClient({ url, trust, wire, suites: ["P256"], timeoutMs: 1500, answerMax: 1024 * 1024 });
+  return createClient({ url, trust, wire, suites: ["P256"], timeoutMs: 3000, answerMax: 1024 * 1024 });
 }
 
 const SECRET = "a-plaintext-that-nobody-may-see";
@@ -179,7 +179,7 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
     };
     const begin = performance.now();
     expect((await failed(client(wire))).code).toBe("timeout");
-    expect(performance.now() - begin).toBeLessThan(8000);
+    expect(performance.now() - begin).toBeLessThan(12_000);
   });
 
   it("redirects: nobody is followed", async () => {
