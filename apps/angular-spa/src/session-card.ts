@@ -1,5 +1,5 @@
 import { Component, computed, inject } from "@angular/core";
-import { countdown, PHASE_LABELS, shortened } from "sealway-shop";
+import { countdown, counted, PHASE_LABELS, shortened } from "sealway-shop";
 import { Button } from "./button";
 import { injectState, SHOP } from "./shop-state";
 
@@ -38,7 +38,7 @@ const TONES = { none: "quiet", active: "good", ending: "warn", over: "bad" } as 
     }
     @if (state().config; as config) {
       @if (state().isPinned) {
-        <p class="quiet">Trusts {{ config.pins.length }} pinned key(s) and no other.</p>
+        <p class="quiet">Trusts {{ counted(config.pins.length, "pinned key") }} and no other.</p>
       } @else {
         <p class="notice">
           <strong class="warn">Trust at first use.</strong> No key is pinned, so whatever key the service shows first is
@@ -64,5 +64,6 @@ export class SessionCard {
   protected readonly label = computed(() => (this.state().task === "initialise" ? "Starting…" : PHASE_LABELS[this.phase()]));
   protected readonly isBusy = computed(() => this.state().task !== null || this.state().config === null);
   protected readonly countdown = countdown;
+  protected readonly counted = counted;
   protected readonly shortened = shortened;
 }

@@ -1,4 +1,4 @@
-import { countdown, PHASE_LABELS, type SessionView, type Shop, type ShopState, shortened } from "sealway-shop";
+import { countdown, counted, PHASE_LABELS, type SessionView, type Shop, type ShopState, shortened } from "sealway-shop";
 import { Button } from "./button";
 
 const TONES = { none: "quiet", active: "good", ending: "warn", over: "bad" } as const;
@@ -69,7 +69,7 @@ function SessionFacts({ session }: { session: SessionView }) {
 
 function TrustNotice({ state }: { state: ShopState }) {
   if (state.config === null) return null;
-  if (state.isPinned) return <p className="quiet">Trusts {state.config.pins.length} pinned key(s) and no other.</p>;
+  if (state.isPinned) return <p className="quiet">Trusts {counted(state.config.pins.length, "pinned key")} and no other.</p>;
   return (
     <p className="notice">
       <strong className="warn">Trust at first use.</strong> No key is pinned, so whatever key the service shows first is trusted

@@ -7,4 +7,4 @@ export { type EndpointMetrics, SHARE_LABELS, SHARES, type ShareName, type Step }
 export { checkForm, EMPTY_FORM, type FormFaults, type PurchaseForm, type Receipt } from "./purchase.js";
 export { Shop, type Surroundings } from "./shop.js";
 export { type BenchmarkView, PHASE_LABELS, type SessionPhase, type SessionView, type ShopState } from "./state.js";
-export { bytes, clockTime, countdown, millis, shortened, spoken } from "./text.js";
+export { bytes, clockTime, countdown, counted, millis, shortened, spoken } from "./text.js";

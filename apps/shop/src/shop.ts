@@ -6,7 +6,7 @@ import { Journal, type Tone } from "./journal.js";
 import { MetricsBook } from "./metrics.js";
 import { EMPTY_FORM, PURCHASE_PATH, type PurchaseForm, PurchaseRefused, purchaseBody, receiptOf } from "./purchase.js";
 import { INITIAL_STATE, phaseOf, type SessionView, type ShopState, type Task } from "./state.js";
-import { bytes, millis, shortened, spoken } from "./text.js";
+import { bytes, counted, millis, shortened, spoken } from "./text.js";
 import { Trust } from "./trust.js";
 
 const TICK_MS = 1000;
@@ -63,7 +63,7 @@ export class Shop {
       this.#trust = new Trust(config.pins);
       this.#set({ config, isPinned: this.#trust.isPinned });
       this.#log("plain", `Service ${config.sessionUrl}`);
-      if (this.#trust.isPinned) this.#log("plain", `Trusts ${config.pins.length} pinned key(s)`);
+      if (this.#trust.isPinned) this.#log("plain", `Trusts ${counted(config.pins.length, "pinned key")}`);
       else this.#log("warn", "No key is pinned: the first key that the service shows will be trusted");
     });
   }

@@ -38,3 +38,8 @@ export function clockTime(ms: number): string {
   const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
   return `${time}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
+
+/** `1 key`, `2 keys`. */
+export function counted(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}
