@@ -38,6 +38,7 @@ import java.util.function.UnaryOperator;
 public final class CryptoBenchmark {
     private static final int ROUNDS = 25;
     private static final long ROUND_NANOS = 12_000_000;
+    private static final long WARM_UP_NANOS = 1_500_000_000L;
     private static final long NOW = 1_750_000_000_000L;
     private static Object sink;
     private final SecureRandom random = new SecureRandom();
@@ -168,7 +169,7 @@ public final class CryptoBenchmark {
         Map<String, double[]> times = new LinkedHashMap<>();
         tasks.forEach((name, task) -> {
             times.put(name, new double[ROUNDS]);
-            measure(task, 20 * ROUND_NANOS);
+            measure(task, WARM_UP_NANOS);
         });
         for (int round = 0; round < ROUNDS; round++) {
             for (Map.Entry<String, Runnable> task : tasks.entrySet()) {
