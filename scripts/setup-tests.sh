@@ -19,7 +19,9 @@ helm_stamp=$venv/.helm
 zlint_version=v3.6.1
 zlint_stamp=$venv/.zlint
 otelcol_stamp=$venv/.otelcol
-go_min=1.24
+go_min=1.25
+node_min=20.19
+jdk_min=25
 
 fail() {
     printf 'setup-tests: %s\n' "$*" >&2
@@ -66,6 +68,8 @@ command -v ip >/dev/null || [[ -x /usr/sbin/ip ]] || missing+=(iproute2)
 { command -v unshare && command -v taskset; } >/dev/null || missing+=(util-linux)
 compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || missing+=(libfaketime)
+# The Java SDK is built by it.
+command -v mvn >/dev/null || missing+=(maven)
 # The module `venv` imports without the package python3-venv; `ensurepip` does not.
 { command -v python3 && python3 -c 'import venv, ensurepip'; } >/dev/null 2>&1 || missing+=(python3 python3-venv)
 
@@ -97,6 +101,12 @@ done
 command -v go >/dev/null || fail "go is missing: install Go $go_min or newer (https://go.dev/dl). The linearizability check and a peer of channels are written in it, and toxiproxy is built by it."
 go=$(go env GOVERSION)
 [[ $(printf '%s\n' "$go_min" "${go#go}" | sort -V | sed -n 1p) == "$go_min" ]] || fail "$go is too old: install Go $go_min or newer (https://go.dev/dl)."
+
+# The SDKs are written in these; their own packages are fetched where they are built.
+command -v node >/dev/null && command -v npm >/dev/null || fail "node or npm is missing: install Node.js $node_min or newer (https://nodejs.org)."
+node=$(node --version)
+[[ $(printf '%s\n' "$node_min" "${node#v}" | sort -V | sed -n 1p) == "$node_min" ]] || fail "Node.js $node is too old: install $node_min or newer (https://nodejs.org)."
+(. sdk/java/jdk.sh) >/dev/null || fail "no JDK $jdk_min or newer is found: install one and name it in JAVA_HOME (https://adoptium.net)."
 
 # --- the Python environment ---
 [[ -f $requirements ]] || fail "$requirements is missing: the vectors' reference and the wire flows need its packages."
@@ -195,3 +205,11 @@ systemd-analyze --version >/dev/null || fail "systemd-analyze does not run."
 go version -m "$venv/bin/toxiproxy-server" | grep -q "toxiproxy/v2[[:space:]]$toxiproxy_version" || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
 echo "setup-tests: ready: $postgres, redis ${redis#v=}, haproxy $haproxy, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, helm $helm_version, $cmake, $go, node $node"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny"
+# apps/test installs in the same way, and finds that nothing is left to do.
+for folder in sdk/typescript apps; do
+    mark=$folder/node_modules/.installed-lock
+    cmp -s "$folder/package-lock.json" "$mark" && continue
+    echo "setup-tests: installing what $folder names"
+    (cd "$folder" && fetched npm ci --no-audit --no-fund --loglevel=error)
+    cp "$folder/package-lock.json" "$mark"
+done
