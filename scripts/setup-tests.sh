@@ -98,14 +98,11 @@ for component in cargo-fmt cargo-clippy; do
     command -v "$component" >/dev/null || fail "$component is missing: rustup component add ${component#cargo-}"
 done
 
-command -v go >/dev/null || fail "go is missing: install Go $go_min or newer (https://go.dev/dl). The linearizability check and a peer of channels are written in it, and toxiproxy is built by it."
+command -v go >/dev/null || fail "go is missing: install Go $go_min or newer (https://go.dev/dl). The Go SDK, the linearizability check and a peer of channels are written in it, and toxiproxy is built by it."
 go=$(go env GOVERSION)
 [[ $(printf '%s\n' "$go_min" "${go#go}" | sort -V | sed -n 1p) == "$go_min" ]] || fail "$go is too old: install Go $go_min or newer (https://go.dev/dl)."
 
-# The SDKs are written in these; their own packages are fetched where they are built.
-command -v node >/dev/null && command -v npm >/dev/null || fail "node or npm is missing: install Node.js $node_min or newer (https://nodejs.org)."
-node=$(node --version)
-[[ $(printf '%s\n' "$node_min" "${node#v}" | sort -V | sed -n 1p) == "$node_min" ]] || fail "Node.js $node is too old: install $node_min or newer (https://nodejs.org)."
+# The Java SDK is written for it.
 (. sdk/java/jdk.sh) >/dev/null || fail "no JDK $jdk_min or newer is found: install one and name it in JAVA_HOME (https://adoptium.net)."
 
 # --- the Python environment ---
@@ -162,9 +159,9 @@ fi
 (cd crates/broker/tests/issue_by_go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
 # --- packages of npm ---
-command -v npm >/dev/null || fail "npm is missing: install Node 20 or newer (https://nodejs.org). The tests of the admin page and of the broker that ours replaces are written for it."
+command -v npm >/dev/null || fail "npm is missing: install Node $node_min or newer (https://nodejs.org). The TypeScript SDK, the pages and tests in browsers are written for it."
 node=$(node --version)
-[[ $(printf '%s\n' 20 "${node#v}" | sort -V | sed -n 1p) == 20 ]] || fail "node $node is too old: install Node 20 or newer (https://nodejs.org)."
+[[ $(printf '%s\n' "$node_min" "${node#v}" | sort -V | sed -n 1p) == "$node_min" ]] || fail "node $node is too old: install Node $node_min or newer (https://nodejs.org)."
 # What drives the browser, and the published client of the broker that ours takes the place of. Its manifest asks for Node 24;
 # it runs on 20.
 for packages in tests/dashboard tests/broker_originals; do
