@@ -16,7 +16,8 @@ export default defineConfig({
     rollupOptions: {
       output: {
         entryFileNames: "assets/[name].js",
-        chunkFileNames: "assets/[name].js",
+        // What the chunk of this name holds is of @noble's packages.
+        chunkFileNames: ({ name }) => `assets/${name === "utils" ? "noble" : name}.js`,
         assetFileNames: "assets/[name][extname]",
       },
     },

@@ -29,9 +29,9 @@ files! {
     "assets/ed25519.js", "text/javascript; charset=utf-8";
     "assets/kem.js", "text/javascript; charset=utf-8";
     "assets/ml-kem.js", "text/javascript; charset=utf-8";
+    "assets/noble.js", "text/javascript; charset=utf-8";
     "assets/node.js", "text/javascript; charset=utf-8";
     "assets/old.js", "text/javascript; charset=utf-8";
-    "assets/utils.js", "text/javascript; charset=utf-8";
 }
 
 /// What the page may do: nothing but run its own files and call the service that it came from.
