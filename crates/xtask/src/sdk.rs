@@ -128,7 +128,7 @@ const GO_PROGRAMS: [(&str, &str); 4] = [
 
 fn test_java() -> anyhow::Result<()> {
     let mut command = shell::command(root("sdk/java/mvn25"));
-    shell::run(with_sealway(command.args(["-B", "-q", "verify"]).current_dir(root("sdk/java")))?)
+    shell::run(with_sealway(command.args(["-B", "-ntp", "verify"]).current_dir(root("sdk/java")))?)
 }
 
 fn test_python() -> anyhow::Result<()> {

@@ -5,6 +5,7 @@ import { expect, it } from "vitest";
 const SRC = fileURLToPath(new URL("../../src/channel/", import.meta.url));
 /** What talks to the world: all else takes time and randomness as arguments. */
 const SHELL = new Set([
+  "benchmark.ts",
   "channel.ts",
   "connect.ts",
   "control.ts",
