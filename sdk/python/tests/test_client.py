@@ -14,6 +14,7 @@ import pytest
 import sealway
 from hostile import Hostile
 from sealway.client.agreed import Agreed
+from sealway.client.trust import _read, _write
 from sealway.crypto.p256 import key_id
 from sealway.crypto.suite import Suite
 from sealway.wire.encoding import encode_base64
@@ -196,6 +197,17 @@ def test_a_proof_is_made_for_the_share_that_is_sent(hostile: Hostile, url: str) 
 
 def test_a_public_key_can_be_pinned_itself(hostile: Hostile, url: str) -> None:
     assert calls("sync", url, trust=sealway.Pins([encode_base64(IDENTITY.public)]))[0].content == CONTENT
+
+
+def test_who_writes_at_the_same_time_undoes_nothing(tmp_path: Any) -> None:
+    file = tmp_path / "trust.json"
+    threads = [threading.Thread(target=_write, args=(file, f"http://{n}", {"n": n})) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [_read(file, f"http://{n}") for n in range(16)] == [{"n": n} for n in range(16)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trust.json", "trust.json.lock"]
 
 
 def test_what_was_met_at_first_use_is_kept(hostile: Hostile, url: str, tmp_path: Any) -> None:
