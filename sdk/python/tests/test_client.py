@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -155,6 +157,25 @@ def test_a_slow_answer_meets_the_deadline(hostile: Hostile, url: str, kind: str,
     with pytest.raises(sealway.DeadlineExceeded):
         calls(kind, url, deadline_sec=0.8)
     assert time.monotonic() - began < 3
+
+
+def test_a_head_that_drips_meets_the_deadline() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            peer, _ = server.accept()
+            with peer, suppress(OSError):
+                for byte in b"HTTP/1.1 201 Created\r\nx-a: bcdefghijkl":
+                    peer.sendall(bytes([byte]))
+                    time.sleep(0.2)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(sealway.DeadlineExceeded):
+            calls("async", f"http://127.0.0.1:{server.getsockname()[1]}", deadline_sec=0.8)
+        assert time.monotonic() - began < 3
+        thread.join()
 
 
 @pytest.mark.parametrize("kind", KINDS)
