@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -14,6 +16,7 @@ import pytest
 import sealway
 from hostile import Hostile
 from sealway.client.agreed import Agreed
+from sealway.client.trust import _read, _write
 from sealway.crypto.p256 import key_id
 from sealway.crypto.suite import Suite
 from sealway.wire.encoding import encode_base64
@@ -156,6 +159,25 @@ def test_a_slow_answer_meets_the_deadline(hostile: Hostile, url: str, kind: str,
     assert time.monotonic() - began < 3
 
 
+def test_a_head_that_drips_meets_the_deadline() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            peer, _ = server.accept()
+            with peer, suppress(OSError):
+                for byte in b"HTTP/1.1 201 Created\r\nx-a: bcdefghijkl":
+                    peer.sendall(bytes([byte]))
+                    time.sleep(0.2)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(sealway.DeadlineExceeded):
+            calls("async", f"http://127.0.0.1:{server.getsockname()[1]}", deadline_sec=0.8)
+        assert time.monotonic() - began < 3
+        thread.join()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_over_its_bound_is_refused(hostile: Hostile, url: str, kind: str) -> None:
     with pytest.raises(sealway.Refused) as error:
@@ -196,6 +218,17 @@ def test_a_proof_is_made_for_the_share_that_is_sent(hostile: Hostile, url: str) 
 
 def test_a_public_key_can_be_pinned_itself(hostile: Hostile, url: str) -> None:
     assert calls("sync", url, trust=sealway.Pins([encode_base64(IDENTITY.public)]))[0].content == CONTENT
+
+
+def test_who_writes_at_the_same_time_undoes_nothing(tmp_path: Any) -> None:
+    file = tmp_path / "trust.json"
+    threads = [threading.Thread(target=_write, args=(file, f"http://{n}", {"n": n})) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [_read(file, f"http://{n}") for n in range(16)] == [{"n": n} for n in range(16)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trust.json", "trust.json.lock"]
 
 
 def test_what_was_met_at_first_use_is_kept(hostile: Hostile, url: str, tmp_path: Any) -> None:

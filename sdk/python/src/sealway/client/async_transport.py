@@ -72,7 +72,7 @@ class AsyncTransport(httpx.AsyncBaseTransport):
                 content = _sealed(attempt, request)
             sent = wire_request(request, attempt.headers, content, call)
             began = time.monotonic()
-            response = await self._inner.handle_async_request(sent)
+            response = await self._sent(sent, call)
             call.metrics.http_sec += time.monotonic() - began
             try:
                 headers = headers_of(response)
@@ -117,6 +117,14 @@ class AsyncTransport(httpx.AsyncBaseTransport):
         stream = _Opened(opener, response, source, ready, steps, call)
         return self._parts.response_of(opener, response.status_code, stream, call)
 
+    async def _sent(self, request: httpx.Request, call: Call) -> httpx.Response:
+        """The head of an answer. The timeouts of the inner transport are for each read: a head that drips outlasts them."""
+        try:
+            with anyio.fail_after(left_sec(call.deadline)):
+                return await self._inner.handle_async_request(request)
+        except TimeoutError:
+            raise DeadlineExceeded(call.deadline_sec) from None
+
     # --- Sessions
 
     async def _session(self, not_id: str | None, extensions: dict[str, Any], call: Call) -> Agreed:
@@ -148,7 +156,7 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             ask = next(flow)
             while True:
                 request = self._parts.request_of(ask, extensions, call)
-                response = await self._inner.handle_async_request(request)
+                response = await self._sent(request, call)
                 try:
                     check_redirect(response.status_code)
                     body = await _read(response, TOLD_MAX, request.extensions["timeout"], call)

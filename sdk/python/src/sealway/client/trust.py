@@ -6,7 +6,8 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +19,14 @@ from ..session.three.message import InitAnswer
 from ..wire.encoding import decode_base64, encode_base64
 from ..wire.identifier import is_key_id
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 PINS_MAX: Final = 16
 _FILE_MAX = 1_048_576
+_WRITING = threading.Lock()
 
 
 def _public_key(text: str) -> bytes:
@@ -82,14 +89,29 @@ def _read(file: Path | None, origin: str) -> dict[str, Any]:
     return found
 
 
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Keeps other threads from writing meanwhile and, where the system can, other processes. One would undo what the other
+    keeps, and an origin that is lost is trusted anew."""
+    with _WRITING, file.with_name(file.name + ".lock").open("a") as lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _write(file: Path, origin: str, value: dict[str, Any]) -> None:
-    known = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        json.dump({**known, origin: value}, out, indent=1)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(name, file)
+    with _alone(file):
+        known = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                json.dump({**known, origin: value}, out, indent=1)
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(name, file)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
 
 
 class Keyring:

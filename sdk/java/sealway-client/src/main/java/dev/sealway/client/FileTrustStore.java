@@ -2,14 +2,17 @@ package dev.sealway.client;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 
 /** Keys in a file: {@code <origin> <words>}, an origin a line. Written as a whole and moved into place. */
 final class FileTrustStore implements TrustStore {
+    private static final Object WRITING = new Object();
     private final Path file;
 
     FileTrustStore(Path file) {
@@ -31,15 +34,27 @@ final class FileTrustStore implements TrustStore {
     }
 
     @Override
-    public synchronized void save(String origin, List<String> words) {
+    public void save(String origin, List<String> words) {
+        // One who writes at the same time would undo what this one keeps, and an origin that is lost is trusted anew.
+        synchronized (WRITING) {
+            try (FileChannel lock = FileChannel.open(Path.of(file + ".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
+                lock.lock();
+                write(origin, words);
+            } catch (IOException unwritable) {
+                throw new UncheckedIOException(unwritable);
+            }
+        }
+    }
+
+    private void write(String origin, List<String> words) throws IOException {
+        Path part = Files.createTempFile(file.getParent(), "sealway", ".part");
         try {
             List<String> all = new ArrayList<>(lines().stream().filter(line -> !line.startsWith(origin + " ")).toList());
             all.add(origin + " " + String.join(" ", words));
-            Path part = Files.createTempFile(file.getParent(), "sealway", ".part");
             Files.write(part, all);
             Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-        } catch (IOException unwritable) {
-            throw new UncheckedIOException(unwritable);
+        } finally {
+            Files.deleteIfExists(part);
         }
     }
 }

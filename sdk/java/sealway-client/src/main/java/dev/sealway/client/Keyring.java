@@ -1,5 +1,6 @@
 package dev.sealway.client;
 
+import dev.sealway.client.Transport.Deadline;
 import dev.sealway.session.three.Identity;
 import dev.sealway.session.three.InitAnswer;
 import dev.sealway.session.three.KeySet;
@@ -11,7 +12,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Supplier;
+import java.util.function.Function;
 
 /** The identity keys that a client takes for one service's own. */
 final class Keyring {
@@ -19,13 +20,13 @@ final class Keyring {
     private static final int KEYS_MAX = 16;
     private final Trust trust;
     private final String origin;
-    private final Supplier<KeySet> fetch;
+    private final Function<Deadline, KeySet> fetch;
     private final Map<String, byte[]> keys = new LinkedHashMap<>();
     private Long issuedMs;
     private long expiresMs;
 
     /** @param fetch asks the service for its key set */
-    Keyring(Trust trust, String origin, Supplier<KeySet> fetch) {
+    Keyring(Trust trust, String origin, Function<Deadline, KeySet> fetch) {
         this.trust = trust;
         this.origin = origin;
         this.fetch = fetch;
@@ -59,7 +60,7 @@ final class Keyring {
     }
 
     /** A trusted key; null if it is not. Asks the service for its key set where that is needed. */
-    synchronized byte[] key(String id) {
+    synchronized byte[] key(String id, Deadline deadline) {
         boolean isStale = trust instanceof Trust.Root && System.currentTimeMillis() >= expiresMs;
         if (!isStale && keys.containsKey(id)) {
             return keys.get(id);
@@ -72,7 +73,7 @@ final class Keyring {
         if (!canBeLearnt) {
             return null;
         }
-        KeySet set = fetch.get();
+        KeySet set = fetch.apply(deadline);
         switch (trust) {
             case Trust.Pins pins -> {
                 return set.byId().get(id) instanceof byte[] key ? keep(id, key) : null;
@@ -119,12 +120,12 @@ final class Keyring {
     }
 
     /** Keeps what an authenticated answer says of the service's keys, where trust comes from the first use. */
-    synchronized void remember(InitAnswer agreed) {
+    synchronized void remember(InitAnswer agreed, Deadline deadline) {
         if (!(trust instanceof Trust.FirstUse met) || keys.keySet().containsAll(agreed.keyIds()) && keys.containsKey(agreed.keyId())) {
             return;
         }
         boolean isFirst = keys.isEmpty();
-        KeySet set = fetch.get();
+        KeySet set = fetch.apply(deadline);
         for (String id : agreed.keyIds()) {
             byte[] key = set.byId().get(id);
             if (key != null && (keys.size() < KEYS_MAX || keys.containsKey(id))) {

@@ -131,9 +131,9 @@ final class Sessions3 {
                 }
                 continue;
             }
-            ClientSession3 session = agreement.finish(answer.status(), answer.body(), keyring::key);
+            ClientSession3 session = agreement.finish(answer.status(), answer.body(), id -> keyring.key(id, deadline));
             laps.named("agree");
-            keyring.remember(session.agreed());
+            keyring.remember(session.agreed(), deadline);
             return new Live(session, laps.metrics(answer.headers().first("Server-Timing")));
         }
     }
@@ -160,8 +160,7 @@ final class Sessions3 {
         return new Transport.Whole(outcome.answer().status(), outcome.answer().headers(), outcome.answer().body());
     }
 
-    private KeySet fetchKeys() {
-        Deadline deadline = Deadline.in(settings.timeout());
+    private KeySet fetchKeys(Deadline deadline) {
         Transport.Whole answer = transport.send(Transport.request(settings.sessionUrl(), "GET", KeySet.PATH, NO_HEADERS, null,
                 BodyPublishers.noBody()), deadline);
         if (answer.status() != 200) {
@@ -206,7 +205,7 @@ final class Sessions3 {
             live.setClock(problem.serverTimeMs());
             return live;
         }
-        if (problem != null && problem.code().equals("session_expired") && !again.session && (isLost(call, problem) || isSafe(method))) {
+        if (problem != null && problem.code().equals("session_expired") && !again.session && (isLost(call, problem, deadline) || isSafe(method))) {
             again.session = true;
             return acquire(live, deadline);
         }
@@ -220,7 +219,7 @@ final class Sessions3 {
             live.setClock(problem.serverTimeMs());
             return true;
         }
-        if (problem != null && problem.code().equals("session_expired") && (isLost(call, problem) || isSafe(method))) {
+        if (problem != null && problem.code().equals("session_expired") && (isLost(call, problem, Deadline.in(settings.timeout())) || isSafe(method))) {
             if (current == live) {
                 forget();
             }
@@ -230,10 +229,10 @@ final class Sessions3 {
     }
 
     /** Without proof only a safe method is sent again: somebody in between may have swallowed the answer to one that was served. */
-    private boolean isLost(ClientCall3 call, Problem problem) {
+    private boolean isLost(ClientCall3 call, Problem problem, Deadline deadline) {
         return call.wasLost(problem) && call.provesExpiry(problem, id -> {
             try {
-                return keyring.key(id);
+                return keyring.key(id, deadline);
             } catch (SealwayException unknown) {
                 return null;
             }
@@ -272,6 +271,15 @@ final class Sessions3 {
                 laps.metrics(answer.headers().first("Server-Timing"))), sealed.call(), null);
     }
 
+    private static ClientCall3.Opening opening(ClientCall3 call, Transport.Streaming answer) {
+        try {
+            return call.opening(answer.status(), answer.headers());
+        } catch (SealwayException refused) {
+            Transport.giveUp(answer.body());
+            throw refused;
+        }
+    }
+
     /** A call whose bodies flow. It is sent once more only if it has no body: of another, a part is gone. */
     SealedStream stream(SealedRequest request, InputStream body, Deadline deadline) {
         Again again = new Again();
@@ -299,8 +307,8 @@ final class Sessions3 {
                 }
                 Transport.Streaming answer = transport.open(plain, deadline);
                 if (answer.headers().has(HeaderNames.X_SEAL)) {
-                    SealedStream stream = new SealedStream(answer, call.opening(answer.status(), answer.headers()), live,
-                            settings.idleTimeout(), settings.streamMax(), deadline);
+                    SealedStream stream = new SealedStream(answer, opening(call, answer), live, settings.idleTimeout(),
+                            settings.streamMax(), deadline);
                     isOpen = true;
                     return stream;
                 }

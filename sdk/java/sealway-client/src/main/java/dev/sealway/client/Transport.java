@@ -6,6 +6,7 @@ import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.RefusedException;
 import dev.sealway.wire.SealwayException;
+import java.io.IOException;
 import java.io.InputStream;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -58,7 +59,22 @@ final class Transport {
 
     Streaming open(HttpRequest request, Deadline deadline) {
         HttpResponse<InputStream> response = wait(http.sendAsync(request, HttpResponse.BodyHandlers.ofInputStream()), deadline);
-        return new Streaming(response.statusCode(), checked(response), response.body());
+        try {
+            return new Streaming(response.statusCode(), checked(response), response.body());
+        } catch (SealwayException refused) {
+            giveUp(response.body());
+            throw refused;
+        }
+    }
+
+    /** Of a body that nobody will read: else its connection stays open for as long as the other end likes. */
+    static void giveUp(InputStream body) {
+        try {
+            body.close();
+        } catch (IOException ignored) {
+            // It is given up either way.
+            return;
+        }
     }
 
     private static HeaderList checked(HttpResponse<?> response) {

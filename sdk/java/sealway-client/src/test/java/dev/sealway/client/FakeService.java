@@ -53,6 +53,7 @@ final class FakeService implements AutoCloseable {
     volatile long ttlSec = 3600;
     volatile boolean isProving = true;
     volatile int status = 200;
+    volatile long keysLateMs;
     private final SecureRandom random = new SecureRandom();
     private final KeyPair pair = P256.generate(random);
     final Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
@@ -95,6 +96,7 @@ final class FakeService implements AutoCloseable {
             byte[] body = exchange.getRequestBody().readAllBytes();
             String path = exchange.getRequestURI().getRawPath();
             if (path.equals("/.well-known/sealway-keys")) {
+                sleep(keysLateMs);
                 Map<String, Object> key = new LinkedHashMap<>();
                 key.put("key_id", identity.keyId());
                 key.put("alg", "ES256");
@@ -109,6 +111,14 @@ final class FakeService implements AutoCloseable {
             }
         } catch (SealwayException refused) {
             plain(exchange, 400, Problem.of("unsealable", Map.of()).write());
+        }
+    }
+
+    private static void sleep(long millis) {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
         }
     }
 

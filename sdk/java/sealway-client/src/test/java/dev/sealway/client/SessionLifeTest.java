@@ -46,6 +46,28 @@ class SessionLifeTest {
     }
 
     @Test
+    void theKeySetIsAskedForWithinTheCallsOwnDeadline() {
+        service.keysLateMs = 5000;
+        try (SealwayClient client = builder().trust(Trust.firstUse(TrustStore.inMemory())).build()) {
+            long began = System.nanoTime();
+            TransportException late = assertThrows(TransportException.class, () -> client.send(post().withTimeout(Duration.ofMillis(500))));
+            assertEquals("deadline", late.code());
+            assertTrue(System.nanoTime() - began < 3_000_000_000L);
+        }
+    }
+
+    @Test
+    void whoWritesAtTheSameTimeUndoesNothing(@TempDir Path folder) {
+        Path file = folder.resolve("known");
+        List<CompletableFuture<Void>> writers = IntStream.range(0, 16).mapToObj(at -> CompletableFuture.runAsync(
+                () -> TrustStore.inFile(file).save("http://" + at, List.of("key" + at)))).toList();
+        writers.forEach(CompletableFuture::join);
+        for (int at = 0; at < 16; at++) {
+            assertEquals(List.of("key" + at), TrustStore.inFile(file).load("http://" + at));
+        }
+    }
+
+    @Test
     void callersAtOnceAgreeOneSession() {
         try (SealwayClient client = builder().build()) {
             List<CompletableFuture<SealedAnswer>> calls = IntStream.range(0, 20).mapToObj(at -> client.sendAsync(post())).toList();

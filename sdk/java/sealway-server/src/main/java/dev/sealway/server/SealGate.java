@@ -230,6 +230,11 @@ public final class SealGate {
             }
         }
 
+        /** Whether the last frame has opened: then nothing may follow, and until that is sure nobody may see it. */
+        public boolean isDone() {
+            return opening.isDone();
+        }
+
         /** Claims the nonce: only now the request may be seen. */
         public ServerCall3.Begun admit() {
             try {

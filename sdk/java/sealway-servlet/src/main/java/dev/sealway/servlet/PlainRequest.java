@@ -8,6 +8,7 @@ import jakarta.servlet.ReadListener;
 import jakarta.servlet.ServletInputStream;
 import jakarta.servlet.ServletRequest;
 import jakarta.servlet.ServletResponse;
+import jakarta.servlet.http.Cookie;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletRequestWrapper;
 import java.io.BufferedReader;
@@ -18,6 +19,7 @@ import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.time.ZonedDateTime;
 import java.time.format.DateTimeFormatter;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Enumeration;
 import java.util.LinkedHashSet;
@@ -58,6 +60,32 @@ final class PlainRequest extends HttpServletRequestWrapper {
         Set<String> names = new LinkedHashSet<>();
         headers.forEach(header -> names.add(header.name().toLowerCase(Locale.ROOT)));
         return Collections.enumeration(names);
+    }
+
+    /** Those within the seal: a container has read the ones outside, which anybody on the path could have written. */
+    @Override
+    public Cookie[] getCookies() {
+        if (body == null) {
+            return super.getCookies();
+        }
+        List<Cookie> out = new ArrayList<>();
+        for (Header header : headers) {
+            if (!header.name().equalsIgnoreCase("cookie")) {
+                continue;
+            }
+            for (String pair : header.value().split(";")) {
+                int at = pair.indexOf('=');
+                try {
+                    if (at > 0) {
+                        out.add(new Cookie(pair.substring(0, at).strip(), pair.substring(at + 1).strip()));
+                    }
+                } catch (IllegalArgumentException unnameable) {
+                    // As a container does: what is no cookie is passed over.
+                    continue;
+                }
+            }
+        }
+        return out.isEmpty() ? null : out.toArray(Cookie[]::new);
     }
 
     @Override

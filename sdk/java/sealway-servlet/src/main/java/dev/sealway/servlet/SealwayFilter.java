@@ -6,8 +6,10 @@ import dev.sealway.server.SealGate;
 import dev.sealway.server.SealGate.Kind;
 import dev.sealway.session.ServerCall;
 import dev.sealway.session.three.ServerCall3;
+import dev.sealway.wire.Code;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.RefusedException;
 import jakarta.servlet.Filter;
 import jakarta.servlet.FilterChain;
 import jakarta.servlet.ServletException;
@@ -225,6 +227,9 @@ public final class SealwayFilter implements Filter {
                     }
                     isOpen = begun.feed(buffer, 0, read);
                 }
+                if (begun.isDone()) {
+                    expectEnd();
+                }
             }
             opened = begun.admit();
             parts.addAll(opened.parts());
@@ -247,6 +252,15 @@ public final class SealwayFilter implements Filter {
             }
             isEnded = read < 0;
             return read;
+        }
+
+        /** A byte behind the last frame makes the whole a forgery, so nobody sees that frame before the body has ended. */
+        private void expectEnd() {
+            while (!isEnded) {
+                if (pull() > 0) {
+                    throw gate.refusal(Kind.THREE, new RefusedException(Code.FRAME_INVALID));
+                }
+            }
         }
 
         private void end() {
@@ -297,7 +311,11 @@ public final class SealwayFilter implements Filter {
                 return;
             }
             try {
-                parts.addAll(opened.rest().feed(buffer, 0, read));
+                List<byte[]> frames = opened.rest().feed(buffer, 0, read);
+                if (opened.rest().isDone()) {
+                    expectEnd();
+                }
+                parts.addAll(frames);
             } catch (dev.sealway.wire.SealwayException refused) {
                 throw gate.refusal(Kind.THREE, refused);
             }

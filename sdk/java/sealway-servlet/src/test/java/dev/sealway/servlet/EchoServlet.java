@@ -1,11 +1,14 @@
 package dev.sealway.servlet;
 
+import jakarta.servlet.http.Cookie;
 import jakarta.servlet.http.HttpServlet;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
+import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 
 /** Echoes, and does what the path says. */
 final class EchoServlet extends HttpServlet {
@@ -25,6 +28,16 @@ final class EchoServlet extends HttpServlet {
         }
         if (path.contains("/status/")) {
             response.setStatus(Integer.parseInt(path.substring(path.lastIndexOf('/') + 1)));
+        }
+        if (path.endsWith("/part")) {
+            response.getOutputStream().write(request.getInputStream().readNBytes(2));
+            return;
+        }
+        if (path.endsWith("/cookies")) {
+            Cookie[] cookies = request.getCookies();
+            response.getOutputStream().print(cookies == null ? "none"
+                    : Arrays.stream(cookies).map(cookie -> cookie.getName() + "=" + cookie.getValue()).collect(Collectors.joining(",")));
+            return;
         }
         if (path.endsWith("/writer")) {
             response.setContentType("text/plain; charset=utf-8");

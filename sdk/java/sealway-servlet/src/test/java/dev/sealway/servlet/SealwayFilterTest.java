@@ -144,6 +144,62 @@ class SealwayFilterTest {
     }
 
     @Test
+    void whatSealsIsNotReachedInPlainUnderAnotherSpelling() throws Exception {
+        for (String target : new String[] {"/sealed;x/echo", "/%73ealed/echo", "/%2573ealed/echo", "//sealed/echo", "/./sealed/echo",
+                "/maybe/../sealed/echo", "/maybe/%2e%2e/sealed/echo", "/SEALED/echo", "/sealed", "/sealed;/echo"}) {
+            Fixture.Reply reply = fixture.send(fixture.request(target, HeaderList.of(), null)
+                    .POST(HttpRequest.BodyPublishers.ofString("plain")).build());
+            assertEquals(400, reply.status(), target);
+        }
+        assertEquals(0, servlet.served.get());
+        for (String target : new String[] {"/files/a%20b;v=1", "/.well-known/x", "/sealedness"}) {
+            assertEquals("plain", fixture.send(fixture.request(target, HeaderList.of(), null)
+                    .POST(HttpRequest.BodyPublishers.ofString("plain")).build()).text(), target);
+        }
+    }
+
+    @Test
+    void cookiesAreThoseWithinTheSeal() throws Exception {
+        ClientSession3 session = fixture.three(null);
+        List<Header> outside = List.of(new Header("Cookie", "who=root"));
+        for (String within : new String[] {null, "who=ann; b=2"}) {
+            List<Header> inner = within == null ? List.of() : List.of(new Header("cookie", within));
+            ClientSession3.Sealed sealed = session.seal("POST", "/sealed/cookies", inner, new byte[1], System.currentTimeMillis(),
+                    fixture.draw(16));
+            List<Header> headers = new java.util.ArrayList<>(sealed.message().headers().list());
+            headers.addAll(outside);
+            Fixture.Reply reply = fixture.send("POST", "/sealed/cookies", new SealedMessage(new HeaderList(headers),
+                    sealed.message().contentType(), sealed.message().body()));
+            assertEquals(within == null ? "none" : "who=ann,b=2", new String(open(sealed, reply).body()));
+        }
+    }
+
+    @Test
+    void aByteBehindTheLastFrameIsNoticedBeforeAnybodySeesThatFrame() throws Exception {
+        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/part", "body".getBytes());
+        InputStream late = new InputStream() {
+            private int left = 1;
+
+            @Override
+            public int read() throws java.io.IOException {
+                try {
+                    Thread.sleep(300);
+                } catch (InterruptedException interrupted) {
+                    throw new java.io.InterruptedIOException();
+                }
+                return left-- > 0 ? 0 : -1;
+            }
+        };
+        HttpRequest.BodyPublisher body = HttpRequest.BodyPublishers.concat(
+                HttpRequest.BodyPublishers.ofByteArray(sealed.message().body()), HttpRequest.BodyPublishers.ofInputStream(() -> late));
+        assertProblem("unsealable", fixture.send(fixture.request("/sealed/part", sealed.message().headers(),
+                sealed.message().contentType()).POST(body).build()));
+        assertEquals(0, servlet.served.get());
+        // Nor has it burnt the nonce of the request that was not tampered with.
+        assertEquals(200, fixture.send("POST", "/sealed/part", sealed.message()).status());
+    }
+
+    @Test
     void boundsClocksAndSessionsAreToldAsTheSpecSays() throws Exception {
         ClientSession3 session = fixture.three(null);
         ClientSession3.Sealed large = seal(session, "POST", "/sealed/echo", new byte[Fixture.BODY_MAX]);

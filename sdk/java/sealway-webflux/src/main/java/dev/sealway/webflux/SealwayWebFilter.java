@@ -15,11 +15,14 @@ import org.springframework.core.io.buffer.DataBuffer;
 import org.springframework.core.io.buffer.DataBufferLimitException;
 import org.springframework.core.io.buffer.DataBufferUtils;
 import org.springframework.core.io.buffer.DefaultDataBufferFactory;
+import org.springframework.http.HttpCookie;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.HttpStatusCode;
 import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.http.server.reactive.ServerHttpRequestDecorator;
 import org.springframework.http.server.reactive.ServerHttpResponse;
+import org.springframework.util.LinkedMultiValueMap;
+import org.springframework.util.MultiValueMap;
 import org.springframework.web.ErrorResponse;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
@@ -149,6 +152,25 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         @Override
         public HttpHeaders getHeaders() {
             return headers;
+        }
+
+        /** Those within the seal: the server has read the ones outside, which anybody on the path could have written. */
+        @Override
+        public MultiValueMap<String, HttpCookie> getCookies() {
+            if (body == null) {
+                return super.getCookies();
+            }
+            MultiValueMap<String, HttpCookie> out = new LinkedMultiValueMap<>();
+            for (String value : headers.getOrEmpty(HttpHeaders.COOKIE)) {
+                for (String pair : value.split(";")) {
+                    int at = pair.indexOf('=');
+                    String name = at < 0 ? "" : pair.substring(0, at).strip();
+                    if (!name.isEmpty()) {
+                        out.add(name, new HttpCookie(name, pair.substring(at + 1).strip()));
+                    }
+                }
+            }
+            return out;
         }
 
         @Override

@@ -114,6 +114,7 @@ class WebFluxTest {
         served.incrementAndGet();
         response.getHeaders().set("Seen-Subject", String.valueOf(exchange.getRequest().getHeaders().getFirst("X-Sealway-Subject")));
         response.getHeaders().set("Seen-Kid", String.valueOf(exchange.getRequest().getHeaders().getFirst("X-Kid")));
+        response.getHeaders().set("Seen-Cookies", exchange.getRequest().getCookies().toSingleValueMap().values().toString());
         if (path.endsWith("/fails")) {
             return Mono.error(new IllegalStateException("secret of the handler"));
         }
@@ -152,6 +153,16 @@ class WebFluxTest {
         assertEquals(204, web.delete().uri("/sealed/none").exchangeToMono(response -> response.toBodilessEntity()).block(LIMIT)
                 .getStatusCode().value());
         assertEquals(200, web.get().uri("/sealed/echo").exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT).getStatusCode().value());
+    }
+
+    @Test
+    void cookiesAreThoseWithinTheSeal() {
+        assertEquals("[who=ann]", web.post().uri("/sealed/echo").cookie("who", "ann").bodyValue("x")
+                .exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT).getHeaders().getFirst("seen-cookies"));
+        WebClient between = web.mutate().filter((request, next) -> next.exchange(org.springframework.web.reactive.function.client.ClientRequest
+                .from(request).headers(headers -> headers.set("Cookie", "who=root")).build())).build();
+        assertEquals("[]", between.post().uri("/sealed/echo").bodyValue("x").exchangeToMono(ClientResponse::toBodilessEntity)
+                .block(LIMIT).getHeaders().getFirst("seen-cookies"));
     }
 
     @Test

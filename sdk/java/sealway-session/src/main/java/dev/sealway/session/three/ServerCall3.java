@@ -156,6 +156,11 @@ public final class ServerCall3 {
             return opener.headers() != null;
         }
 
+        /** Whether the last frame has opened: then nothing may follow. */
+        public boolean isDone() {
+            return opener.isDone();
+        }
+
         /** The request, held back until its claim is granted. */
         public Unreplayed<Begun> first() {
             Claim claim = Claim.of(Claim.Scope.SESSION, session.id(), nonce, stampMs, nowMs, policy);
