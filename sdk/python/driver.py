@@ -34,12 +34,12 @@ def by_nature(method: str, body: bytes) -> bool:
 
 
 def inner_of(pairs: list[list[str]]) -> bytes:
-    """Values are bytes, which JSON does not have: they stand there as UTF-8."""
-    return encode_inner((name.lower().encode(), value.encode("utf-8", "surrogateescape")) for name, value in pairs)
+    """Values are bytes, which JSON does not have: each stands there as the character of its number."""
+    return encode_inner((name.lower().encode(), value.encode("latin-1")) for name, value in pairs)
 
 
 def shown(inner: list[tuple[bytes, bytes]]) -> list[list[str]]:
-    return [[name.decode("ascii"), value.decode("utf-8", "surrogateescape")] for name, value in inner]
+    return [[name.decode("ascii"), value.decode("latin-1")] for name, value in inner]
 
 
 def json_of(record: SessionRecord) -> Json:
