@@ -238,6 +238,37 @@ func TestNobodyOutsideCanSayWhoAClientIs(t *testing.T) {
 	}
 }
 
+func TestAnEscapedSlashOpensNoSealedRoute(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/open/", func(w http.ResponseWriter, r *http.Request) {})
+	mux.HandleFunc("/{order}", func(w http.ResponseWriter, r *http.Request) { t.Error("served in plain: ", r.URL.EscapedPath()) })
+	middleware := must(NewMiddleware(MiddlewareConfig{Store: NewMemoryStore(1), Routes: []Route{{Path: "/open/", Mode: Off}}}))
+	for path, status := range map[string]int{"/open/x": 200, "/open%2Fx": 405, "/open%2fx": 405} {
+		recorder := httptest.NewRecorder()
+		middleware.Handler(mux).ServeHTTP(recorder, httptest.NewRequest("GET", path, nil))
+		if recorder.Code != status {
+			t.Fatal(path, recorder.Code)
+		}
+	}
+}
+
+func TestARefusalKeepsWhatLetsAPageReadIt(t *testing.T) {
+	middleware := must(NewMiddleware(MiddlewareConfig{Store: NewMemoryStore(1)}))
+	for _, seal := range []string{"3", ""} {
+		recorder := httptest.NewRecorder()
+		recorder.Header().Set("Access-Control-Allow-Origin", "https://page.test")
+		recorder.Header().Set("X-Other", "of a handler before")
+		request := httptest.NewRequest("POST", "/", nil)
+		if seal != "" {
+			request.Header.Set(wire.HeaderSeal, seal)
+		}
+		middleware.Handler(http.NotFoundHandler()).ServeHTTP(recorder, request)
+		if recorder.Code != 400 || recorder.Header().Get("Access-Control-Allow-Origin") == "" || recorder.Header().Get("X-Other") != "" {
+			t.Fatal(recorder.Code, recorder.Header())
+		}
+	}
+}
+
 func TestASlowBodyIsGivenUpAndABrokenStreamIsNeverAWholeBody(t *testing.T) {
 	results := make(chan error, 10)
 	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

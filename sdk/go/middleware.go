@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -109,11 +110,11 @@ func NewMiddleware(config MiddlewareConfig) (*Middleware, error) {
 
 func (m *Middleware) nowMs() uint64 { return uint64(max(0, m.config.Now().UnixMilli())) }
 
-func (m *Middleware) route(path string) Route {
-	found := Route{}
+func (m *Middleware) route(u *url.URL) Route {
+	path, found := u.Path, Route{}
 	for _, route := range m.config.Routes {
 		// What a handler may take for another path is sealed, whatever a prefix says of it.
-		if ambiguous(path) {
+		if ambiguous(path) || escapesSlash(u.EscapedPath()) {
 			break
 		}
 		fits := path == route.Path || strings.HasSuffix(route.Path, "/") && strings.HasPrefix(path, route.Path)
@@ -133,10 +134,14 @@ func ambiguous(path string) bool {
 		strings.HasSuffix(path, "/..") || strings.Contains(path, "\\")
 }
 
+// escapesSlash says whether a path as sent has a slash that is an escape: a handler that looks at segments, as [http.ServeMux] does,
+// takes it for a part of one, and not for its end.
+func escapesSlash(path string) bool { return strings.Contains(strings.ToLower(path), "%2f") }
+
 // Handler wraps a handler.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		route := m.route(r.URL.Path)
+		route := m.route(r.URL)
 		sealed3 := len(r.Header.Values(wire.HeaderSeal)) > 0
 		marked := sealed3 || len(r.Header.Values(wire.HeaderKid)) > 0 || len(r.Header.Values(wire.HeaderIdempotencyKey)) > 0
 		switch {
@@ -289,6 +294,15 @@ func problemOf(err error) string {
 	return "unsealable"
 }
 
+// clearButForPages takes out what was set before a refusal, but for what lets a page read it.
+func clearButForPages(header http.Header) {
+	for name := range header {
+		if lower := strings.ToLower(name); lower != "vary" && !strings.HasPrefix(lower, "access-control-") {
+			delete(header, name)
+		}
+	}
+}
+
 // problem answers with a problem, and more members of it.
 func (m *Middleware) problem(w http.ResponseWriter, code string, err error, more map[string]any) {
 	about := problemTitles[code]
@@ -298,7 +312,7 @@ func (m *Middleware) problem(w http.ResponseWriter, code string, err error, more
 	}
 	data, _ := json.Marshal(body) // cannot fail
 	header := w.Header()
-	clear(header)
+	clearButForPages(header)
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")
 	if code == "store_unavailable" {
@@ -312,7 +326,7 @@ func (m *Middleware) problem(w http.ResponseWriter, code string, err error, more
 // plain answers as the old wires do.
 func (m *Middleware) plain(w http.ResponseWriter, version wire.Version, status int, code string, err error) {
 	header := w.Header()
-	clear(header)
+	clearButForPages(header)
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
 	switch status {

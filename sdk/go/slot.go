@@ -76,10 +76,13 @@ func (m *slot[S]) fly(ctx context.Context, f *flight[S], old S, agree func(conte
 		f.err = cause
 	}
 	m.mu.Lock()
-	if m.flight = nil; f.err == nil {
-		m.current = f.value
-	} else {
-		m.failed = time.Now()
+	// What was begun before the place was emptied is for those who wait, and not put in any more.
+	if m.flight == f {
+		if m.flight = nil; f.err == nil {
+			m.current = f.value
+		} else {
+			m.failed = time.Now()
+		}
 	}
 	m.mu.Unlock()
 	close(f.done)
@@ -97,7 +100,7 @@ func (m *slot[S]) take() (S, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	current := m.current
-	m.current = none
+	m.current, m.flight = none, nil
 	return current, current != none
 }
 

@@ -382,3 +382,26 @@ func TestWhatCannotBeSealedIsTheCallersMistakeAndIsNotSent(t *testing.T) {
 		t.Fatal("something was sent")
 	}
 }
+
+func TestWhatWasBegunBeforeAnEndIsNotPutInItsPlace(t *testing.T) {
+	place, begun, release := newSlot[*agreedOld](time.Minute), make(chan struct{}), make(chan struct{})
+	made := &agreedOld{life: life{time.Now(), time.Hour}}
+	got := make(chan *agreedOld)
+	go func() {
+		value, _ := place.get(context.Background(), nil, func(context.Context, *agreedOld) (*agreedOld, error) {
+			close(begun)
+			<-release
+			return made, nil
+		})
+		got <- value
+	}()
+	<-begun
+	place.forget()
+	close(release)
+	if <-got != made {
+		t.Fatal("who waited got another")
+	}
+	if _, there := place.peek(); there {
+		t.Fatal("a session is there after the end")
+	}
+}

@@ -103,8 +103,7 @@ export class Keyring {
    * @throws {SealwayError} `key_untrusted`, `signature_invalid`, `field_invalid`.
    */
   async key(keyId: string, fetchSet: () => Promise<Bytes>): Promise<Bytes> {
-    const isOver = this.#root !== undefined && (this.#set === undefined || wallMs() >= this.#set.expiresMs);
-    const known = isOver ? undefined : this.#keys.get(keyId);
+    const known = this.#isStale() ? undefined : this.#keys.get(keyId);
     if (known !== undefined) return known;
     const canBeLearnt =
       this.#root !== undefined || this.#pins.has(keyId) || (this.#isByUse() && !this.#isMet);
@@ -119,9 +118,15 @@ export class Keyring {
 
   /** The key with this id, if it is known already. */
   known(keyId: string): Bytes | undefined {
+    if (this.#isStale()) return undefined;
     return (
       this.#keys.get(keyId) ?? (this.#isByUse() && !this.#isMet ? this.#published.get(keyId) : undefined)
     );
+  }
+
+  /** Whether what the root signed is over, or not there yet: then none of its keys is trusted. */
+  #isStale(): boolean {
+    return this.#root !== undefined && (this.#set === undefined || wallMs() >= this.#set.expiresMs);
   }
 
   #isByUse(): boolean {
@@ -131,6 +136,10 @@ export class Keyring {
   async #take(set: KeySet): Promise<void> {
     if (this.#root !== undefined) {
       await checkKeySet(this.#provider, set, this.#root, wallMs(), this.#set?.issuedMs);
+      // Another may have been taken while this one was checked.
+      if (this.#set !== undefined && set.issuedMs < this.#set.issuedMs) {
+        throw new SealwayError("key_untrusted", "the key set is older than one that was taken before");
+      }
       this.#keys.clear();
       for (const key of set.keys) this.#keys.set(key.keyId, key.publicKey);
       this.#set = { issuedMs: set.issuedMs, expiresMs: set.expiresMs };

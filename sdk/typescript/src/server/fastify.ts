@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import type { Answering } from "./body.js";
 import { Gate, type OpenedCall } from "./gate.js";
-import type { Caller } from "./handled.js";
+import { type Caller, isOfPages } from "./handled.js";
 import { dropClaimed, headersOf, incomingOf, leaveRest, replaceHeaders } from "./node.js";
 import type { ServerOptions } from "./options.js";
 import type { Answer } from "./refusal.js";
@@ -72,7 +72,7 @@ Object.assign(sealedFastify, {
 });
 
 function put(reply: Reply, answer: Answer): unknown {
-  for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
+  for (const name of Object.keys(reply.getHeaders())) if (!isOfPages(name)) reply.removeHeader(name);
   reply.code(answer.status);
   for (const [name, value] of answer.headers) reply.header(name, value);
   const { body } = answer;

@@ -18,9 +18,25 @@ const OF_THE_WAY =
   /^(?:forwarded|x-forwarded-[a-z-]+|x-real-ip|via|traceparent|tracestate|client-cert|client-cert-chain)$/;
 /** Taken from outside where the seal has none. */
 const FROM_OUTSIDE = new Set(["host", "user-agent", "accept-language"]);
-const HOP = new Set(["connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade"]);
+const HOP = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "upgrade",
+  "http2-settings",
+]);
+/** On wires 1 and 2 these ask for what a sealed answer cannot be: it has no headers, so it cannot say that it is encoded or a part. */
+const OF_ANSWERS =
+  /^(?:accept|accept-encoding|range|if-range|if-match|if-none-match|if-modified-since|if-unmodified-since)$/;
 /** Somebody between service and client needs these. */
 const BETWEEN = /^(?:set-cookie|retry-after|server-timing|vary|access-control-[a-z-]+)$/;
+
+/** Whether a header that was set before an answer stays with it, refusals too: without it a page cannot read why. */
+export function isOfPages(name: string): boolean {
+  return /^(?:vary|access-control-[a-z-]+)$/i.test(name);
+}
 
 export function callerOf(session: StoredSession): Caller {
   const { id: sessionId, wire, clientId, auth, subject, tenant } = session;
@@ -42,7 +58,9 @@ function callerHeaders(caller: Caller): [string, string][] {
 
 /** The headers that a handler sees of a request of wire 3. */
 export function handlerHeaders(inner: HeaderList, outer: HeaderList, caller: Caller): [string, string][] {
-  const inside = inner.filter(([name]) => !OF_THE_WAY.test(name)).map(([n, v]): [string, string] => [n, v]);
+  const inside = inner.flatMap(([name, value]): [string, string][] =>
+    OF_THE_WAY.test(name) || isClaimed(name) ? [] : [[name, value]],
+  );
   const names = new Set(inside.map(([name]) => name));
   const outside = outer.flatMap(([key, value]): [string, string][] => {
     const name = key.toLowerCase();
@@ -56,15 +74,17 @@ export function oldHandlerHeaders(outer: HeaderList, caller: Caller, hasBody: bo
   const kept = outer.flatMap(([key, value]): [string, string][] => {
     const name = key.toLowerCase();
     const isBody = name.startsWith("content-") || name === "transfer-encoding" || name === "expect";
-    return isBody || HOP.has(name) || SEALING.has(name) || isClaimed(name) ? [] : [[name, value]];
+    return isBody || OF_ANSWERS.test(name) || HOP.has(name) || SEALING.has(name) || isClaimed(name)
+      ? []
+      : [[name, value]];
   });
   const type: [string, string][] = hasBody ? [["content-type", "application/json"]] : [];
   return [...kept, ...type, ...callerHeaders(caller)];
 }
 
-/** Whether a header claims what only this side may say. */
+/** Whether a header claims what only this side may say; many pass headers on as variables, where a hyphen is an underscore. */
 export function isClaimed(name: string): boolean {
-  return name.toLowerCase().startsWith("x-sealway-");
+  return name.toLowerCase().replaceAll("_", "-").startsWith("x-sealway-");
 }
 
 /** An answer's headers as they stand within a seal, and those of them that stand outside too. */

@@ -3,7 +3,7 @@ import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from "node:h
 import type { HeaderList } from "../wire/headers.js";
 import type { Answering } from "./body.js";
 import type { Incoming, OpenedCall } from "./gate.js";
-import { isClaimed } from "./handled.js";
+import { isClaimed, isOfPages } from "./handled.js";
 import type { Answer } from "./refusal.js";
 
 /** How much of an answer may wait to be sealed, in bytes, before its handler is told to wait. */
@@ -36,6 +36,9 @@ export function replaceHeaders(request: IncomingMessage, headers: HeaderList): v
 /** Drops what only this side may say from a request that is not sealed. */
 export function dropClaimed(request: IncomingMessage): void {
   for (const name of Object.keys(request.headers)) if (isClaimed(name)) delete request.headers[name];
+  request.rawHeaders = incomingOf(request, "")
+    .headers.filter(([name]) => !isClaimed(name))
+    .flat();
 }
 
 /** The headers of an answer that is about to go. */
@@ -48,9 +51,16 @@ export function headersOf(
   });
 }
 
-/** Sends an answer. */
-export async function send(response: ServerResponse, answer: Answer): Promise<void> {
-  for (const name of response.getHeaderNames()) response.removeHeader(name);
+/** What of a response sends. */
+interface Sending {
+  write(part: Uint8Array): boolean;
+  end(body?: Uint8Array): unknown;
+  flushHeaders(): void;
+}
+
+/** Sends an answer, through `raw` where the response's own methods seal. */
+export async function send(response: ServerResponse, answer: Answer, raw: Sending = response): Promise<void> {
+  for (const name of response.getHeaderNames()) if (!isOfPages(name)) response.removeHeader(name);
   const { body } = answer;
   const names = new Map<string, string[]>();
   for (const [name, value] of answer.headers) names.set(name, [...(names.get(name) ?? []), value]);
@@ -59,15 +69,15 @@ export async function send(response: ServerResponse, answer: Answer): Promise<vo
   response.statusCode = answer.status;
   if (body === undefined || body instanceof Uint8Array) {
     if (body !== undefined) response.setHeader("Content-Length", body.length);
-    response.end(body);
+    raw.end(body);
     return;
   }
-  response.flushHeaders();
+  raw.flushHeaders();
   try {
     for await (const part of body) {
-      if (!response.write(part)) await drained(response);
+      if (!raw.write(part)) await drained(response);
     }
-    response.end();
+    raw.end();
   } catch (error) {
     // A stream without its last frame is an error for its reader, and so it is to be.
     response.destroy(error instanceof Error ? error : undefined);
@@ -133,8 +143,12 @@ class Parts implements AsyncIterable<Uint8Array> {
 
 /** Has all that a handler writes to a response sealed on its way out. */
 export function sealResponse(response: ServerResponse, call: OpenedCall): void {
-  const raw = { writeHead: response.writeHead, write: response.write, end: response.end };
-  const { flushHeaders } = response;
+  const { writeHead, write, end, flushHeaders } = response;
+  const raw: Sending = {
+    write: (part) => (write as Sending["write"]).call(response, part),
+    end: (body) => (end as Sending["end"]).call(response, body),
+    flushHeaders: () => flushHeaders.call(response),
+  };
   let parts: Parts | undefined;
   let isOver = false;
   const go = (body: Answering): void => {
@@ -142,8 +156,9 @@ export function sealResponse(response: ServerResponse, call: OpenedCall): void {
     const headers = headersOf(response.getHeaders());
     Promise.resolve(call.seal(statusCode, headers, body))
       .then((answer) => {
-        Object.assign(response, raw, { flushHeaders });
-        return send(response, answer);
+        // The others stay: a handler that writes on must not write beside the seal.
+        response.writeHead = writeHead;
+        return send(response, answer, raw);
       })
       .catch((error) => response.destroy(error instanceof Error ? error : undefined));
   };
@@ -154,6 +169,8 @@ export function sealResponse(response: ServerResponse, call: OpenedCall): void {
     }
     return parts;
   };
+  // Else what handles errors would end a broken answer as a whole one.
+  Object.defineProperty(response, "headersSent", { get: () => parts !== undefined || isOver });
   response.writeHead = ((status: number, ...rest: unknown[]) => {
     response.statusCode = status;
     const headers = rest.find((part) => typeof part === "object" && part !== null) ?? {};

@@ -64,9 +64,41 @@ export function serverSettings(options: ServerOptions): ServerSettings {
   };
 }
 
-/** The route of a path. */
+/** The route of a path. Where a handler may take the path for that of a sealed route, that is its route. */
 export function routeOf(settings: ServerSettings, path: string): Required<Route> | undefined {
-  return settings.routes.find((route) =>
+  const { routes } = settings;
+  const sent = routes.find((route) =>
     route.path.endsWith("*") ? path.startsWith(route.path.slice(0, -1)) : path === route.path,
   );
+  if (sent?.sealed === "required") return sent;
+  for (const reading of readingsOf(path)) {
+    const read = routes.find((route) => {
+      const own = plainly(route.path);
+      return own.endsWith("*") ? reading.startsWith(own.slice(0, -1)) : untailed(reading) === untailed(own);
+    });
+    if (read?.sealed === "required") return read;
+  }
+  return sent;
+}
+
+/** What routers make of a path: they differ in escapes, case, slashes, dots and where it ends. */
+function readingsOf(path: string): string[] {
+  const bare = path.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "").split("#", 1)[0] ?? "";
+  const plain = plainly(bare);
+  const [cut = ""] = plain.split(";", 1);
+  return [plain, cut].flatMap((read) => {
+    const single = read.replace(/\/{2,}/g, "/");
+    return [read, single, new URL(`http://host${single}`).pathname];
+  });
+}
+
+function plainly(path: string): string {
+  const decoded = path.replace(/%([0-9a-f]{2})/gi, (_, digits) =>
+    String.fromCharCode(Number.parseInt(digits, 16)),
+  );
+  return decoded.replaceAll("\\", "/").toLowerCase();
+}
+
+function untailed(path: string): string {
+  return path.endsWith("/") ? path.slice(0, -1) : path;
 }

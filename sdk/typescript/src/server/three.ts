@@ -61,6 +61,8 @@ export class ThreeGate {
     const source = new BodySource(incoming.body, bodyMax, bodyTimeoutMs);
     const opening = new Opening(opener, source, stream);
     const first = decodeInner(await opening.first());
+    // All of it is there: a part of a stream that was cut is not taken for a whole one without a body.
+    if (stream !== undefined) first.body = concat(first.body, ...(await opening.others()));
     const claim = await requestClaim(this.#provider, request, session.id, nowMs, windowMs);
     const outcome = await store.claim(claim);
     if (outcome === "replayed") throw new SealwayError("replayed", "the nonce was seen before");
@@ -70,7 +72,7 @@ export class ThreeGate {
         throw new SealwayError("timestamp_outside_window", "the authority's clock is another");
       }
     });
-    return this.#opened(found, pending, incoming, opening, first, stream !== undefined);
+    return this.#opened(found, pending, incoming, opening, first);
   }
 
   /** Runs a check of the stamp, whose refusal carries a proof. */
@@ -91,13 +93,12 @@ export class ThreeGate {
     incoming: Incoming,
     opening: Opening,
     first: { headers: [string, string][]; body: Uint8Array },
-    inHeader: boolean,
   ): OpenedCall {
     const caller = callerOf(found);
     return {
       caller,
       headers: handlerHeaders(first.headers, incoming.headers, caller),
-      body: inHeader || (opening.isOver && first.body.length === 0) ? undefined : opening.rest(first.body),
+      body: opening.isOver && first.body.length === 0 ? undefined : opening.rest(first.body),
       seal: (status, headers, body) => this.#seal(pending, opening, status, headers, body),
     };
   }
@@ -166,6 +167,13 @@ class Opening {
     const frame = await this.#next();
     if (frame === undefined) throw new SealwayError("stream_truncated", "the stream has no frame");
     return frame;
+  }
+
+  /** What stands behind the first frame, to the last one. */
+  async others(): Promise<Bytes[]> {
+    const frames: Bytes[] = [];
+    for (let frame = await this.#next(); frame !== undefined; frame = await this.#next()) frames.push(frame);
+    return frames;
   }
 
   async *rest(first: Uint8Array): AsyncGenerator<Uint8Array> {

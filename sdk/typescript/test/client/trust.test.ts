@@ -80,6 +80,21 @@ describe("a keyring", () => {
     expect(await ring.key(second.id, never)).toEqual(second.publicKey);
   });
 
+  it("with a root takes no older set that came beside a newer one, and no key of a set that is over", async () => {
+    const [root, first, second] = [await pair(), await pair(), await pair()];
+    const ring = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
+    const [newer, older] = [await keySet([second], root, 6), await keySet([first], root, 5)];
+    await Promise.allSettled([ring.key(second.id, async () => newer), ring.key(first.id, async () => older)]);
+    expect(ring.known(first.id)).toBeUndefined();
+    expect(ring.known(second.id)).toEqual(second.publicKey);
+    const soon = Date.now() + 300;
+    const brief = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
+    const set = await keySet([first], root, 5, soon);
+    await brief.key(first.id, async () => set);
+    while (Date.now() < soon) await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(brief.known(first.id)).toBeUndefined();
+  });
+
   it("with pinned keys that are retired tells which there are", async () => {
     const [own, other] = [await pair(), await pair()];
     const ring = await Keyring.of(provider, { pins: [own.id] }, ORIGIN);

@@ -1,0 +1,199 @@
+/** What a peer, or whoever is on the path, may try with the middleware; no authority is needed. */
+import { createServer, request as httpRequest } from "node:http";
+import type { AddressInfo } from "node:net";
+import express from "express";
+import fastify from "fastify";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { nodeProvider as provider } from "../../src/crypto/node.js";
+import { oldHandlerHeaders } from "../../src/server/handled.js";
+import {
+  MemoryStore,
+  type ServerOptions,
+  sealedExpress,
+  sealedFastify,
+  sealedFetch,
+} from "../../src/server/index.js";
+import { beginRequest, openAnswer } from "../../src/session/three/client-call.js";
+import type { ClientSession } from "../../src/session/three/client-init.js";
+import { encodeInner } from "../../src/session/three/inner.js";
+import { SessionKeys } from "../../src/session/three/keys.js";
+import { toBase64 } from "../../src/wire/base64.js";
+
+const ID = `S-${"0".repeat(32)}`;
+const key = Uint8Array.from(provider.random(32));
+const store = new MemoryStore();
+const closing: (() => unknown)[] = [];
+let session: ClientSession;
+const urls: Record<string, string> = {};
+
+const options: ServerOptions = {
+  store,
+  routes: [
+    { path: "/open/*", sealed: "optional" },
+    { path: "/orders", sealed: "required" },
+    { path: "/stream", sealed: "required" },
+    { path: "/broken", sealed: "required" },
+  ],
+};
+
+/** Sends a target as it is. */
+function plainly(url: string, path: string, headers = {}): Promise<{ status: number; text: string }> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const sent = httpRequest({ hostname, port, path, method: "POST", headers }, (answer) => {
+      let text = "";
+      answer.on("data", (data) => {
+        text += data;
+      });
+      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text }));
+    });
+    sent.on("error", reject);
+    sent.end();
+  });
+}
+
+async function begin(method: string, target: string, type: string | undefined) {
+  return beginRequest(provider, session, { method, target }, type, Date.now(), provider.random(16));
+}
+
+beforeAll(async () => {
+  const keys = await SessionKeys.of(provider, key);
+  session = { id: ID, clientId: "tester", keys, agreed: {} as ClientSession["agreed"] };
+  store.put({
+    id: ID,
+    wire: 3,
+    clientId: "tester",
+    subject: undefined,
+    tenant: undefined,
+    auth: "none",
+    expiresMs: Date.now() + 600_000,
+    key,
+  });
+  const app = express();
+  app.use((_, response, next) => {
+    response.set("Access-Control-Allow-Origin", "https://page.test");
+    next();
+  });
+  app.use(sealedExpress(options));
+  app.all("/orders", (request, response) => void response.send(`bought ${request.rawHeaders.join()}`));
+  app.all("/open/raw", (request, response) => void response.json(request.rawHeaders));
+  app.all("/stream", (_, response) => {
+    response.write("one ");
+    setTimeout(() => {
+      response.write("two ");
+      setTimeout(() => response.end("three"), 50);
+    }, 50);
+  });
+  app.all("/broken", (_, response) => {
+    response.write("a part");
+    throw new Error("the handler fails");
+  });
+  app.use(((_error, _request, response, next) => {
+    if (response.headersSent) next(_error);
+    else response.status(500).end("failed");
+  }) as express.ErrorRequestHandler);
+  const server = createServer(app);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closing.push(() => server.close());
+  urls["express"] = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const other = fastify();
+  other.addHook("onRequest", async (_, reply) => {
+    reply.header("Access-Control-Allow-Origin", "https://page.test");
+  });
+  other.register(sealedFastify, options);
+  other.all("/orders", async () => "bought");
+  closing.push(() => other.close());
+  urls["fastify"] = await other.listen({ port: 0, host: "127.0.0.1" });
+});
+afterAll(async () => {
+  for (const close of closing) await close();
+});
+
+describe.each(["express", "fastify"])("with %s", (kind) => {
+  it.each([
+    "/orders",
+    "/ORDERS",
+    "/orders/",
+    "/%6frders",
+    "/orders#x",
+    "http://elsewhere.test/orders",
+    "/open/../orders",
+    "//orders",
+  ])("%s is not served in plain", async (path) => {
+    const { text } = await plainly(urls[kind] ?? "", path);
+    expect(text).not.toContain("bought");
+  });
+
+  it("a refusal keeps what lets a page read it", async () => {
+    const answer = await fetch(`${urls[kind]}/orders`, { method: "POST", headers: { "X-Seal": "3" } });
+    expect(answer.headers.get("content-type")).toBe("application/problem+json");
+    expect(answer.headers.get("access-control-allow-origin")).toBe("https://page.test");
+  });
+});
+
+describe("with express", () => {
+  it("what a handler writes later is sealed too", async () => {
+    const { headers, sealer, pending } = await begin("POST", "/stream", "application/octet-stream");
+    const body = await sealer.seal(encodeInner([]), true);
+    const answer = await fetch(`${urls["express"]}/stream`, { method: "POST", headers, body });
+    const bytes = new Uint8Array(await answer.arrayBuffer());
+    expect(Buffer.from(bytes).includes("two ")).toBe(false);
+    const opened = await openAnswer(provider, pending, answer.status, [...answer.headers], bytes);
+    expect(new TextDecoder().decode(opened.body)).toBe("one two three");
+  });
+
+  it("an answer that breaks off is no whole one", async () => {
+    const { headers, sealer, pending } = await begin("POST", "/broken", "application/octet-stream");
+    const body = await sealer.seal(encodeInner([]), true);
+    const opening = fetch(`${urls["express"]}/broken`, { method: "POST", headers, body }).then(
+      async (answer) =>
+        openAnswer(
+          provider,
+          pending,
+          answer.status,
+          [...answer.headers],
+          new Uint8Array(await answer.arrayBuffer()),
+        ),
+    );
+    await expect(opening).rejects.toThrow();
+  });
+
+  it("nobody outside says who asks, however it is spelt", async () => {
+    const headers = { "X-Sealway-Subject": "root", X_Sealway_Subject: "root" };
+    const { text } = await plainly(urls["express"] ?? "", "/open/raw", headers);
+    expect(text).toContain("Host");
+    expect(text).not.toContain("root");
+  });
+});
+
+it("the first part of a stream, moved into a header, is no request without a body", async () => {
+  const { headers, sealer } = await begin("POST", "/orders", "application/octet-stream");
+  const cut = await sealer.seal(encodeInner([]), false);
+  let served = 0;
+  const handle = sealedFetch(options, () => {
+    served += 1;
+    return new Response("bought");
+  });
+  const sealed: [string, string][] = [...headers, ["X-Sealed", toBase64(cut)]];
+  const answer = await handle(new Request("http://api.test/orders", { method: "POST", headers: sealed }));
+  expect([answer.status, served]).toEqual([400, 0]);
+  expect(await answer.json()).toMatchObject({ code: "unsealable" });
+});
+
+it("a handler on wires 1 and 2 is not asked for an answer that they could not say they carry", () => {
+  const caller = {
+    sessionId: ID,
+    wire: 2,
+    clientId: "c",
+    auth: "none",
+    subject: undefined,
+    tenant: undefined,
+  };
+  const sent = [
+    ["Accept-Encoding", "gzip"],
+    ["Range", "bytes=0-1"],
+    ["Cookie", "a=b"],
+  ] as const;
+  const names = oldHandlerHeaders(sent, caller, true).map(([name]) => name);
+  expect(names).toEqual(["cookie", "content-type", "x-sealway-auth", "x-sealway-client-id"]);
+});
