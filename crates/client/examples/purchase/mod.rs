@@ -8,7 +8,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use http::Uri;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, Uri};
 use sealway_client::sealed::{Pin, Suite, Trust};
 use sealway_client::{Answer, Client, Error, Options};
 use sealway_proto::wire::Wire;
@@ -83,7 +85,12 @@ impl Setup {
     }
 
     pub(crate) async fn purchase(&self, client: &Client) -> Result<Answer, Error> {
-        client.post(PATH, BODY).await
+        // Wires 1 and 2 seal no headers: what is behind them takes JSON for granted.
+        let mut headers = HeaderMap::new();
+        if self.wire == Wire::Three {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        client.request(Method::POST, PATH, headers, Bytes::from_static(BODY)).await
     }
 
     /// Says something to a person, where one is looking.

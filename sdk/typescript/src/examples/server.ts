@@ -43,7 +43,7 @@ function serve(request: SealedMessage, response: ServerResponse): void {
   }
   const { schemeCode, amount } = (request.body ?? {}) as { schemeCode?: unknown; amount?: unknown };
   if (typeof schemeCode !== "string" || typeof amount !== "number") {
-    answer(response, 400, { error: "BAD_REQUEST" });
+    answer(response, 400, { error: "INVALID_REQUEST" });
     return;
   }
   answer(response, 200, {
