@@ -84,6 +84,7 @@ pub(crate) fn add(steps: &mut Steps) {
     steps.step("sdk: go", test_go);
     steps.step("sdk: java", test_java);
     steps.step("sdk: python", test_python);
+    steps.step("sdk: packages", test_packages);
     steps.step("conformance", || conformance::run(&conformance::Arguments::all()));
     steps.step("matrix", || matrix::run(&matrix::Arguments::short()));
     steps.step("pages", test_pages);
@@ -133,6 +134,16 @@ fn test_java() -> anyhow::Result<()> {
 
 fn test_python() -> anyhow::Result<()> {
     shell::run(with_sealway(&mut shell::command(root("sdk/python/test")))?)
+}
+
+/// What each README says, in an empty folder, with the package as it is built. Go's does so among its tests.
+fn test_packages() -> anyhow::Result<()> {
+    let mut npm = shell::command("npm");
+    shell::run(with_sealway(npm.args(["run", "--silent", "test-package"]).current_dir(root("sdk/typescript")))?)?;
+    for script in ["sdk/python/test-package", "sdk/java/test-package"] {
+        shell::run(with_sealway(&mut shell::command(root(script)))?)?;
+    }
+    Ok(())
 }
 
 fn test_pages() -> anyhow::Result<()> {
