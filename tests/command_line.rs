@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use sealway_testkit::daemon::clear_environment;
 use sealway_testkit::process::{Launch, Server};
+use sealway_testkit::raw_http::{Connection, Request};
 use sealway_testkit::upstream::{Upstream, answer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
@@ -107,9 +108,20 @@ fn the_demo_goes_on_serving_until_it_is_told_to_stop() {
     let serving = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("Serving on ")).unwrap();
     let base = serving.split(' ').nth(2).unwrap().to_owned();
     let output = run(&["call", "POST", &format!("{base}/transaction/purchase"), "--data", ORDER]);
+    let port = base.rsplit_once(':').unwrap().1.parse().unwrap();
+    let page = |target: &str| {
+        let mut connection = Connection::open(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+        connection.write(&Request::get(target).bytes()).unwrap();
+        connection.read_answer("GET").unwrap()
+    };
+    let (shop, script, missing) = (page("/"), page("/assets/index.js"), page("/assets/none.js"));
     let stopped = Command::new("kill").arg(demo.id().to_string()).status().unwrap();
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     assert!(demo.wait().unwrap().success() && stopped.success(), "{rest:?}");
+    assert_eq!((shop.status, script.status, missing.status), (200, 200, 404));
+    assert!(text(&shop.body).contains("./assets/index.js"), "the page is of this build: {}", text(&shop.body));
+    assert!(shop.header("content-security-policy").unwrap().starts_with("default-src 'none'; script-src 'self'"));
+    assert!(rest.iter().any(|line| line.contains(&format!("{base}/#pin="))), "a link that pins the key: {rest:?}");
     assert!(text(&output.stdout).contains("SUCCESS"), "{}", text(&output.stderr));
     assert!(rest.iter().any(|line| line.contains("sealway call POST")), "it says what to try: {rest:?}");
 }
