@@ -131,6 +131,11 @@ def request_headers(no):
         no(f"stamp-{name}", "A stamp is 1 to 15 decimal digits.", "timestamp_invalid", call=POST.with_(stamp=value, lies=()))
     for name, value in {"past": NOW - WINDOW - 1, "future": NOW + WINDOW + 1, "zero": 0, "far": 999_999_999_999_999}.items():
         no(f"window-{name}", "A stamp outside the window.", "timestamp_outside_window", call=POST.with_(stamp=str(value)))
+    for name, value in {"past": NOW - WINDOW - 1, "future": NOW + WINDOW + 1}.items():
+        no(f"window-wide-{name}", "Five minutes, however wide a window is configured.", "timestamp_outside_window",
+           call=POST.with_(stamp=str(value)), window=3_600_000)
+    no("window-narrow", "A window that is configured narrower.", "timestamp_outside_window",
+       call=POST.with_(stamp=str(NOW - 60_001)), window=60_000)
     for name, value in {"bare": SESSION.id, "case": "Session:" + SESSION.id}.items():
         no(f"kid-{name}", "X-Kid begins with session:.", "kid_prefix", swap(headers, "X-Kid", value))
     for name, value in {"another": "S-" + "0" * 32, "short": SESSION.id[:-1], "upper": SESSION.id[:2] + "AB" * 16,
@@ -179,11 +184,11 @@ def request_order(no):
 
 
 def requests_refused(add):
-    def no(name, comment, code, headers=None, body=None, call=POST, now=NOW):
+    def no(name, comment, code, headers=None, body=None, call=POST, now=NOW, window=WINDOW):
         headers, body = call.headers() if headers is None else headers, call.body() if body is None else body
-        refused(call, name, code, headers, body, now)
+        refused(call, name, code, headers, body, now, window)
         add("request3-refused", f"request3-{name}", comment, {
-            "session": session_view(call.session), "now_ms": now, "window_ms": WINDOW, "method": call.method, "path": call.path,
+            "session": session_view(call.session), "now_ms": now, "window_ms": window, "method": call.method, "path": call.path,
             "headers": headers, "body": text_or_hex(body), "code": code})
 
     request_headers(no)
@@ -197,9 +202,9 @@ def requests_refused(add):
     no("reflected-answer", "An answer sent back as a request.", "nonce_reserved", reflected, ANSWER.stream)
 
 
-def refused(call, name, code, headers, body, now=NOW):
+def refused(call, name, code, headers, body, now=NOW, window=WINDOW):
     try:
-        call.open(headers, body, now)
+        call.open(headers, body, now, window)
     except Refused as error:
         assert error.code == code, f"{name}: {error.code} and not {code}"
     else:

@@ -99,14 +99,14 @@ class Call:
     def body(self) -> bytes:
         return b"" if self.in_header else self.stream
 
-    def open(self, headers, body, now=NOW):
+    def open(self, headers, body, now=NOW, window=WINDOW):
         if self.status is None:
-            return checks3.open_request(self.session, self.method, self.path, headers, body, now, WINDOW)
+            return checks3.open_request(self.session, self.method, self.path, headers, body, now, window)
         return checks3.open_answer(self.session, self.method, self.path, self.asked, self.status, headers, body)
 
-    def accepted(self, now=NOW) -> dict:
+    def accepted(self, now=NOW, window=WINDOW) -> dict:
         inner = [(name.encode(), value.encode("latin-1")) for name, value in self.inner]
-        assert self.open(self.headers(), self.body(), now) == (inner, list(self.frames))
+        assert self.open(self.headers(), self.body(), now, window) == (inner, list(self.frames))
         key, iv, commit = self.keys
         return {
             "content_type": self.content_type, "stamp": self.stamp, "nonce": self.nonce,
@@ -142,10 +142,11 @@ def inner_headers():
 
 
 def requests(add):
-    def ok(name, comment, call, now=NOW):
+    def ok(name, comment, call, now=NOW, window=WINDOW):
         add("request3", f"request3-{name}", comment, {
-            "session": session_view(call.session), "client": CLIENT_VIEW, "now_ms": now, "window_ms": WINDOW, "method": call.method, "path": call.path,
-            **call.accepted(now), "claim": claim(3, call.session.id, call.stamp, call.nonce, now)})
+            "session": session_view(call.session), "client": CLIENT_VIEW, "now_ms": now, "window_ms": window, "method": call.method, "path": call.path,
+            **call.accepted(now, window),
+            "claim": claim(3, call.session.id, call.stamp, call.nonce, now, window)})
 
     for name, frames in bodies().items():
         ok(f"post-{name}", "A body of so many frames; a frame ends where its source flushes.", POST.with_(frames=frames))
@@ -165,6 +166,7 @@ def requests(add):
         ok(f"nonce-{name}", "A nonce at the limits of what is allowed.", POST.with_(nonce=nonce))
     for name, offset in {"past": -WINDOW, "future": WINDOW}.items():
         ok(f"{name}-edge", "Exactly at the edge of the window.", POST.with_(stamp=str(NOW + offset)))
+    ok("narrow-edge", "At the edge of a window that is configured narrower.", POST.with_(stamp=str(NOW - 60_000)), window=60_000)
     ok("stamp-zeros", "The stamp as sent, zeros and all.", POST.with_(stamp=f"00{NOW}"))
     last = SESSION.expires_ms - 1
     ok("last-millisecond", "A session is good until the millisecond before its end.", POST.with_(stamp=str(last)), last)

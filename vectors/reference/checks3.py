@@ -18,6 +18,7 @@ NONCE = re.compile(r"[A-Za-z0-9_-]{16,128}")
 STAMP = re.compile(r"[0-9]{1,15}")
 ANSWER_NONCE = re.compile(r"[rR]-.*")
 SAFE_METHODS = ("GET", "HEAD")
+WINDOW_MAX_MS = 300_000
 INIT_MAX, PROOF_MAX, SUBJECT_MAX, SEALED_MAX, NESTING_MAX = 16_384, 8_192, 256, 8_192, 127
 U32, U64 = 2**32 - 1, 2**64 - 1
 AUTH = ("none", "bearer", "dpop", "certificate")
@@ -277,7 +278,7 @@ def open_request(session: Session, method: str, path: str, headers, body: bytes,
         raise Refused("session_expired")
     if session.wire != 3:
         raise Refused("wire_mismatch")
-    if abs(int(stamp) - now_ms) > window_ms:
+    if abs(int(stamp) - now_ms) > min(window_ms, WINDOW_MAX_MS):
         raise Refused("timestamp_outside_window")
     data = sealed_stream(headers, body)
     context = stream3.request_context(method, path, outer(headers, "Content-Type") or "", stamp, nonce, session.id)
@@ -359,3 +360,12 @@ def problem_proven(problem: dict, session: Session, nonce: str, stamp: str, trus
     public, signature = trusted.get(problem.get("key_id")), base64_bytes(problem.get("signature"))
     return (problem.get("code") == "session_expired" and public is not None and signature is not None
             and s3.verify(public, s3.expired_message(session.id, nonce, stamp, time), signature))
+
+
+def sends_again(problem: dict, proven: bool, method: str, stamp: str, elapsed_ms: int, expires_ms: int) -> bool:
+    """Whether a client sends what was refused once more. One that is not safe: only if no server can have served it, at any
+    moment of the `elapsed_ms` since it was sent, nor can later."""
+    time = problem.get("server_time_ms")
+    if problem["code"] == "clock_skew":
+        return proven and (method in SAFE_METHODS or int(stamp) + WINDOW_MAX_MS < time - elapsed_ms)
+    return method in SAFE_METHODS or (proven and (time < expires_ms or int(stamp) >= expires_ms))

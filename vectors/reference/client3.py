@@ -34,11 +34,21 @@ class Problem(Exception):
 
     def __init__(self, status: int, body: dict):
         super().__init__(f"{status} {body.get('code')}: {body.get('title')}")
-        self.status, self.body = status, body
+        self.status, self.body, self.proven, self.again = status, body, False, False
 
     @property
     def code(self) -> str | None:
         return self.body.get("code")
+
+
+class Sent:
+    """When a request was sent, by both clocks: one of them stops while a machine sleeps, the other may be set."""
+
+    def __init__(self):
+        self.monotonic, self.wall = time.monotonic(), time.time()
+
+    def elapsed_ms(self) -> int:
+        return int(max(time.monotonic() - self.monotonic, time.time() - self.wall) * 1000) + 1
 
 
 @dataclass
@@ -227,12 +237,15 @@ class Client:
 
     def sent(self, method: str, path: str, headers, body) -> Answer:
         """Sends what was sealed, as it is. A problem comes back with what it proves."""
+        sent = Sent()
         response = self.exchange(method, path, headers, body)
         stamp, nonce = self.stamp_and_nonce(headers)
         try:
             return self.open(method, path, nonce, response)
         except Problem as problem:
             problem.proven = checks3.problem_proven(problem.body, self.session, nonce, stamp, self.trusted)
+            problem.again = problem.code in ("clock_skew", "session_expired") and checks3.sends_again(
+                problem.body, problem.proven, method, stamp, sent.elapsed_ms(), self.session.expires_ms)
             raise
 
     def call(self, method: str, path: str, frames=None, inner=()) -> Answer:
@@ -242,15 +255,11 @@ class Client:
         except Problem as problem:
             if problem.code == "clock_skew" and problem.proven:
                 self.clock_offset_ms += problem.body["server_time_ms"] - self.now_ms()
-            elif problem.code == "session_expired" and (self.was_lost(problem) or method in checks3.SAFE_METHODS):
+            elif problem.code == "session_expired" and problem.again:
                 self.init()
-            else:
+            if not problem.again:
                 raise
             return self.once(method, path, frames, inner)
-
-    def was_lost(self, problem: Problem) -> bool:
-        """Whether the session ended before its time: else the request may have been served before its end."""
-        return problem.proven and problem.body["server_time_ms"] < self.session.expires_ms
 
     def renew(self, session_id: str | None = None, suite: str | None = None, **changes) -> None:
         keys, old = self.new_keys(), self.session

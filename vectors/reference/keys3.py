@@ -102,41 +102,61 @@ def problems(add):
     stamp, nonce, time = POST.stamp, POST.nonce, NOW + 86_400_000
     head = lambda code, status: {"type": f"urn:sealway:problem:{code}", "title": "A sentence.", "status": status, "code": code}
 
-    def one(name, comment, body, proven, session=SESSION, trusted=(IDENTITY,)):
-        keys = {key.id: key.public for key in trusted}
+    def one(name, comment, body, proven, resends, stamp=stamp, trusted=(IDENTITY,)):
+        keys, session = {key.id: key.public for key in trusted}, SESSION
         assert checks3.problem_proven(body, session, nonce, stamp, keys) is proven, name
+        for method, elapsed_ms, again in resends:
+            assert checks3.sends_again(body, proven, method, stamp, elapsed_ms, session.expires_ms) is again, (name, method, elapsed_ms)
         add("problem3", f"problem3-{name}", comment, {
             "session": session_view(session), "client": CLIENT_VIEW, "request": {"stamp": stamp, "nonce": nonce}, "body": json.dumps(body),
             "trusted_hex": [public.hex() for public in keys.values()],
-            "identity_scalar_hex": IDENTITY.scalar.hex(), "proven": proven})
+            "identity_scalar_hex": IDENTITY.scalar.hex(), "proven": proven,
+            "resends": [{"method": method, "elapsed_ms": elapsed_ms, "again": again} for method, elapsed_ms, again in resends]})
 
+    always = [("GET", 0, True), ("HEAD", 0, True), ("POST", 0, True), ("PUT", 0, True), ("DELETE", 0, True)]
+    never = [(method, 0, False) for method, _, _ in always]
+    if_safe = [(method, 0, method in checks3.SAFE_METHODS) for method, _, _ in always]
     mac = lambda s2c=SESSION.keys.s2c, nonce=nonce, stamp=stamp, time=time: b64(s3.clock_mac(s2c, nonce, stamp, time))
     skew = head("clock_skew", 400) | {"server_time_ms": time, "mac": mac()}
-    one("clock-skew", "The server's time, with proof.", skew, True)
-    one("clock-skew-time", "Another time than the mac is for.", skew | {"server_time_ms": time + 1}, False)
-    one("clock-skew-nonce", "The proof of another request.", skew | {"mac": mac(nonce="0" * 16)}, False)
-    one("clock-skew-stamp", "The proof of another stamp.", skew | {"mac": mac(stamp=str(NOW + 1))}, False)
-    one("clock-skew-c2s", "A mac under the other direction's key.", skew | {"mac": mac(s2c=SESSION.keys.c2s)}, False)
-    one("clock-skew-absent", "No mac.", head("clock_skew", 400) | {"server_time_ms": time}, False)
-    one("clock-skew-no-time", "No time.", head("clock_skew", 400) | {"mac": mac()}, False)
-    one("clock-skew-cut", "Half a mac.", skew | {"mac": b64(s3.unb64(mac())[:16])}, False)
+    one("clock-skew", "The server's time, with proof. The stamp was too old before the request was sent, unless that took long.", skew, True,
+        [*always, ("POST", 86_099_999, True), ("POST", 86_100_000, False), ("POST", 86_400_001, False), ("GET", 86_400_001, True)])
+    for name, comment, at in (
+            ("just-old", "One millisecond more than the widest window.", NOW + 300_001),
+            ("perhaps-old", "It may have been served by a window that is wider than the one that refused it.", NOW + 300_000),
+            ("early", "Refused now, and good later: whoever has it can still have it served.", NOW - 86_400_000)):
+        one(f"clock-skew-{name}", comment, head("clock_skew", 400) | {"server_time_ms": at, "mac": mac(time=at)}, True,
+            [*always, ("POST", 1, False), ("GET", 1, True)] if name == "just-old" else if_safe)
+    one("clock-skew-time", "Another time than the mac is for.", skew | {"server_time_ms": time + 1}, False, never)
+    one("clock-skew-nonce", "The proof of another request.", skew | {"mac": mac(nonce="0" * 16)}, False, never)
+    one("clock-skew-stamp", "The proof of another stamp.", skew | {"mac": mac(stamp=str(NOW + 1))}, False, never)
+    one("clock-skew-c2s", "A mac under the other direction's key.", skew | {"mac": mac(s2c=SESSION.keys.c2s)}, False, never)
+    one("clock-skew-absent", "No mac.", head("clock_skew", 400) | {"server_time_ms": time}, False, never)
+    one("clock-skew-no-time", "No time.", head("clock_skew", 400) | {"mac": mac()}, False, never)
+    one("clock-skew-cut", "Half a mac.", skew | {"mac": b64(s3.unb64(mac())[:16])}, False, never)
 
-    def expired(key=IDENTITY, session=SESSION.id, nonce=nonce, stamp=stamp, at=time, **changes):
+    end = SESSION.expires_ms
+
+    def expired(key=IDENTITY, session=SESSION.id, nonce=nonce, stamp=stamp, at=NOW + 60_000, **changes):
         signature = b64(s3.sign(key.scalar, s3.expired_message(session, nonce, stamp, at)))
-        return head("session_expired", 401) | {"server_time_ms": time, "key_id": key.id, "signature": signature} | changes
+        return head("session_expired", 401) | {"server_time_ms": at, "key_id": key.id, "signature": signature} | changes
 
-    one("expired", "The session is over, with proof.", expired(), True)
-    one("expired-time", "Another time than was signed.", expired(at=time + 1), False)
-    one("expired-session", "Another session's.", expired(session="S-" + "0" * 32), False)
-    one("expired-nonce", "Another request's.", expired(nonce="0" * 16), False)
-    one("expired-stamp", "Another stamp's.", expired(stamp=str(NOW + 1)), False)
-    one("expired-stranger", "Signed by a key that the client does not trust.", expired(STRANGER), False)
-    one("expired-other-id", "Signed by another key than the one that is named.", expired(STRANGER, key_id=IDENTITY.id), False)
-    one("expired-absent", "No signature: a server without its key at hand.", head("session_expired", 401), False)
+    one("expired", "The session ended before its time, with proof.", expired(), True, [*always, ("POST", 60_000, True)])
+    one("expired-last", "So it did one millisecond before its end.", expired(at=end - 1), True, always)
+    one("expired-at-end", "The session's time is over: what was stamped before may have been served.", expired(at=end), True, if_safe)
+    one("expired-late", "A day later.", expired(at=time), True, if_safe)
+    one("expired-stamped-late", "What was stamped at the end cannot have been served.", expired(stamp=str(end), at=end), True, always, str(end))
+    one("expired-time", "Another time than was signed.", expired(server_time_ms=NOW + 60_001), False, if_safe)
+    one("expired-session", "Another session's.", expired(session="S-" + "0" * 32), False, if_safe)
+    one("expired-nonce", "Another request's.", expired(nonce="0" * 16), False, if_safe)
+    one("expired-stamp", "Another stamp's.", expired(stamp=str(NOW + 1)), False, if_safe)
+    one("expired-stranger", "Signed by a key that the client does not trust.", expired(STRANGER), False, if_safe)
+    one("expired-other-id", "Signed by another key than the one that is named.", expired(STRANGER, key_id=IDENTITY.id), False, if_safe)
+    one("expired-absent", "No signature: a server without its key at hand.", head("session_expired", 401), False, if_safe)
     flipped = s3.unb64(expired()["signature"])
-    one("expired-flip", "One bit of the signature is another.", expired(signature=b64(bytes([flipped[0] ^ 1]) + flipped[1:])), False)
+    one("expired-flip", "One bit of the signature is another.", expired(signature=b64(bytes([flipped[0] ^ 1]) + flipped[1:])), False, if_safe)
     one("expired-as-skew", "A proof of the other kind.",
-        head("session_expired", 401) | {"server_time_ms": time, "key_id": IDENTITY.id, "signature": b64(s3.unb64(mac()) * 2)}, False)
+        head("session_expired", 401) | {"server_time_ms": time, "key_id": IDENTITY.id, "signature": b64(s3.unb64(mac()) * 2)}, False,
+        if_safe)
 
 
 def add_all(add):

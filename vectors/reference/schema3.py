@@ -67,8 +67,9 @@ def of(make, text, ms, flag):
         "key-set3": ("A client that pins a root takes a key set.", dict(
             key_set, issued_ms=ms, keys=many(make(key_id=hexes(16), public_hex=hexes(65))))),
         "key-set3-refused": ("A client that pins a root refuses a key set.", dict(key_set, code=codes3)),
-        "problem3": ("A problem, and whether what it says is proven.", dict(
+        "problem3": ("A problem, whether what it says is proven, and which calls are sent again.", dict(
             session=ref("session3"), client=ref("client3"), request=make(stamp=text, nonce=text), body=text, trusted_hex=many(hexes(65)),
-            identity_scalar_hex=hexes(32), proven=flag)),
+            identity_scalar_hex=hexes(32), proven=flag,
+            resends=many(make(method=text, elapsed_ms=ms, again=flag)))),
     }
     return defs, types
