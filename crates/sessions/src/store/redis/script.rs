@@ -111,4 +111,11 @@ mod tests {
         assert_ne!(redis::Script::new(&reserve("a")).get_hash(), redis::Script::new(&reserve("b")).get_hash());
         assert!(reserve("abc").contains("e[1] ~= 'abc'"));
     }
+
+    /// Others call it by its hash.
+    #[test]
+    fn the_text_is_the_one_of_the_spec() {
+        let spec = include_str!("../../../../../spec/redis-store.md");
+        assert!(spec.contains(&format!("```lua\n{}```\n", reserve("GENERATION"))));
+    }
 }
