@@ -231,6 +231,30 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// When something was sent, by both clocks: one stands still while a machine sleeps, the other may be set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentAt {
+    monotonic: Instant,
+    wall_ms: u64,
+}
+
+impl SentAt {
+    pub(crate) fn now() -> Self {
+        SentAt { monotonic: Instant::now(), wall_ms: now_ms() }
+    }
+
+    /// How long ago that was, in milliseconds: the longer of both, rounded up.
+    pub(crate) fn elapsed_ms(&self) -> u64 {
+        self.longer(self.monotonic.elapsed(), now_ms())
+    }
+
+    fn longer(&self, monotonic: Duration, wall_ms: u64) -> u64 {
+        let monotonic = u64::try_from(monotonic.as_millis()).unwrap_or(u64::MAX);
+        // Both are cut down to milliseconds, the wall clock's at either end.
+        monotonic.max(wall_ms.saturating_sub(self.wall_ms)).saturating_add(1)
+    }
+}
+
 pub(crate) fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Error> {
     let name =
         HeaderName::from_bytes(name.as_bytes()).map_err(|_| Error::Usage(format!("{name} is no header name")))?;
@@ -239,4 +263,18 @@ pub(crate) fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result
     text.set_sensitive(name == AUTHORIZATION);
     headers.insert(name, text);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_passed_since_a_request_was_sent_is_the_longer_of_both_clocks() {
+        let sent = SentAt { monotonic: Instant::now(), wall_ms: 1_000_000 };
+        // A machine that slept, a wall clock that was set back, and one that was cut in the middle of a millisecond.
+        assert_eq!(sent.longer(Duration::from_millis(5), 1_600_000), 600_001);
+        assert_eq!(sent.longer(Duration::from_millis(5), 400_000), 6);
+        assert_eq!(sent.longer(Duration::from_micros(1999), 1_000_001), 2);
+    }
 }

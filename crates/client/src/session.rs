@@ -179,7 +179,7 @@ impl Client {
                 Ok((*agreed.session.id(), agreed.expires_in_sec, agreed.timings.clone()))
             }
             Wires::Three(sessions) => {
-                let agreed = sessions.session(None).await?;
+                let agreed = sessions.session().await?;
                 let session = &agreed.session;
                 Ok((*session.id(), session.agreed().expires_in_sec.into(), agreed.timings.clone()))
             }
@@ -192,7 +192,7 @@ impl Client {
     /// [`Error`].
     pub async fn recognised(&self) -> Result<Option<Recognised>, Error> {
         let Wires::Three(sessions) = &self.wires else { return Ok(None) };
-        let agreed = sessions.session(None).await?;
+        let agreed = sessions.session().await?;
         let said = agreed.session.agreed();
         Ok(Some(Recognised {
             suite: said.suite,

@@ -57,8 +57,10 @@ pub const INNER_HEADERS_LEN_MAX: usize = 16 * 1024;
 
 /// How far a timestamp may be from the server's clock, either way, unless configured.
 pub const WINDOW_MS_DEFAULT: u64 = 300_000;
-/// Widest window that may be configured: one day.
+/// Widest window that may be configured: one day. Wire 3 has a narrower one.
 pub const WINDOW_MS_MAX: u64 = 86_400_000;
+/// Widest window of sealed requests on wire 3, whatever is configured: what is older was too old for every server of a service.
+pub const WINDOW3_MS_MAX: u64 = 300_000;
 /// Shortest session that `/session/init` grants, unless configured.
 pub const TTL_MIN_SEC_DEFAULT: u32 = 300;
 /// Longest session that `/session/init` grants, unless configured.

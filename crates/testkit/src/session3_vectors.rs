@@ -137,6 +137,10 @@ scenario_part!(
     Stamped { stamp: String, nonce: String }
 );
 scenario_part!(
+    /// Whether what was sent so long ago by this method is sent again.
+    Resend { method: String, elapsed_ms: u64, again: bool }
+);
+scenario_part!(
     /// A key of a set.
     TakenKey { key_id: String, public_hex: Hex }
 );
@@ -207,10 +211,10 @@ scenario_part!(
     KeySet3Refused { root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, code: String }
 );
 scenario_part!(
-    /// `problem3`: whether what a problem says is proven.
+    /// `problem3`: whether what a problem says is proven, and which calls are sent again.
     Problem3 {
         session: Session3, client: Client3, request: Stamped, body: String, trusted_hex: Vec<Hex>,
-        identity_scalar_hex: Hex, proven: bool,
+        identity_scalar_hex: Hex, proven: bool, resends: Vec<Resend>,
     }
 );
 

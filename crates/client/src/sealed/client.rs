@@ -1,6 +1,7 @@
 //! Sessions of wire 3 over connections: agreed, renewed, ended, and calls in them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -10,11 +11,11 @@ use hyper::body::Body;
 use sealway_proto::session::Step;
 use sealway_proto::session::three::FrameSealer;
 use sealway_proto::session::three::problem::PROBLEM_LEN_MAX;
+use sealway_proto::wire::base64;
 use sealway_proto::wire::header::{X_SEAL, X_SEALED};
-use sealway_proto::wire::{SessionId, base64};
 use tokio::sync::RwLock;
 
-use super::session::{Begun, Pending, Refusal};
+use super::session::{Begun, Pending, Refusal, told};
 use super::stream::{Progress, Sealing};
 use super::trust::{KEY_SET_PATH, origin};
 use super::{Agreement, INIT_PATH, KeyId, Keyring, PublicKey, SealedBody, Session, key_log, suite_required};
@@ -27,6 +28,15 @@ use crate::transport::{BoxError, Sent, Transport, whole};
 pub(crate) struct Agreed {
     pub(crate) session: Session,
     pub(crate) timings: Timings,
+    /// The service says, proven or not, that it does not know the session: no further call begins in it. It is this one's
+    /// own, so a late answer takes none from the calls that a newer one serves.
+    is_given_up: AtomicBool,
+}
+
+impl Agreed {
+    fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
+    }
 }
 
 /// The sessions of one client, one at a time.
@@ -41,13 +51,16 @@ pub(crate) struct Sessions {
 
 /// A call that came to nothing.
 enum Failed {
-    /// The session is over, says the service, and whether it has proven that.
+    /// The session is over, says the service or somebody in between.
     Over {
-        is_proven: bool,
+        again: bool,
         err: Error,
     },
     /// The session's clock was set anew, by the service's own word.
-    Clock(Error),
+    Clock {
+        again: bool,
+        err: Error,
+    },
     Other(Error),
 }
 
@@ -60,7 +73,7 @@ impl From<Error> for Failed {
 impl Failed {
     fn into_error(self) -> Error {
         match self {
-            Failed::Over { err, .. } | Failed::Clock(err) | Failed::Other(err) => err,
+            Failed::Over { err, .. } | Failed::Clock { err, .. } | Failed::Other(err) => err,
         }
     }
 }
@@ -100,14 +113,14 @@ impl Sessions {
 
     /// Seals without sending.
     pub(crate) async fn seal_only(&self, method: &Method, path: &str, body: &[u8]) -> Result<Outgoing, Error> {
-        let agreed = self.session(None).await?;
+        let agreed = self.session().await?;
         agreed.session.seal(method, path, &HeaderMap::new(), body).map(|(message, _)| message)
     }
 
-    /// The session in use; renewed when it is about to end, agreed anew when there is none, or it is `not` wanted any more.
-    pub(crate) async fn session(&self, not: Option<&SessionId>) -> Result<Arc<Agreed>, Error> {
-        let wanted = |agreed: &&Arc<Agreed>| not != Some(agreed.session.id());
-        let usable = |agreed: &&Arc<Agreed>| wanted(agreed) && agreed.session.is_usable();
+    /// The session in use; renewed when it is about to end, agreed anew when there is none or it was given up: once, however
+    /// many callers want it.
+    pub(crate) async fn session(&self) -> Result<Arc<Agreed>, Error> {
+        let usable = |agreed: &&Arc<Agreed>| !agreed.is_given_up() && agreed.session.is_usable();
         if let Some(agreed) = self.slot.read().await.as_ref().filter(usable) {
             return Ok(agreed.clone());
         }
@@ -120,7 +133,7 @@ impl Sessions {
         if let Some(agreed) = slot.as_ref().filter(usable) {
             return Ok(agreed.clone());
         }
-        let old = slot.as_ref().filter(wanted).filter(|old| !old.session.is_over());
+        let old = slot.as_ref().filter(|old| !old.is_given_up() && !old.session.is_over());
         let renewed = match old {
             // Whatever speaks against a renewal, an init may still do.
             Some(old) => self.agree(Some(old)).await.ok(),
@@ -197,7 +210,7 @@ impl Sessions {
             self.keep(&session).await?;
             let crypto = laps.steps;
             let timings = Timings { round_trip: start.elapsed(), http, crypto, server: server_timing(&headers) };
-            return Ok(Agreed { session, timings });
+            return Ok(Agreed { session, timings, is_given_up: false.into() });
         }
     }
 
@@ -258,11 +271,11 @@ impl Sessions {
         body: &[u8],
     ) -> Result<Answer, Error> {
         let mut again = Again::default();
-        let mut agreed = self.session(None).await?;
+        let mut agreed = self.session().await?;
         loop {
             match self.exchange(&agreed.session, method, path, headers, body).await {
                 Ok(answer) => return Ok(answer),
-                Err(failed) => agreed = self.heal(agreed, method, failed, &mut again).await?,
+                Err(failed) => agreed = self.heal(agreed, failed, true, &mut again).await?,
             }
         }
     }
@@ -277,7 +290,7 @@ impl Sessions {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let (is_empty, mut body) = (body.is_end_stream(), Some(body));
         let mut again = Again::default();
-        let mut agreed = self.session(None).await?;
+        let mut agreed = self.session().await?;
         loop {
             let begun = agreed.session.begin(&head.method, path, &head.headers, is_empty)?;
             let make: MakeBody = match body.take().filter(|_| !is_empty) {
@@ -290,34 +303,28 @@ impl Sessions {
             };
             match self.call(begun, &head.method, path, make).await {
                 Ok(response) => return Ok(response),
-                Err(failed) if is_empty => agreed = self.heal(agreed, &head.method, failed, &mut again).await?,
-                Err(Failed::Over { is_proven: true, err }) => {
-                    // The next call begins with a new one.
-                    let mut slot = self.slot.write().await;
-                    slot.take_if(|now| now.session.id() == agreed.session.id());
-                    return Err(err);
-                }
-                Err(failed) => return Err(failed.into_error()),
+                Err(failed) => agreed = self.heal(agreed, failed, is_empty, &mut again).await?,
             }
         }
     }
 
-    /// What to send a call in that failed, if it may be sent once more.
+    /// What to send a call in that failed, if it may be sent once more and `is_whole`, with its body at hand. A session that is
+    /// over serves no further call either way.
     async fn heal(
         &self,
         agreed: Arc<Agreed>,
-        method: &Method,
         failed: Failed,
-        again: &mut Again,
+        is_whole: bool,
+        done: &mut Again,
     ) -> Result<Arc<Agreed>, Error> {
         match failed {
-            Failed::Clock(_) if !std::mem::replace(&mut again.clock, true) => Ok(agreed),
-            // Without proof only a safe method: somebody in between may have swallowed the answer to one that was served.
-            Failed::Over { is_proven, .. }
-                if (is_proven || [Method::GET, Method::HEAD].contains(method))
-                    && !std::mem::replace(&mut again.session, true) =>
-            {
-                self.session(Some(agreed.session.id())).await
+            Failed::Clock { again: true, .. } if is_whole && !std::mem::replace(&mut done.clock, true) => Ok(agreed),
+            Failed::Over { again, err } => {
+                agreed.is_given_up.store(true, Ordering::Relaxed);
+                if !again || !is_whole || std::mem::replace(&mut done.session, true) {
+                    return Err(err);
+                }
+                self.session().await
             }
             failed => Err(failed.into_error()),
         }
@@ -403,13 +410,14 @@ impl Sessions {
         match pending.refused(status, body) {
             // What answers HEAD has no body to say more in; of sealed requests, this status has one reason.
             Refusal::Final(err) if *method == Method::HEAD && status == StatusCode::UNAUTHORIZED => {
-                Failed::Over { is_proven: false, err }
+                Failed::Over { again: true, err }
             }
-            Refusal::Clock { server_time_ms, err } => {
+            Refusal::Clock { server_time_ms, problem } => {
+                let again = pending.sends_again(&problem, true);
                 pending.session.set_clock(server_time_ms);
-                Failed::Clock(err)
+                Failed::Clock { again, err: told(problem) }
             }
-            Refusal::Expired { proof, err } => {
+            Refusal::Expired { proof, problem } => {
                 let is_proven = match proof {
                     Some(proof) => match self.key(&proof.key_id).await {
                         Ok(key) => pending.is_expired_by(&proof, &key),
@@ -417,7 +425,7 @@ impl Sessions {
                     },
                     None => false,
                 };
-                Failed::Over { is_proven, err }
+                Failed::Over { again: pending.sends_again(&problem, is_proven), err: told(problem) }
             }
             Refusal::Final(err) => Failed::Other(err),
         }

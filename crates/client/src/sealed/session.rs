@@ -16,7 +16,7 @@ use sealway_proto::crypto::{agreement::default_agreement_provider, default_provi
 use sealway_proto::limits::{FRAME_LEN_MAX, X_SEALED_LEN_MAX};
 use sealway_proto::session::three::{
     self, ClientInit, ClientOffer, ClientSession, FrameOpener, FrameSealer, InitAnswer, InnerHeaders, KeyId, Problem,
-    Read, RequestLine, ShareKey, Suite, may_be_inner,
+    Read, Refused, RequestLine, ShareKey, Suite, may_be_inner, sends_again,
 };
 use sealway_proto::wire::header::{SEALING, X_SEALED};
 use sealway_proto::wire::{SessionId, base64};
@@ -25,7 +25,7 @@ use serde_json::Value;
 use super::dpop;
 use super::trust::PublicKey;
 use crate::error::{Error, excerpt};
-use crate::exchange::{Outgoing, Received, insert};
+use crate::exchange::{Outgoing, Received, SentAt, insert};
 use crate::session::Options;
 
 /// The init endpoint.
@@ -48,6 +48,9 @@ pub struct Session {
 pub struct Pending<'a> {
     pub(super) session: &'a Session,
     pub(super) answer: three::call::PendingAnswer<'a>,
+    method: Method,
+    /// Taken before the request is sealed, so not later than it was sent.
+    sent: SentAt,
 }
 
 /// An answer that opened.
@@ -62,10 +65,10 @@ pub struct Opened {
 /// What a refusal in plain makes a client do, as far as it is proven.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The session is over. Whether the service says so by its own key.
-    Expired { proof: Option<ExpiryProof>, err: Error },
+    /// The session is over. What is to prove that the service itself says so.
+    Expired { proof: Option<ExpiryProof>, problem: Problem },
     /// The service's clock, under the session's key.
-    Clock { server_time_ms: u64, err: Error },
+    Clock { server_time_ms: u64, problem: Problem },
     /// Nothing more.
     Final(Error),
 }
@@ -135,7 +138,7 @@ impl Agreement {
     pub fn claimed(&self, status: StatusCode, body: &[u8]) -> Result<KeyId, Error> {
         if status != StatusCode::CREATED {
             return Err(match problem(status, body) {
-                Some(problem) => told(status, problem),
+                Some(problem) => told(problem),
                 None => Error::InitRefused { status, body: excerpt(body) },
             });
         }
@@ -242,7 +245,7 @@ impl Session {
         if [Method::CONNECT, Method::TRACE, Method::OPTIONS].contains(method) {
             return Err(Error::Usage(format!("{method} is not sealed")));
         }
-        let provider = default_provider();
+        let (provider, sent) = (default_provider(), SentAt::now());
         let mut inner = Vec::new();
         inner_headers(headers)?.encode(&mut inner);
         // Whoever is in between drops or refuses the body of such a message.
@@ -261,7 +264,7 @@ impl Session {
         for (name, value) in &call.headers {
             insert(&mut outer, name, value)?;
         }
-        let pending = Pending { session: self, answer: call.pending };
+        let pending = Pending { session: self, answer: call.pending, method: method.clone(), sent };
         Ok(Begun { headers: outer, sealer: call.sealer, inner, is_bodyless, pending })
     }
 }
@@ -321,7 +324,7 @@ impl Pending<'_> {
             ("clock_skew", Some(ms), Some(mac))
                 if self.session.agreed.verifies_clock(default_provider(), stamp, nonce, ms, &mac) =>
             {
-                return Refusal::Clock { server_time_ms: ms, err: told(status, problem) };
+                return Refusal::Clock { server_time_ms: ms, problem };
             }
             ("session_expired", ..) => {
                 let key_id = text("key_id").and_then(|id| KeyId::parse(id).ok());
@@ -332,23 +335,26 @@ impl Pending<'_> {
                     }
                     _ => None,
                 };
-                return Refusal::Expired { proof, err: told(status, problem) };
+                return Refusal::Expired { proof, problem };
             }
             _ => {}
         }
-        Refusal::Final(told(status, problem))
+        Refusal::Final(told(problem))
+    }
+
+    /// Whether the request is to be sent again at this problem, now that it has come.
+    pub(crate) fn sends_again(&self, problem: &Problem, is_proven: bool) -> bool {
+        let agreed = self.session.agreed();
+        let session_end_ms = agreed.server_time_ms.saturating_add(u64::from(agreed.expires_in_sec) * 1000);
+        let Ok(stamp_ms) = self.answer.stamp_and_nonce().0.parse() else { return false };
+        let (method, elapsed_ms) = (self.method.as_str(), self.sent.elapsed_ms());
+        sends_again(problem, is_proven, &Refused { method, stamp_ms, elapsed_ms, session_end_ms })
     }
 
     /// Whether the session is over by the word of the service's key.
     pub(crate) fn is_expired_by(&self, proof: &ExpiryProof, key: &PublicKey) -> bool {
         let Ok(key) = default_es256().public(key) else { return false };
         let ((stamp, nonce), session) = (self.answer.stamp_and_nonce(), &self.session.agreed);
-        // One that was stamped before the session's end may have been served before it, and shown to the service again after.
-        let agreed = session.agreed();
-        let end_ms = agreed.server_time_ms.saturating_add(u64::from(agreed.expires_in_sec) * 1000);
-        if proof.server_time_ms >= end_ms && stamp.parse().is_ok_and(|stamp_ms: u64| stamp_ms < end_ms) {
-            return false;
-        }
         session.verifies_expiry(default_provider(), key.as_ref(), stamp, nonce, proof.server_time_ms, &proof.signature)
     }
 }
@@ -356,7 +362,8 @@ impl Pending<'_> {
 impl Refusal {
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Refusal::Expired { err, .. } | Refusal::Clock { err, .. } | Refusal::Final(err) => err,
+            Refusal::Expired { problem, .. } | Refusal::Clock { problem, .. } => told(problem),
+            Refusal::Final(err) => err,
         }
     }
 }
@@ -366,7 +373,8 @@ pub(super) fn problem(status: StatusCode, body: &[u8]) -> Option<Problem> {
     Problem::parse(status.as_u16(), body)
 }
 
-pub(super) fn told(status: StatusCode, problem: Problem) -> Error {
+pub(super) fn told(problem: Problem) -> Error {
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
     Error::Problem { status, code: excerpt(problem.code.as_bytes()), more: problem.more }
 }
 

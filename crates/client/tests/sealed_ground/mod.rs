@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, Uri};
@@ -69,6 +69,8 @@ pub(crate) enum Act {
     /// Takes another suite than the client's share has.
     Suite,
     Stall,
+    /// As it must, but the answer to a sealed request is held back for so many milliseconds.
+    Held(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -229,7 +231,11 @@ impl Service {
                 Err(answer) => answer,
             };
         }
-        self.sealed(&headers, RequestLine { method: &method, target: &target }, body, act).await
+        let answer = self.sealed(&headers, RequestLine { method: &method, target: &target }, body, act).await;
+        if let Act::Held(ms) = act {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+        }
+        answer
     }
 
     fn init(&self, headers: &Received, body: &[u8], old: Option<&Session>, act: Act) -> Result<String, Answer> {

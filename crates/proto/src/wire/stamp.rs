@@ -59,6 +59,12 @@ impl ReplayPolicy {
         self.nonce_ttl_ms
     }
 
+    /// The same with a window of `window_ms_max` at most. Nonces are kept as long as before.
+    #[must_use]
+    pub fn within(&self, window_ms_max: u64) -> Self {
+        ReplayPolicy { window_ms: self.window_ms.min(window_ms_max), ..*self }
+    }
+
     /// Checks a stamp against the clock.
     ///
     /// # Errors

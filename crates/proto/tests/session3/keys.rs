@@ -1,7 +1,7 @@
 //! Key sets, and the proofs of problems.
 
 use sealway_proto::session::three::problem::{expired_message, prove_clock};
-use sealway_proto::session::three::{KeyId, KeySet, KeySetFault, Problem};
+use sealway_proto::session::three::{KeyId, KeySet, KeySetFault, Problem, Refused, sends_again};
 use sealway_proto::wire::base64;
 use sealway_testkit::session3_vectors::{KeySet3, KeySet3Refused, Problem3};
 use sealway_testkit::vectors::Hex;
@@ -66,6 +66,13 @@ pub(crate) fn problem(v: &Problem3) {
     let status = if v.body.contains("clock_skew") { 400 } else { 401 };
     let problem = Problem::parse(status, v.body.as_bytes()).unwrap();
     assert_eq!(is_proven(v, &problem), v.proven);
+    assert!(!v.resends.is_empty());
+    for resend in &v.resends {
+        let stamp_ms = v.request.stamp.parse().unwrap();
+        let (method, elapsed_ms, session_end_ms) = (resend.method.as_str(), resend.elapsed_ms, v.session.expires_ms);
+        let refused = Refused { method, stamp_ms, elapsed_ms, session_end_ms };
+        assert_eq!(sends_again(&problem, v.proven, &refused), resend.again, "{resend:?}");
+    }
     if !v.proven {
         return;
     }

@@ -19,7 +19,7 @@ use super::inner::InnerHeaders;
 use super::schedule::Keys;
 use crate::crypto::Provider;
 use crate::error::Error;
-use crate::limits::{NONCE_LEN_MIN_V3, PATH_LEN_MAX, X_SEALED_LEN_MAX};
+use crate::limits::{NONCE_LEN_MIN_V3, PATH_LEN_MAX, WINDOW3_MS_MAX, X_SEALED_LEN_MAX};
 use crate::session::record::Session;
 use crate::session::replay::{Claim, Scope, Unreplayed};
 use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED};
@@ -137,7 +137,8 @@ impl<'a> SealedRequest<'a> {
         self.sealed.take()
     }
 
-    /// Checks that the request may use a session. Order: id, expiry, wire, stamp.
+    /// Checks that the request may use a session. Order: id, expiry, wire, stamp. The window is the policy's, and no wider than
+    /// [`WINDOW3_MS_MAX`] either way.
     ///
     /// # Errors
     /// [`Error::SessionUnknown`], [`Error::SessionExpired`], [`Error::WireMismatch`], [`Error::TimestampOutsideWindow`].
@@ -151,7 +152,7 @@ impl<'a> SealedRequest<'a> {
         if session.record().wire != Wire::Three {
             return Err(Error::WireMismatch);
         }
-        policy.check(&self.stamp, now_ms)
+        policy.within(WINDOW3_MS_MAX).check(&self.stamp, now_ms)
     }
 
     /// Begins to open the stream; checks once more what [`SealedRequest::check`] does, so that no caller can leave it out.

@@ -2,7 +2,7 @@
 //!
 //! * [`message`], [`server`], [`client`] — init and renewal; [`suite`] and [`share`] what is agreed with, [`key_set`] who signs.
 //! * [`call`] — sealed requests and answers: [`frame`] their streams, [`inner`] the headers within.
-//! * [`problem`] — what a refusal says; [`inspect`] — looking on, in development.
+//! * [`problem`] — what a refusal says; [`resend`] whether a client sends again; [`inspect`] — looking on, in development.
 
 pub mod call;
 pub mod client;
@@ -13,6 +13,7 @@ pub mod inspect;
 pub mod key_set;
 pub mod message;
 pub mod problem;
+pub mod resend;
 pub(crate) mod schedule;
 pub mod server;
 pub mod share;
@@ -27,6 +28,7 @@ pub use inspect::Inspector;
 pub use key_set::{IdentityKey, KeyId, KeySet, KeySetFault, RootSignature};
 pub use message::{InitAnswer, InitProofs, InitRequest, InitSurroundings};
 pub use problem::Problem;
+pub use resend::{Refused, sends_again};
 pub use server::{Agreed, Terms, agree};
 pub use share::{ServerRandoms, ShareKey};
 pub use suite::{Suite, choose};
