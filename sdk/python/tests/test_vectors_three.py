@@ -26,6 +26,7 @@ from sealway.wire.inner import encode_inner
 from vectors import COUNTED, Node, assert_claim, is_same, load, record_of, same_headers, scenarios, to_bytes
 
 RAN: Counter[str] = Counter()
+RESENDS: Counter[bool] = Counter()
 
 
 class GivenKem:
@@ -313,6 +314,11 @@ def run_problem3(s: Node) -> None:
         signed = problem.expired_message(record.id, nonce, stamp, expiry)
         assert verify(identity.public, signed, identity.sign(signed))
         assert encode_base64(identity.sign(signed)) == found["signature"]
+    proven_ms = expiry if clock is None else clock
+    for case in s["resends"]:
+        given = (found["code"], proven_ms, case["method"], int(stamp), case["elapsed_ms"], session.expires_ms)
+        assert problem.sends_again(*given) is case["again"], given
+        RESENDS[case["again"]] += 1
 
 
 RUN: dict[str, Callable[[Node], None]] = {
@@ -344,6 +350,7 @@ def test_every_scenario_of_wire_3_comes_out_as_it_says() -> None:
     assert not failed, "\n".join(failed)
     assert set(RAN) == set(RUN)
     assert all(count >= 4 for count in RAN.values())
+    assert RESENDS[True] >= 10 and RESENDS[False] >= 10
     counts = ", ".join(f"{kind} {count}" for kind, count in sorted(RAN.items()))
     COUNTED.append(f"vectors/session3: {sum(RAN.values())} ran, none skipped ({counts})")
 

@@ -14,7 +14,10 @@ RENEW_BEFORE_MAX_SEC: Final = 60.0
 
 class Agreed:
     """A session and the clock that its requests are stamped with: the server's time on wire 3, the client's own on wires
-    1 and 2, taken once and carried on by a clock that never jumps."""
+    1 and 2, taken once and carried on by a clock that never jumps.
+
+    Its keys are wiped when it is retired and the last call that began in it has let go of it.
+    """
 
     def __init__(self, session: Session | ClientSession, life_sec: float, at_sec: float, clock_ms: int) -> None:
         self.session: Final = session
@@ -22,6 +25,8 @@ class Agreed:
         self._born_sec = at_sec
         self._lock = threading.Lock()
         self._clock = (clock_ms, at_sec)
+        self._holders = 0
+        self._is_retired = False
 
     @property
     def id(self) -> str:
@@ -46,6 +51,25 @@ class Agreed:
     def is_usable(self, at_sec: float) -> bool:
         """Whether it lasts a while yet."""
         return self.left_sec(at_sec) > min(self._life_sec / 10, RENEW_BEFORE_MAX_SEC)
+
+    def hold(self) -> None:
+        """Keeps the keys until `release`."""
+        with self._lock:
+            self._holders += 1
+
+    def release(self) -> None:
+        """Ends one `hold`."""
+        with self._lock:
+            self._holders -= 1
+            if self._is_retired and self._holders == 0:
+                self.session.wipe()
+
+    def retire(self) -> None:
+        """No call begins in it from here on."""
+        with self._lock:
+            self._is_retired = True
+            if self._holders == 0:
+                self.session.wipe()
 
     def __repr__(self) -> str:
         return f"Agreed({self.session!r})"

@@ -13,9 +13,9 @@ import httpx
 from ..errors import DeadlineExceeded, Refused, SealwayError
 from ..wire.header import Headers
 from .agreed import Agreed
-from .deadline import is_over, left_sec, tighten
+from .deadline import check_left, is_over, left_sec
 from .establish import TOLD_MAX, Ask, Told, end_three
-from .exchange import Attempt3, AttemptOld, Call, StreamOpener, begin_attempt, check_redirect, headers_of, note_answer
+from .exchange import Attempt3, Call, StreamOpener, begin_attempt, check_redirect, headers_of, note_answer
 from .metrics import CallMetrics
 from .options import Options
 from .parts import Parts, is_three, wire_request
@@ -63,58 +63,63 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             raise
 
     async def _handle(self, request: httpx.Request, call: Call) -> httpx.Response:
-        options = self._parts.options
-        agreed = await self._session(None, request.extensions, call)
         while True:
-            attempt = begin_attempt(agreed, call, self._parts.keyring, options)
-            content: Any = attempt.body
-            if isinstance(attempt, Attempt3) and attempt.body is None:
-                content = _sealed(attempt, request)
-            sent = wire_request(request, attempt.headers, content, call)
-            began = time.monotonic()
-            response = await self._sent(sent, call)
-            call.metrics.http_sec += time.monotonic() - began
+            agreed = await self._session(request.extensions, call)
             try:
-                headers = headers_of(response)
-                note_answer(call.metrics, call, headers, response.headers.raw)
-                steps = sent.extensions["timeout"]
-                if attempt.is_sealed(headers):
-                    if isinstance(attempt, AttemptOld):
-                        body = await _read(response, options.answer_max, steps, call)
-                        plaintext = attempt.open_whole(response.status_code, headers, body)
-                        await response.aclose()
-                        return self._parts.old_response_of(
-                            response.status_code, headers, response.headers.raw, plaintext, call
-                        )
-                    return await self._opened(attempt, response, headers, steps, call)
-                check_redirect(response.status_code)
-                body = await _read(response, TOLD_MAX, steps, call)
-            except BaseException:
-                with anyio.CancelScope(shield=True):
-                    await response.aclose()
-                raise
-            await response.aclose()
-            error = attempt.judge(response.status_code, body)
-            if call.has_healed_session or getattr(error, "code", "") == "session_expired":
-                self._parts.forget(agreed.id)
-            if error is not None:
-                raise error
-            agreed = await self._session(None, request.extensions, call)
+                response = await self._attempt(agreed, request, call)
+            finally:
+                agreed.release()
+            if response is not None:
+                return response
+
+    async def _attempt(self, agreed: Agreed, request: httpx.Request, call: Call) -> httpx.Response | None:
+        """Sends a call in a session: its answer, or None to send it again."""
+        options = self._parts.options
+        attempt = begin_attempt(agreed, call, self._parts.keyring, options)
+        content: Any = attempt.body
+        if isinstance(attempt, Attempt3) and attempt.body is None:
+            content = _sealed(attempt, request)
+        sent = wire_request(request, attempt.headers, content, call)
+        began = time.monotonic()
+        response = await self._sent(sent, call)
+        call.metrics.http_sec += time.monotonic() - began
+        try:
+            headers = headers_of(response)
+            note_answer(call.metrics, call, headers, response.headers.raw)
+            if attempt.is_sealed(headers):
+                if isinstance(attempt, Attempt3):
+                    return await self._opened(attempt, response, headers, call)
+                body = await _read(response, options.answer_max, call)
+                plaintext = attempt.open_whole(response.status_code, headers, body)
+                await response.aclose()
+                return self._parts.old_response_of(response.status_code, headers, response.headers.raw, plaintext, call)
+            check_redirect(response.status_code)
+            body = await _read(response, TOLD_MAX, call)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+            raise
+        await response.aclose()
+        verdict = attempt.judge(response.status_code, body)
+        if verdict.is_session_over:
+            self._parts.forget(agreed.id)
+        if not verdict.is_again:
+            raise verdict.error
+        return None
 
     async def _opened(
-        self, attempt: Attempt3, response: httpx.Response, headers: Headers, steps: dict[str, Any], call: Call
+        self, attempt: Attempt3, response: httpx.Response, headers: Headers, call: Call
     ) -> httpx.Response:
         opener = attempt.open(response.status_code, headers)
-        source, ready = response.aiter_raw(), opener.begin()
+        source, ready = _in_time(response.aiter_raw(), call), opener.begin()
         # The head of the answer is in the first frame.
         while opener.inner is None:
-            tighten(steps, call.deadline, call.deadline_sec)
             data = await anext(source, None)
             if data is None:
                 opener.finish()
                 raise Refused("stream_truncated")
             ready += opener.feed(data)
-        stream = _Opened(opener, response, source, ready, steps, call)
+        stream = _Opened(opener, response, source, ready, call)
         return self._parts.response_of(opener, response.status_code, stream, call)
 
     async def _sent(self, request: httpx.Request, call: Call) -> httpx.Response:
@@ -127,9 +132,10 @@ class AsyncTransport(httpx.AsyncBaseTransport):
 
     # --- Sessions
 
-    async def _session(self, not_id: str | None, extensions: dict[str, Any], call: Call) -> Agreed:
+    async def _session(self, extensions: dict[str, Any], call: Call) -> Agreed:
+        """The session in use, held; a new one if there is none that lasts."""
         parts = self._parts
-        agreed = parts.usable(not_id)
+        agreed = parts.usable()
         if agreed is not None:
             return agreed
         began = time.monotonic()
@@ -141,10 +147,15 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             raise DeadlineExceeded(call.deadline_sec) from None
         try:
             # Another task may have been faster.
-            agreed = parts.usable(not_id)
+            agreed = parts.usable()
             if agreed is None:
-                agreed = await self._carry(parts.establish(not_id), extensions, call)
-                parts.agreed = agreed
+                old = parts.renewable()
+                try:
+                    agreed = await self._carry(parts.establish(old), extensions, call)
+                finally:
+                    if old is not None:
+                        old.release()
+                parts.use(agreed)
         finally:
             self._lock.release()
             call.metrics.session_sec += time.monotonic() - began
@@ -159,7 +170,7 @@ class AsyncTransport(httpx.AsyncBaseTransport):
                 response = await self._sent(request, call)
                 try:
                     check_redirect(response.status_code)
-                    body = await _read(response, TOLD_MAX, request.extensions["timeout"], call)
+                    body = await _read(response, TOLD_MAX, call)
                 except SealwayError as error:
                     ask = flow.throw(error)
                     continue
@@ -178,20 +189,23 @@ class AsyncTransport(httpx.AsyncBaseTransport):
         Raises:
             SealwayError, httpx.TransportError
         """
-        agreed, self._parts.agreed = self._parts.agreed, None
+        agreed = self._parts.remove()
         if agreed is None:
             return
-        if is_three(agreed) and agreed.left_sec(time.monotonic()) > 0:
-            deadline_sec = self._parts.options.deadline_sec or 0.0
-            deadline = time.monotonic() + deadline_sec if deadline_sec else None
-            await self._carry(end_three(agreed), {}, Call("", "", [], b"", deadline, deadline_sec, CallMetrics(3)))
-        agreed.session.wipe()
+        try:
+            if is_three(agreed) and agreed.left_sec(time.monotonic()) > 0:
+                deadline_sec = self._parts.options.deadline_sec or 0.0
+                deadline = time.monotonic() + deadline_sec if deadline_sec else None
+                call = Call("", "", [], b"", deadline, deadline_sec, CallMetrics(3))
+                await self._carry(end_three(agreed), {}, call)
+        finally:
+            agreed.release()
 
     async def aclose(self) -> None:
         """Closes connections and wipes the session's keys."""
-        agreed, self._parts.agreed = self._parts.agreed, None
+        agreed = self._parts.remove()
         if agreed is not None:
-            agreed.session.wipe()
+            agreed.release()
         await self._inner.aclose()
 
 
@@ -204,16 +218,29 @@ async def _sealed(attempt: Attempt3, request: httpx.Request) -> AsyncIterator[by
     yield sealer.last()
 
 
-async def _read(response: httpx.Response, most: int | None, steps: dict[str, Any], call: Call) -> bytes:
+async def _read(response: httpx.Response, most: int | None, call: Call) -> bytes:
     """A body within a bound."""
     parts, length = [], 0
-    async for chunk in response.aiter_raw():
+    async for chunk in _in_time(response.aiter_raw(), call):
         parts.append(chunk)
         length += len(chunk)
         if most is not None and length > most:
             raise Refused("body_too_large")
-        tighten(steps, call.deadline, call.deadline_sec)
     return b"".join(parts)
+
+
+async def _in_time(source: AsyncIterator[bytes], call: Call) -> AsyncIterator[bytes]:
+    """What comes before the deadline. The timeouts of the inner transport are for each read: what drips outlasts them."""
+    while True:
+        check_left(call.deadline, call.deadline_sec)
+        try:
+            with anyio.fail_after(left_sec(call.deadline)):
+                data = await anext(source, None)
+        except TimeoutError:
+            raise DeadlineExceeded(call.deadline_sec) from None
+        if data is None:
+            return
+        yield data
 
 
 class _Opened(httpx.AsyncByteStream):
@@ -225,11 +252,10 @@ class _Opened(httpx.AsyncByteStream):
         response: httpx.Response,
         source: AsyncIterator[bytes],
         ready: list[bytes],
-        steps: dict[str, Any],
         call: Call,
     ) -> None:
         self._opener, self._response, self._source, self._ready = opener, response, source, ready
-        self._steps, self._call = steps, call
+        self._call = call
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         call = self._call
@@ -240,7 +266,6 @@ class _Opened(httpx.AsyncByteStream):
             async for data in self._source:
                 for part in self._opener.feed(data):
                     yield part
-                tighten(self._steps, call.deadline, call.deadline_sec)
             self._opener.finish()
         except httpx.TimeoutException as timeout:
             if is_over(call.deadline):

@@ -14,9 +14,29 @@ STEP_SEC: Final = 30.0
 _STEPS = ("connect", "read", "write", "pool")
 
 
+class StepTimeout(float):
+    """The timeout of a step, in seconds, which ends no later than the call. A library below takes it for a number and
+    counts it anew for every read; `left_sec` says what is left by now."""
+
+    __slots__ = ("_deadline", "_own_sec")
+
+    _own_sec: float | None
+    _deadline: float
+
+    def __new__(cls, own_sec: float | None, deadline: float, now: float) -> StepTimeout:
+        left = deadline - now
+        made = super().__new__(cls, left if own_sec is None else min(own_sec, left))
+        made._own_sec, made._deadline = own_sec, deadline
+        return made
+
+    def left_sec(self) -> float:
+        """Seconds for the next read or write; 0 or less when the call's time is over."""
+        left = self._deadline - time.monotonic()
+        return left if self._own_sec is None else min(self._own_sec, left)
+
+
 def timeouts(extensions: Mapping[str, Any], deadline: float | None, deadline_sec: float) -> dict[str, float | None]:
-    """Timeouts of each step, none of which reaches beyond the deadline. The inner transport keeps this very dict, so
-    that `tighten` works on a body that is on its way.
+    """Timeouts of each step, none of which reaches beyond the deadline, a monotonic time.
 
     Raises:
         DeadlineExceeded: if it has passed.
@@ -24,24 +44,21 @@ def timeouts(extensions: Mapping[str, Any], deadline: float | None, deadline_sec
     given = extensions.get("timeout")
     known = given if isinstance(given, Mapping) else {}
     steps: dict[str, float | None] = {step: known.get(step, STEP_SEC) for step in _STEPS}
-    tighten(steps, deadline, deadline_sec)
-    return steps
+    if deadline is None:
+        return steps
+    now = time.monotonic()
+    check_left(deadline, deadline_sec)
+    return {step: StepTimeout(own, deadline, now) for step, own in steps.items()}
 
 
-def tighten(steps: dict[str, float | None], deadline: float | None, deadline_sec: float) -> None:
-    """Shortens each step to what is left.
+def check_left(deadline: float | None, deadline_sec: float) -> None:
+    """Checks that the call has time.
 
     Raises:
-        DeadlineExceeded: if nothing is.
+        DeadlineExceeded: if it has none.
     """
-    if deadline is None:
-        return
-    left = deadline - time.monotonic()
-    if left <= 0:
+    if deadline is not None and time.monotonic() >= deadline:
         raise DeadlineExceeded(deadline_sec)
-    for step in _STEPS:
-        own = steps[step]
-        steps[step] = left if own is None else min(own, left)
 
 
 def is_over(deadline: float | None) -> bool:

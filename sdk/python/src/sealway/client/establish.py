@@ -25,6 +25,7 @@ from ..wire.encoding import encode_base64
 from ..wire.header import X_SEAL, X_SEALED, Headers
 from ..wire.inner import encode_inner
 from .agreed import Agreed
+from .clock import now_ms
 from .options import Options
 from .trust import Keyring
 
@@ -52,11 +53,6 @@ class Told:
 
 
 Flow = Generator[Ask, Told, Agreed]
-
-
-def now_ms() -> int:
-    """The wall clock."""
-    return time.time_ns() // 1_000_000
 
 
 def refusal(status: int, body: bytes) -> SealwayError:

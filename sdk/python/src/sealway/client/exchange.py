@@ -20,13 +20,14 @@ from ..session.three.call import (
     is_bodiless,
 )
 from ..session.three.client import Session
-from ..session.three.problem import may_repeat, proven_clock, proven_expiry
+from ..session.three.problem import proven_clock, proven_expiry, sends_again
 from ..session.three.stream import FRAME_MAX, FrameOpener, FrameSealer, stream_len
 from ..wire.encoding import encode_base64
 from ..wire.header import OF_HOP, SEALING, X_KID, X_SEAL, X_SEALED, Headers
 from ..wire.inner import InnerHeaders, decode_inner, encode_inner
 from .agreed import Agreed
-from .establish import now_ms, refusal
+from .clock import Sent, now_ms
+from .establish import refusal
 from .metrics import CallMetrics, parse_server_timing
 from .options import Options
 from .trust import Keyring
@@ -95,6 +96,22 @@ def _host(raw_headers: list[tuple[bytes, bytes]]) -> Pairs:
     return [(n.decode("latin-1"), v.decode("latin-1")) for n, v in raw_headers if n.lower() == b"host"]
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is made of an unsealed answer.
+
+    Attributes:
+        error: what the caller is told, unless the call is sent again.
+        is_again: whether it is, in the session that is then in use.
+        is_session_over: whether the session is given up, so that the next call begins with another, whoever said so:
+            without an identity key a service cannot prove it, and a client that only posts would be stuck.
+    """
+
+    error: SealwayError
+    is_again: bool = False
+    is_session_over: bool = False
+
+
 class Attempt3:
     """A call as it is sent on wire 3.
 
@@ -105,6 +122,7 @@ class Attempt3:
     def __init__(self, agreed: Agreed, session: Session, call: Call, keyring: Keyring, options: Options) -> None:
         self.agreed = agreed
         self._session, self._call, self._keyring, self._options = session, call, keyring, options
+        self._sent = Sent()
         began = time.perf_counter()
         self._inner = encode_inner(_inner_of(call.raw_headers))
         in_header = (
@@ -147,33 +165,29 @@ class Attempt3:
         has_no_body = sealed is not None or is_bodiless(self._call.method, status)
         return StreamOpener(opener, sealed, has_no_body, self._options.answer_max, self._call.metrics)
 
-    def judge(self, status: int, body: bytes) -> SealwayError | None:
-        """What is made of an unsealed answer: None to send the call again, in the session that is then in use.
-
-        Whoever is on the path can make such an answer, so nothing is sent again without proof, but for a safe method.
-        """
+    def judge(self, status: int, body: bytes) -> Verdict:
+        """What is made of an unsealed answer: `spec/session-3.md#problems`. Whoever is on the path can make one."""
         call, error = self._call, refusal(status, body)
         if not isinstance(error, ProblemError):
-            return error
-        now_sec, stamp, nonce = time.monotonic(), self._pending.stamp, self._pending.nonce
+            return Verdict(error)
+        stamp, nonce = self._pending.stamp, self._pending.nonce
         if error.code == "clock_skew":
-            time_ms = proven_clock(error.more, self._session.s2c(), nonce, stamp)
-            if time_ms is None:
-                return error
-            self.agreed.set_clock(time_ms, now_sec)
-            if call.body is None or call.has_healed_clock:
-                return error
-            call.has_healed_clock = True
-            return None
-        if error.code != "session_expired":
-            return error
-        trusted = {**self._keyring.trusted(now_ms()), self._session.answer.key_id: self._session.identity}
-        time_ms = proven_expiry(error.more, self._session.id, nonce, stamp, trusted)
-        is_lost = time_ms is not None and may_repeat(time_ms, self._stamp_ms, self._session.expires_ms)
-        if call.body is None or call.has_healed_session or not (is_lost or call.method in ("GET", "HEAD")):
-            return error
-        call.has_healed_session = True
-        return None
+            proven_ms = proven_clock(error.more, self._session.s2c(), nonce, stamp)
+            if proven_ms is not None:
+                self.agreed.set_clock(proven_ms, time.monotonic())
+            is_first, call.has_healed_clock = not call.has_healed_clock, True
+        elif error.code == "session_expired":
+            trusted = {**self._keyring.trusted(now_ms()), self._session.answer.key_id: self._session.identity}
+            proven_ms = proven_expiry(error.more, self._session.id, nonce, stamp, trusted)
+            is_first, call.has_healed_session = not call.has_healed_session, True
+        else:
+            return Verdict(error)
+        is_again = sends_again(
+            error.code, proven_ms, call.method, self._stamp_ms, self._sent.elapsed_ms(), self._session.expires_ms
+        )
+        # A stream is the caller's, and gone.
+        is_again = is_again and is_first and call.body is not None
+        return Verdict(error, is_again, error.code == "session_expired")
 
 
 class AttemptOld:
@@ -209,14 +223,13 @@ class AttemptOld:
         self._call.metrics.add_crypto("open", time.perf_counter() - began)
         return plaintext
 
-    def judge(self, status: int, body: bytes) -> SealwayError | None:
-        """None to send the call again in a new session: after `401 SESSION_EXPIRED`, once."""
+    def judge(self, status: int, body: bytes) -> Verdict:
+        """What is made of an unsealed answer: after `401 SESSION_EXPIRED` the call is sent again, once."""
         error = refusal(status, body)
         is_over = status == 401 and isinstance(error, PlainAnswerError) and error.error == "SESSION_EXPIRED"
-        if is_over and not self._call.has_healed_session:
-            self._call.has_healed_session = True
-            return None
-        return error
+        is_again = is_over and not self._call.has_healed_session
+        self._call.has_healed_session |= is_over
+        return Verdict(error, is_again, is_over)
 
 
 Attempt = Attempt3 | AttemptOld

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -23,7 +24,7 @@ _OF_SEALED_ANSWER = SEALING | {"content-type", "content-length", "content-encodi
 
 
 class Parts:
-    """A client's settings and the session in use; whoever has it holds the lock when it sets `agreed`."""
+    """A client's settings and the session in use. Whoever is given a session holds it, and releases it."""
 
     def __init__(self, server_url: str, session_url: str | None, options: Options) -> None:
         self.options = options
@@ -33,28 +34,57 @@ class Parts:
         if options.wire == 3 and options.trust is not None:
             self.keyring = Keyring(options.trust, self.session_origin)
         self.agreed: Agreed | None = None
+        # For moments: nobody waits for the network while holding it.
+        self._lock = threading.Lock()
 
-    def usable(self, not_id: str | None) -> Agreed | None:
-        """The session in use, unless it is about to end or is not wanted any more."""
-        agreed = self.agreed
-        if agreed is None or agreed.id == not_id or not agreed.is_usable(time.monotonic()):
-            return None
-        return agreed
+    def usable(self) -> Agreed | None:
+        """The session in use, unless it is about to end."""
+        with self._lock:
+            agreed = self.agreed
+            if agreed is None or not agreed.is_usable(time.monotonic()):
+                return None
+            agreed.hold()
+            return agreed
 
-    def establish(self, not_id: str | None) -> Flow:
-        """How to come to a session."""
+    def renewable(self) -> Agreed | None:
+        """The session in use, if it has not ended."""
+        with self._lock:
+            agreed = self.agreed
+            if self.keyring is None or agreed is None or agreed.left_sec(time.monotonic()) <= 0:
+                return None
+            agreed.hold()
+            return agreed
+
+    def establish(self, old: Agreed | None) -> Flow:
+        """How to come to a session, by renewing `old` if there is one."""
         if self.keyring is None:
             return establish_old(self.options)
-        old = self.agreed
-        if old is not None and (old.id == not_id or old.left_sec(time.monotonic()) <= 0):
-            old = None
         return Agreement(self.options, self.keyring).establish(old)
 
+    def use(self, agreed: Agreed) -> None:
+        """Takes a new session into use."""
+        with self._lock:
+            agreed.hold()
+            old, self.agreed = self.agreed, agreed
+            if old is not None:
+                old.retire()
+
     def forget(self, id: str) -> None:
-        """The next call begins with another session."""
-        agreed = self.agreed
-        if agreed is not None and agreed.id == id:
-            self.agreed = None
+        """Has the next call begin with another session than this one; a later one stays in use."""
+        with self._lock:
+            agreed = self.agreed
+            if agreed is not None and agreed.id == id:
+                self.agreed = None
+                agreed.retire()
+
+    def remove(self) -> Agreed | None:
+        """Takes the session out of use. Calls that began in it finish in it."""
+        with self._lock:
+            agreed, self.agreed = self.agreed, None
+            if agreed is not None:
+                agreed.hold()
+                agreed.retire()
+            return agreed
 
     def call(self, request: httpx.Request) -> Call:
         """What a request asks for.

@@ -13,10 +13,11 @@ import httpx
 from ..errors import DeadlineExceeded, Refused, SealwayError
 from ..wire.header import Headers
 from .agreed import Agreed
-from .deadline import is_over, left_sec, tighten
+from .deadline import check_left, is_over, left_sec
 from .establish import TOLD_MAX, Ask, Told, end_three
-from .exchange import Attempt3, AttemptOld, Call, StreamOpener, begin_attempt, check_redirect, headers_of, note_answer
+from .exchange import Attempt3, Call, StreamOpener, begin_attempt, check_redirect, headers_of, note_answer
 from .metrics import CallMetrics
+from .network import keep_deadlines
 from .options import Options
 from .parts import Parts, is_three, wire_request
 
@@ -49,6 +50,7 @@ class Transport(httpx.BaseTransport):
         """
         self._parts = Parts(server_url, session_url, options)
         self._inner = inner or httpx.HTTPTransport()
+        keep_deadlines(self._inner)
         self._lock = threading.Lock()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -67,64 +69,69 @@ class Transport(httpx.BaseTransport):
             raise
 
     def _handle(self, request: httpx.Request, call: Call) -> httpx.Response:
-        options = self._parts.options
-        agreed = self._session(None, request.extensions, call)
         while True:
-            attempt = begin_attempt(agreed, call, self._parts.keyring, options)
-            content: Any = attempt.body
-            if isinstance(attempt, Attempt3) and attempt.body is None:
-                content = _sealed(attempt, request)
-            sent = wire_request(request, attempt.headers, content, call)
-            began = time.monotonic()
-            response = self._inner.handle_request(sent)
-            call.metrics.http_sec += time.monotonic() - began
+            agreed = self._session(request.extensions, call)
             try:
-                headers = headers_of(response)
-                note_answer(call.metrics, call, headers, response.headers.raw)
-                steps = sent.extensions["timeout"]
-                if attempt.is_sealed(headers):
-                    if isinstance(attempt, AttemptOld):
-                        body = _read(response, options.answer_max, steps, call)
-                        plaintext = attempt.open_whole(response.status_code, headers, body)
-                        response.close()
-                        return self._parts.old_response_of(
-                            response.status_code, headers, response.headers.raw, plaintext, call
-                        )
-                    return self._opened(attempt, response, headers, steps, call)
-                check_redirect(response.status_code)
-                body = _read(response, TOLD_MAX, steps, call)
-            except BaseException:
-                response.close()
-                raise
-            response.close()
-            error = attempt.judge(response.status_code, body)
-            if call.has_healed_session or getattr(error, "code", "") == "session_expired":
-                self._parts.forget(agreed.id)
-            if error is not None:
-                raise error
-            agreed = self._session(None, request.extensions, call)
+                response = self._attempt(agreed, request, call)
+            finally:
+                agreed.release()
+            if response is not None:
+                return response
 
-    def _opened(
-        self, attempt: Attempt3, response: httpx.Response, headers: Headers, steps: dict[str, Any], call: Call
-    ) -> httpx.Response:
+    def _attempt(self, agreed: Agreed, request: httpx.Request, call: Call) -> httpx.Response | None:
+        """Sends a call in a session: its answer, or None to send it again."""
+        options = self._parts.options
+        attempt = begin_attempt(agreed, call, self._parts.keyring, options)
+        content: Any = attempt.body
+        if isinstance(attempt, Attempt3) and attempt.body is None:
+            content = _sealed(attempt, request)
+        sent = wire_request(request, attempt.headers, content, call)
+        began = time.monotonic()
+        response = self._inner.handle_request(sent)
+        call.metrics.http_sec += time.monotonic() - began
+        try:
+            headers = headers_of(response)
+            note_answer(call.metrics, call, headers, response.headers.raw)
+            if attempt.is_sealed(headers):
+                if isinstance(attempt, Attempt3):
+                    return self._opened(attempt, response, headers, call)
+                body = _read(response, options.answer_max, call)
+                plaintext = attempt.open_whole(response.status_code, headers, body)
+                response.close()
+                return self._parts.old_response_of(response.status_code, headers, response.headers.raw, plaintext, call)
+            check_redirect(response.status_code)
+            body = _read(response, TOLD_MAX, call)
+        except BaseException:
+            response.close()
+            raise
+        response.close()
+        verdict = attempt.judge(response.status_code, body)
+        if verdict.is_session_over:
+            self._parts.forget(agreed.id)
+        if not verdict.is_again:
+            raise verdict.error
+        return None
+
+    def _opened(self, attempt: Attempt3, response: httpx.Response, headers: Headers, call: Call) -> httpx.Response:
         opener = attempt.open(response.status_code, headers)
         source, ready = response.iter_raw(), opener.begin()
         # The head of the answer is in the first frame.
         while opener.inner is None:
-            tighten(steps, call.deadline, call.deadline_sec)
+            check_left(call.deadline, call.deadline_sec)
             data = next(source, None)
             if data is None:
                 opener.finish()
                 raise Refused("stream_truncated")
             ready += opener.feed(data)
-        stream = _Opened(opener, response, source, ready, steps, call)
+        stream = _Opened(opener, response, source, ready, call)
         return self._parts.response_of(opener, response.status_code, stream, call)
 
     # --- Sessions
 
-    def _session(self, not_id: str | None, extensions: dict[str, Any], call: Call) -> Agreed:
+    def _session(self, extensions: dict[str, Any], call: Call) -> Agreed:
+        """The session in use, held; a new one if there is none that lasts."""
         parts = self._parts
-        agreed = parts.usable(not_id)
+        agreed = parts.usable()
         if agreed is not None:
             return agreed
         began = time.monotonic()
@@ -134,10 +141,15 @@ class Transport(httpx.BaseTransport):
             raise DeadlineExceeded(call.deadline_sec)
         try:
             # Another thread may have been faster.
-            agreed = parts.usable(not_id)
+            agreed = parts.usable()
             if agreed is None:
-                agreed = self._carry(parts.establish(not_id), extensions, call)
-                parts.agreed = agreed
+                old = parts.renewable()
+                try:
+                    agreed = self._carry(parts.establish(old), extensions, call)
+                finally:
+                    if old is not None:
+                        old.release()
+                parts.use(agreed)
         finally:
             self._lock.release()
             call.metrics.session_sec += time.monotonic() - began
@@ -152,7 +164,7 @@ class Transport(httpx.BaseTransport):
                 response = self._inner.handle_request(request)
                 try:
                     check_redirect(response.status_code)
-                    body = _read(response, TOLD_MAX, request.extensions["timeout"], call)
+                    body = _read(response, TOLD_MAX, call)
                 except SealwayError as error:
                     ask = flow.throw(error)
                     continue
@@ -170,20 +182,23 @@ class Transport(httpx.BaseTransport):
         Raises:
             SealwayError, httpx.TransportError
         """
-        agreed, self._parts.agreed = self._parts.agreed, None
+        agreed = self._parts.remove()
         if agreed is None:
             return
-        if is_three(agreed) and agreed.left_sec(time.monotonic()) > 0:
-            deadline_sec = self._parts.options.deadline_sec or 0.0
-            deadline = time.monotonic() + deadline_sec if deadline_sec else None
-            self._carry(end_three(agreed), {}, Call("", "", [], b"", deadline, deadline_sec, CallMetrics(3)))
-        agreed.session.wipe()
+        try:
+            if is_three(agreed) and agreed.left_sec(time.monotonic()) > 0:
+                deadline_sec = self._parts.options.deadline_sec or 0.0
+                deadline = time.monotonic() + deadline_sec if deadline_sec else None
+                call = Call("", "", [], b"", deadline, deadline_sec, CallMetrics(3))
+                self._carry(end_three(agreed), {}, call)
+        finally:
+            agreed.release()
 
     def close(self) -> None:
         """Closes connections and wipes the session's keys."""
-        agreed, self._parts.agreed = self._parts.agreed, None
+        agreed = self._parts.remove()
         if agreed is not None:
-            agreed.session.wipe()
+            agreed.release()
         self._inner.close()
 
 
@@ -195,7 +210,7 @@ def _sealed(attempt: Attempt3, request: httpx.Request) -> Iterator[bytes]:
     yield sealer.last()
 
 
-def _read(response: httpx.Response, most: int | None, steps: dict[str, Any], call: Call) -> bytes:
+def _read(response: httpx.Response, most: int | None, call: Call) -> bytes:
     """A body within a bound."""
     parts, length = [], 0
     for chunk in response.iter_raw():
@@ -203,7 +218,7 @@ def _read(response: httpx.Response, most: int | None, steps: dict[str, Any], cal
         length += len(chunk)
         if most is not None and length > most:
             raise Refused("body_too_large")
-        tighten(steps, call.deadline, call.deadline_sec)
+        check_left(call.deadline, call.deadline_sec)
     return b"".join(parts)
 
 
@@ -216,11 +231,10 @@ class _Opened(httpx.SyncByteStream):
         response: httpx.Response,
         source: Iterator[bytes],
         ready: list[bytes],
-        steps: dict[str, Any],
         call: Call,
     ) -> None:
         self._opener, self._response, self._source, self._ready = opener, response, source, ready
-        self._steps, self._call = steps, call
+        self._call = call
 
     def __iter__(self) -> Iterator[bytes]:
         call = self._call
@@ -229,7 +243,7 @@ class _Opened(httpx.SyncByteStream):
             self._ready = []
             for data in self._source:
                 yield from self._opener.feed(data)
-                tighten(self._steps, call.deadline, call.deadline_sec)
+                check_left(call.deadline, call.deadline_sec)
             self._opener.finish()
         except httpx.TimeoutException as timeout:
             if is_over(call.deadline):

@@ -29,6 +29,8 @@ from .stream import FrameOpener, FrameSealer, StreamKeys
 SEALED_MAX: Final = 8_192
 TARGET_MAX: Final = 8_192
 NONCE_LEN_MIN: Final = 16
+#: The widest window that a server may keep, either way: what a client sends again rests on it.
+WINDOW_MS_MAX: Final = 300_000
 OCTETS: Final = "application/octet-stream"
 #: Methods whose requests without a body travel in `X-Sealed`: whoever is in between drops or refuses one.
 BODILESS_METHODS: Final = frozenset({"GET", "HEAD", "DELETE"})
@@ -171,7 +173,7 @@ class ParsedRequest:
     _content_type: str
 
     def check_session(self, record: SessionRecord, now_ms: int, window_ms: int) -> None:
-        """Checks 2 to 4.
+        """Checks 2 to 4. `window_ms` is as configured; one over `WINDOW_MS_MAX` counts as that.
 
         Raises:
             Refused: `session_expired`, `wire_mismatch`, `timestamp_outside_window`.
@@ -180,7 +182,7 @@ class ParsedRequest:
             raise Refused("session_expired")
         if record.wire != 3:
             raise Refused("wire_mismatch")
-        check_window(int(self.stamp), now_ms, window_ms)
+        check_window(int(self.stamp), now_ms, min(window_ms, WINDOW_MS_MAX))
 
     def opener(self, record: SessionRecord) -> FrameOpener:
         """What opens the request's stream, in a session that was checked."""
@@ -191,7 +193,7 @@ class ParsedRequest:
 
     def claim(self, window_ms: int) -> Claim:
         """What a store has to admit when the first frame has opened, and before anybody sees what it holds."""
-        return make_claim(TAG_SEALED, self.session_id, self.nonce, int(self.stamp), window_ms)
+        return make_claim(TAG_SEALED, self.session_id, self.nonce, int(self.stamp), min(window_ms, WINDOW_MS_MAX))
 
     def seal_answer(
         self, record: SessionRecord, status: int, content_type: str, now_ms: int, nonce_random: bytes

@@ -10,10 +10,13 @@ from ...crypto.p256 import verify
 from ...errors import CODES, Refused
 from ...wire.encoding import encode_base64, field, number
 from ...wire.members import U64_MAX, base64_bytes, parse_json, whole
+from .call import WINDOW_MS_MAX
 from .message import dump
 
 CONTENT_TYPE: Final = "application/problem+json"
 PROBLEM_MAX: Final = 65_536
+#: Those of RFC 9110 section 9.2.1 that are sealed.
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 #: Status and title of each problem of `spec/registry.toml`.
 PROBLEMS: Final[Mapping[str, tuple[int, str]]] = {
@@ -109,7 +112,7 @@ def proven_expiry(
 ) -> int | None:
     """The server's time of a `session_expired`, where the signature is of a trusted key.
 
-    Whether a request may be sent again is another question: `may_repeat`.
+    Whether a request may be sent again is another question: `sends_again`.
     """
     time, signature = whole(problem.get("server_time_ms"), U64_MAX), base64_bytes(problem.get("signature"))
     named = problem.get("key_id")
@@ -119,9 +122,27 @@ def proven_expiry(
     return time if verify(public, expired_message(id, nonce, stamp, time), signature) else None
 
 
-def may_repeat(server_time_ms: int, stamp_ms: int, session_expires_ms: int) -> bool:
-    """Whether a proven `session_expired` shows that the request was not served.
+def sends_again(
+    code: str, proven_ms: int | None, method: str, stamp_ms: int, elapsed_ms: int, session_expires_ms: int
+) -> bool:
+    """Whether a client sends a refused request once more: `spec/session-3.md#problems`, "What is sent again".
 
-    One that was stamped before the session's end may have been served, held back and shown again once it was over.
+    Somebody in the middle may have delivered it, held its answer back, and shown the same bytes once more until they
+    were refused. So what is not safe is sent again only if no server can have served it at any moment of the
+    `elapsed_ms` since it was sent, nor can later.
+
+    Args:
+        code: of the problem.
+        proven_ms: the server's time, where `proven_clock` or `proven_expiry` gave one.
+        method: of the refused request.
+        stamp_ms: its timestamp.
+        elapsed_ms: milliseconds since it was sent, rounded up.
+        session_expires_ms: the end of its session, by the server's clock.
     """
-    return server_time_ms < session_expires_ms or stamp_ms >= session_expires_ms
+    is_safe = method in SAFE_METHODS
+    if code == "session_expired":
+        is_unserved = proven_ms is not None and (proven_ms < session_expires_ms or stamp_ms >= session_expires_ms)
+        return is_safe or is_unserved
+    if code == "clock_skew" and proven_ms is not None:
+        return is_safe or stamp_ms + WINDOW_MS_MAX < proven_ms - elapsed_ms
+    return False
