@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from sealway.server import MemoryStore
 from sealway.session.claim import Fresh
 from sealway.session.old.init import PATHS, parse_init
 from sealway.session.three import message, problem, server
+from sealway.session.three.schedule import s2c_of
 from sealway.wire.encoding import encode_base64
 from sealway.wire.header import Headers
 from serving import IDENTITY, Seen, now_ms, sealed_application
@@ -38,12 +40,22 @@ class Hostile:
     def __init__(self) -> None:
         self.store, self.seen = MemoryStore(), Seen()
         self.inner = sealed_application(self.seen, self.store)
+        self.request: message.InitRequest | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets what was seen, and behaves."""
         self.mode = ""
         self.inits = self.calls = 0
         self.kept: Sent | None = None
         self.suites = list(DEFAULT_SUITES)
         self.skew_ms = 0
-        self.request: message.InitRequest | None = None
+        #: Ids of the sessions whose calls came, in their order.
+        self.ids: list[str] = []
+        self.authorization: str | None = None
+        #: What a call that is held waits for.
+        self.go = threading.Event()
+        self.seen.begin()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"]
@@ -55,12 +67,15 @@ class Hostile:
             await self.init_old(scope, receive, send)
         else:
             self.calls += 1
+            headers = Headers((n.decode(), v.decode()) for n, v in scope["headers"])
+            self.ids.append((headers.first("X-Kid") or "").removeprefix("session:"))
             await self.call(scope, receive, send)
 
     async def init_three(self, scope: Any, receive: Any, send: Any) -> None:
         self.inits += 1
         request = self.request = message.InitRequest.parse(await whole(receive))
-        authorization = Headers((n.decode(), v.decode()) for n, v in scope["headers"]).first("Authorization")
+        headers = Headers((n.decode(), v.decode()) for n, v in scope["headers"])
+        authorization = self.authorization = headers.first("Authorization")
         names = [suite.value for suite in self.suites]
         if request.suite != next(name for name in request.suites if name in names):
             status, body = problem.encode_problem("suite_required", suites=names)
@@ -106,6 +121,16 @@ class Hostile:
             told = {"server_time_ms": 1, "mac": encode_base64(bytes(32))}
             status, body = problem.encode_problem("clock_skew", **told)
             await reply(send, status, [], body)
+        elif mode == "skew-held":
+            await self.held_skew(scope, send)
+        elif mode == "lost-held" and self.ids[-1] == self.ids[0]:
+            # Of the first session: the first call is refused when a test says so, others at once.
+            if is_first:
+                await self.held()
+            await self.expired(scope, send, False)
+        elif mode == "held":
+            await self.held()
+            await self.inner(scope, receive, send)
         elif mode == "hang":
             await anyio.sleep(30)
         else:
@@ -127,6 +152,22 @@ class Hostile:
             told["signature"] = encode_base64(signature)
         status, body = problem.encode_problem("session_expired", **told)
         await reply(send, status, [(b"content-type", b"application/problem+json")], body)
+
+    async def held(self) -> None:
+        while not self.go.is_set():
+            await anyio.sleep(0.01)
+
+    async def held_skew(self, scope: Any, send: Any) -> None:
+        """A refusal as a service makes it, kept back: by the time on it the request was too old when it came, though
+        not when it was sent."""
+        headers = Headers((n.decode(), v.decode()) for n, v in scope["headers"])
+        stamp, nonce = headers.single("X-Idempotency-Key").split(".")
+        record = await self.store.session(self.ids[-1])
+        assert record is not None
+        told = problem.clock_members(s2c_of(record.key.reveal()), nonce, stamp, int(stamp) + 300_000 + 150)
+        await anyio.sleep(0.3)
+        status, body = problem.encode_problem("clock_skew", **told)
+        await reply(send, status, [], body)
 
     async def changed(self, scope: Any, receive: Any, send: Any, mode: str) -> None:
         """What the service answers in order, and then changed on its way."""

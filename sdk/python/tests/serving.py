@@ -85,8 +85,18 @@ class Seen:
     """What the handlers were asked."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets all."""
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         self.broke_off = 0
+        #: The pieces that came to `/stream`, as they came.
+        self.pieces: list[bytes] = []
+        #: The paths of `/wait` and `/endless` that were asked for.
+        self.begun: list[str] = []
+        #: How often a handler heard that its peer is gone.
+        self.left = 0
         #: What the second piece of `/ticks` waits for.
         self.go = threading.Event()
 
@@ -95,14 +105,38 @@ class Louder:
     """An ASGI endpoint that answers each piece as it comes. Starlette's own streams read the request to its end to
     hear of a disconnect."""
 
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
         is_more = True
         while is_more:
             got = await receive()
+            if got["type"] == "http.disconnect":
+                self.seen.left += 1
+                return
             is_more = got.get("more_body", False)
+            if got.get("body"):
+                self.seen.pieces.append(got["body"])
             await send({"type": "http.response.body", "body": got.get("body", b"").upper(), "more_body": True})
         await send({"type": "http.response.body", "body": b"end"})
+
+
+class Waiting:
+    """An ASGI endpoint that says nothing, or one thing, and waits until its peer is gone."""
+
+    def __init__(self, seen: Seen, said: bytes) -> None:
+        self.seen, self.said = seen, said
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if self.said:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": self.said, "more_body": True})
+        self.seen.begun.append(scope["path"])
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.seen.left += 1
 
 
 def application(seen: Seen) -> Starlette:
@@ -137,6 +171,9 @@ def application(seen: Seen) -> Starlette:
 
         return StreamingResponse(parts(), media_type="text/event-stream")
 
+    async def end(request: Request) -> Response:
+        return Response(status_code=204)
+
     async def large(request: Request) -> Response:
         return Response(bytes(2_000_000))
 
@@ -146,8 +183,11 @@ def application(seen: Seen) -> Starlette:
             StarletteRoute("/echo", echo, methods=methods),
             StarletteRoute("/open", echo, methods=methods),
             StarletteRoute("/either", echo, methods=methods),
-            StarletteRoute("/stream", Louder(), methods=methods),
+            StarletteRoute("/stream", Louder(seen), methods=methods),
+            StarletteRoute("/wait", Waiting(seen, b"")),
+            StarletteRoute("/endless", Waiting(seen, b"tick")),
             StarletteRoute("/ticks", ticks),
+            StarletteRoute("/v3/sessions/{id}", end, methods=["DELETE"]),
             StarletteRoute("/status/{code}", status, methods=methods),
             StarletteRoute("/broken", broken, methods=methods),
             StarletteRoute("/many", many, methods=methods),

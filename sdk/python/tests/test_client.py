@@ -2,72 +2,21 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 
 import sealway
+from calling import CONTENT, KINDS, PIN, calls, options
 from hostile import Hostile
 from sealway.client.agreed import Agreed
 from sealway.client.trust import _read, _write
-from sealway.crypto.p256 import key_id
 from sealway.crypto.suite import Suite
 from sealway.wire.encoding import encode_base64
-from serving import IDENTITY, served
-
-PIN = key_id(IDENTITY.public)
-CONTENT = b"amount=77"
-KINDS = ["sync", "async"]
-
-
-@pytest.fixture(scope="module")
-def started() -> Iterator[tuple[Hostile, str]]:
-    app = Hostile()
-    with served(app) as url:
-        yield app, url
-
-
-@pytest.fixture
-def hostile(started: tuple[Hostile, str]) -> Hostile:
-    app = started[0]
-    app.mode, app.inits, app.calls, app.kept, app.skew_ms = "", 0, 0, None, 0
-    app.suites = list(sealway.DEFAULT_SUITES)
-    app.seen.requests.clear()
-    return app
-
-
-@pytest.fixture
-def url(started: tuple[Hostile, str]) -> str:
-    return started[1]
-
-
-def options(**more: Any) -> sealway.Options:
-    given: dict[str, Any] = {"trust": sealway.Pins([PIN]), "client_id": "tests", "deadline_sec": 5.0}
-    return sealway.Options(**{**given, **more})
-
-
-def calls(
-    kind: str, url: str, n: int = 1, method: str = "POST", path: str = "/echo", **more: Any
-) -> list[httpx.Response]:
-    """So many calls, one after the other, in one client; the first error is the caller's."""
-    content = more.pop("content", CONTENT if method == "POST" else b"")
-    set_up = options(**more)
-    if kind == "sync":
-        with httpx.Client(transport=sealway.Transport(url, set_up)) as client:
-            return [client.request(method, url + path, content=content or None) for _ in range(n)]
-
-    async def run() -> list[httpx.Response]:
-        async with httpx.AsyncClient(transport=sealway.AsyncTransport(url, set_up)) as client:
-            return [await client.request(method, url + path, content=content or None) for _ in range(n)]
-
-    return anyio.run(run)
+from serving import IDENTITY
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -159,25 +108,6 @@ def test_a_slow_answer_meets_the_deadline(hostile: Hostile, url: str, kind: str,
     assert time.monotonic() - began < 3
 
 
-def test_a_head_that_drips_meets_the_deadline() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def drip() -> None:
-            peer, _ = server.accept()
-            with peer, suppress(OSError):
-                for byte in b"HTTP/1.1 201 Created\r\nx-a: bcdefghijkl":
-                    peer.sendall(bytes([byte]))
-                    time.sleep(0.2)
-
-        thread = threading.Thread(target=drip)
-        thread.start()
-        began = time.monotonic()
-        with pytest.raises(sealway.DeadlineExceeded):
-            calls("async", f"http://127.0.0.1:{server.getsockname()[1]}", deadline_sec=0.8)
-        assert time.monotonic() - began < 3
-        thread.join()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_over_its_bound_is_refused(hostile: Hostile, url: str, kind: str) -> None:
     with pytest.raises(sealway.Refused) as error:
@@ -241,114 +171,6 @@ def test_what_was_met_at_first_use_is_kept(hostile: Hostile, url: str, tmp_path:
     file.write_text("nothing")
     with pytest.raises(sealway.UsageError):
         calls("sync", url, trust=sealway.FirstUse(file))
-
-
-# --- Once more, where it is safe
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("mode", "method", "wire", "is_repeated"),
-    [
-        ("expired-proven", "POST", 3, True),
-        ("expired-proven-late", "POST", 3, False),
-        ("expired", "POST", 3, False),
-        ("expired", "GET", 3, True),
-        ("expired", "POST", 2, True),
-        ("expired", "POST", 1, True),
-    ],
-)
-def test_a_call_is_sent_again_where_it_was_not_served(
-    hostile: Hostile, url: str, kind: str, mode: str, method: str, wire: int, is_repeated: bool
-) -> None:
-    hostile.mode = mode
-    if is_repeated:
-        [response] = calls(kind, url, method=method, wire=wire)
-        assert response.extensions["sealway"].attempts == 2
-        assert (hostile.inits, hostile.calls) == (2, 2)
-        return
-    with pytest.raises(sealway.ProblemError) as error:
-        calls(kind, url, method=method, wire=wire)
-    assert error.value.code == "session_expired"
-    assert (hostile.inits, hostile.calls) == (1, 1)
-
-
-@pytest.mark.parametrize("wire", [2, 3])
-def test_a_call_is_sent_again_once_alone(hostile: Hostile, url: str, wire: int) -> None:
-    hostile.mode = "expired-proven-always"
-    with pytest.raises(sealway.SealwayError):
-        calls("sync", url, wire=wire)
-    assert (hostile.inits, hostile.calls) == (2, 2)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_clock_heals_by_proof_alone(hostile: Hostile, url: str, kind: str) -> None:
-    hostile.mode = "skew-forged"
-    with pytest.raises(sealway.ProblemError) as error:
-        calls(kind, url)
-    assert error.value.code == "clock_skew"
-    hostile.mode, hostile.skew_ms, hostile.calls = "", -400_000, 0
-    [response] = calls(kind, url)
-    assert (response.content, hostile.calls) == (CONTENT, 2)
-
-
-# --- Streams, concurrency, cancellation
-
-
-def test_bodies_stream_both_ways_in_threads(hostile: Hostile, url: str) -> None:
-    with httpx.Client(transport=sealway.Transport(url, options())) as client:
-        with client.stream("POST", url + "/stream", content=iter([b"abc", b"de" * 40_000, b"f"])) as response:
-            assert b"".join(response.iter_bytes()) == (b"ABC" + b"DE" * 40_000 + b"F" + b"end")
-        assert response.extensions["sealway"].crypto_sec["open"] > 0
-
-
-def test_a_piece_of_an_answer_comes_when_the_service_sends_it(hostile: Hostile, url: str) -> None:
-    async def run() -> list[bytes]:
-        heard: list[bytes] = []
-        transport = sealway.AsyncTransport(url, options())
-        async with httpx.AsyncClient(transport=transport) as client, client.stream("GET", url + "/ticks") as response:
-            async for chunk in response.aiter_bytes():
-                heard.append(chunk)
-                # Not before the first one is here is the second one made.
-                hostile.seen.go.set()
-        return heard
-
-    hostile.seen.go.clear()
-    assert anyio.run(run) == [b"one", b"two"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_calls_at_once_agree_one_session(hostile: Hostile, url: str, kind: str) -> None:
-    if kind == "sync":
-        with httpx.Client(transport=sealway.Transport(url, options())) as client:
-            threads = [threading.Thread(target=client.post, args=(url + "/echo",)) for _ in range(8)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(10)
-    else:
-
-        async def run() -> None:
-            transport = sealway.AsyncTransport(url, options())
-            async with httpx.AsyncClient(transport=transport) as client, anyio.create_task_group() as group:
-                for _ in range(8):
-                    group.start_soon(client.post, url + "/echo")
-
-        anyio.run(run)
-    assert (hostile.inits, hostile.calls) == (1, 8)
-
-
-def test_a_cancelled_call_leaves_the_client_in_order(hostile: Hostile, url: str) -> None:
-    async def run() -> None:
-        async with httpx.AsyncClient(transport=sealway.AsyncTransport(url, options())) as client:
-            hostile.mode = "hang"
-            with anyio.move_on_after(0.3):
-                await client.post(url + "/echo")
-            hostile.mode = ""
-            assert (await client.post(url + "/echo", content=b"1")).content == b"1"
-
-    anyio.run(run)
-    assert hostile.inits == 1
 
 
 def test_what_cannot_be_sealed_is_the_callers_error(hostile: Hostile, url: str) -> None:
