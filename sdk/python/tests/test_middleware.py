@@ -204,6 +204,43 @@ def test_routes_say_what_is_sealed(world: World) -> None:
     assert open_three(pending, world.http.post("/either", headers=headers, content=stream))[1] == b"2"
 
 
+def test_a_path_that_no_route_names_is_sealed_and_its_question_reaches_no_handler(world: World) -> None:
+    for path in ("/echo", "/either", "/status/200", "/nowhere"):
+        told = world.http.request("OPTIONS", path, headers={"Origin": "https://shop.example"}, content=b"?")
+        assert (told.status_code, told.headers["allow"], told.content) == (204, "POST, OPTIONS", b"")
+        assert world.http.request("TRACE", path).status_code == 405
+    assert world.seen.requests == []
+    for method in ("GET", "PUT"):
+        told = world.http.request(method, "/stream", content=b"")
+        assert (told.status_code, told.json()) == (405, {"error": "METHOD_NOT_ALLOWED"})
+    assert world.http.options("/open").status_code == 405  # Starlette's own, which has no such method there
+
+
+ORIGIN = [
+    ("Forwarded", "for=6.6.6.6"), ("X-Forwarded-For", "6.6.6.6"), ("X-Forwarded-Anything", "6.6.6.6"),
+    ("X_Forwarded_For", "6.6.6.6"), ("X-Real-IP", "6.6.6.6"), ("Client-Cert", ":6666:"),
+    ("Client-Cert-Chain", ":6666:"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trusts", [False, True])
+@pytest.mark.parametrize("wire", [1, 2, 3])
+def test_where_a_request_came_from_is_told_by_who_is_trusted_alone(trusts: bool, wire: int) -> None:
+    store, seen = MemoryStore(), Seen()
+    with served(sealed_application(seen, store, trusts_origin=trusts)) as url, httpx.Client(base_url=url) as http:
+        if wire == 3:
+            inner = [(name.lower().encode(), b"7.7.7.7") for name, _ in ORIGIN]
+            _, headers, stream = seal_three(agree_three(store), "POST", "/echo", b"x", inner=inner)
+        else:
+            sealed, headers = seal_old(agree_old(store, wire), "/echo", b"x")
+            stream = sealed.body
+        assert http.post("/echo", headers=[*headers, *ORIGIN], content=stream).status_code == 200
+    [(_, _, told, _)] = seen.requests
+    names = {name.lower() for name, _ in ORIGIN}
+    found = {name: value for name, value in told.items() if name in names}
+    assert found == ({name.lower(): value for name, value in ORIGIN} if trusts else {})
+
+
 # --- Hostile clients
 
 

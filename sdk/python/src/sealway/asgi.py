@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
-from .server.body import App, Receive, Scope, Send
+from .server.body import App, Body, Receive, Scope, Send, send_whole
 from .server.header import without_ours
 from .server.old import serve_old
+from .server.refusal import nothing, plain
 from .server.route import Route, find_route
 from .server.settings import Settings
 from .server.store import SessionStore, wall_clock_ms
 from .server.three import serve_three
 from .session.claim import WINDOW_MS, SessionRecord
+from .session.three.call import UNSEALED_METHODS
 from .wire.header import X_IDEMPOTENCY_KEY, X_KID, X_SEAL, Headers
 
 __all__ = ["Route", "SealedApp"]
@@ -25,7 +27,8 @@ class SealedApp:
 
     A handler sees a plain request: method, target, the headers that were within, the body; who sent it is in
     `X-Sealway-Client-Id`, `X-Sealway-Auth`, `X-Sealway-Subject` and `X-Sealway-Tenant`, which nobody else can set. What
-    it answers is sealed. `OPTIONS` passes through: CORS is middleware of its own, around this one.
+    it answers is sealed. `OPTIONS` is told 204 where sealed calls go, and reaches no handler: CORS is middleware of its
+    own, around this one.
 
     A target that ends in a bare `?` does not open on wire 3: ASGI does not tell it from one without.
     """
@@ -46,7 +49,9 @@ class SealedApp:
 
         The first of `routes` that matches decides; a path that none names is sealed, required. Anonymous sessions may use
         `anonymous_paths`, which are compared whole. `allow` is a policy: whether a session's client may use a path.
-        `trusts_origin` passes `Forwarded` and its kin on: only behind a proxy that sets them.
+        `trusts_origin` passes on what says outside of a seal where a request came from (`Forwarded`, `X-Forwarded-…`,
+        `X-Real-IP`, `Via`, `Client-Cert` and its chain): only behind a proxy that sets or removes them. Within a seal they
+        are never heard.
         """
         self._app = app
         self._store = store
@@ -71,9 +76,15 @@ class SealedApp:
             return
         headers = Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
         is_marked = any(name in headers for name in (X_SEAL, X_KID, X_IDEMPOTENCY_KEY))
-        is_plain = route.sealed == "off" or (route.sealed == "optional" and not is_marked)
-        if is_plain or scope["method"] == "OPTIONS":
+        is_question = scope["method"] == "OPTIONS"
+        if route.sealed == "off" or (route.sealed == "optional" and not is_marked and not is_question):
             await self._app({**scope, "headers": without_ours(scope["headers"])}, receive, send)
+            return
+        if scope["method"] in UNSEALED_METHODS:
+            await Body(receive, headers, route.body_max).discard()
+            # The browser's question is never sealed: middleware for CORS stands around this one and answers it first.
+            answer = nothing() if is_question else plain("METHOD_NOT_ALLOWED")
+            await send_whole(send, answer.status, answer.headers, answer.body)
             return
         settings = Settings(
             self._store,

@@ -43,16 +43,8 @@ _OF_SERVICE_BODY: Final = _names(
     "trailer",
     "server-timing",
 )
-#: What says where a request came from: true only where somebody in front is trusted to say it.
+#: What says where a request came from, beside `x-forwarded-…`: true only where somebody in front is trusted to say it.
 _OF_ORIGIN: Final = _names(
-    "x-forwarded-for",
-    "x-forwarded-proto",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-prefix",
-    "x-forwarded-server",
-    "x-forwarded-ssl",
-    "x-forwarded-scheme",
     "x-real-ip",
     "forwarded",
     "via",
@@ -69,6 +61,11 @@ _OURS = b"x-sealway-"
 def _plain(name: bytes) -> bytes:
     # Many pass headers on as variables, in which a hyphen is an underscore.
     return name.lower().replace(b"_", b"-")
+
+
+def _is_of_origin(name: bytes) -> bool:
+    plain = _plain(name)
+    return plain in _OF_ORIGIN or plain.startswith(b"x-forwarded-")
 
 
 def without_ours(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
@@ -103,8 +100,14 @@ def old_request(
     headers: RawHeaders, record: SessionRecord, content_type: str, length: int, trusts_origin: bool
 ) -> RawHeaders:
     """What a handler sees of a call of wire 1 or 2."""
-    drop = _SEALING | (_OF_HOP - {b"host"}) | _OF_SEALED_BODY | (frozenset() if trusts_origin else _OF_ORIGIN)
-    kept = [(n, v) for n, v in without_ours(headers) if n.lower() not in drop and not n.lower().startswith(b"proxy-")]
+    drop = _SEALING | (_OF_HOP - {b"host"}) | _OF_SEALED_BODY
+    kept = [
+        (name, value)
+        for name, value in without_ours(headers)
+        if _plain(name) not in drop
+        and not _plain(name).startswith(b"proxy-")
+        and (trusts_origin or not _is_of_origin(name))
+    ]
     type = content_type.encode("ascii")
     own = [(b"content-type", type), (b"accept", type), (b"content-length", b"%d" % length)]
     return kept + own + _identity(record)
@@ -115,11 +118,14 @@ def three_request(
 ) -> RawHeaders:
     """What a handler sees of a request of wire 3: the inner headers, and little of those outside, which anybody on the
     path could have written."""
-    of_gateway = _OF_ORIGIN | _TRACE
-    within = [(name, value) for name, value in inner if _plain(name) not in of_gateway]
+    within = [(name, value) for name, value in inner if not _is_of_origin(name) and _plain(name) not in _TRACE]
     names = {_plain(name) for name, _ in within}
-    stays = _OUTSIDE_OF_REQUEST | _TRACE | (_OF_ORIGIN if trusts_origin else frozenset())
-    kept = [(n.lower(), v) for n, v in outer if n.lower() in stays and _plain(n) not in names]
+    stays = _OUTSIDE_OF_REQUEST | _TRACE
+    kept = [
+        (name.lower(), value)
+        for name, value in outer
+        if (name.lower() in stays or (trusts_origin and _is_of_origin(name))) and _plain(name) not in names
+    ]
     own = [(b"content-length", b"%d" % length)] if length is not None else []
     return kept + within + own + _identity(record)
 

@@ -58,6 +58,11 @@ def plain(error: str, status: int | None = None) -> Answer:
     return _json(status, "application/json", json.dumps({"error": error}, separators=(",", ":")).encode(), more)
 
 
+def nothing() -> Answer:
+    """What `OPTIONS` is told."""
+    return Answer(204, [(b"allow", b"POST, OPTIONS")], b"")
+
+
 def unavailable(status: int) -> Answer:
     """The service behind or a store gives no answer: 502, 503 or 504."""
     return plain("SERVICE_UNAVAILABLE", status)
