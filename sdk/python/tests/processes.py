@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -32,7 +35,7 @@ upstreams:
 sessions:
   authority_secret_file: "peers.secret"
   anonymous_paths: ["/transaction/purchase"]
-  identity: { allow_generated: true }
+  identity: { IDENTITY }
 telemetry: { log_format: json, log_level: info }
 """
 SECRET = "a secret of the tests alone".replace(" ", "-")
@@ -43,6 +46,14 @@ def binary() -> str:
     found = os.environ.get("SEALWAY_BIN") or str(SDK.parents[1] / "target" / "debug" / "sealway")
     if not os.access(found, os.X_OK):
         raise AssertionError(f"{found} is no program; build it (cargo build -p sealway-cli) or set SEALWAY_BIN")
+    return found
+
+
+def redis_binary() -> str:
+    """The server of the Debian package `redis-server`, which has to be there as well."""
+    found = shutil.which("redis-server")
+    if found is None:
+        raise AssertionError("redis-server is missing: apt-get install redis-server")
     return found
 
 
@@ -67,9 +78,10 @@ def stopped(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 @contextmanager
-def gateway(folder: Path) -> Iterator[Gateway]:
-    """`sealway serve` on a free port."""
-    (folder / "serve.yaml").write_text(CONFIG)
+def gateway(folder: Path, sessions: str = "", identity: str = "allow_generated: true") -> Iterator[Gateway]:
+    """`sealway serve` on a free port. `sessions` are more lines of that section, `identity` is what stands in it."""
+    config = CONFIG.replace("IDENTITY", identity).replace("sessions:\n  authority", f"sessions:\n{sessions}  authority")
+    (folder / "serve.yaml").write_text(config)
     secret = folder / "peers.secret"
     secret.write_text(SECRET + "\n")
     secret.chmod(0o600)
@@ -79,7 +91,7 @@ def gateway(folder: Path) -> Iterator[Gateway]:
             [binary(), "serve", "--config", "serve.yaml"], cwd=folder, stdout=out, stderr=subprocess.STDOUT
         )
     with stopped(process):
-        url = wait_for(log, process, rb"127\.0\.0\.1:([1-9][0-9]+)")
+        url = wait_for(log, process, rb'"addresses":"\[127\.0\.0\.1:([0-9]+)\]"')
         yield Gateway(f"http://127.0.0.1:{url}", secret, process)
 
 
@@ -92,6 +104,37 @@ def wait_for(log: Path, process: subprocess.Popen[bytes], pattern: bytes) -> str
         assert process.poll() is None, f"it ended: {log.read_text()[-2000:]}"
         time.sleep(0.05)
     raise AssertionError(f"it did not start: {log.read_text()[-2000:]}")
+
+
+def identity(*arguments: str) -> str:
+    """What `sealway identity` prints."""
+    done = subprocess.run([binary(), "identity", *arguments], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@dataclass
+class Redis:
+    port: int
+    process: subprocess.Popen[bytes]
+
+
+@contextmanager
+def redis(folder: Path) -> Iterator[Redis]:
+    """`redis-server` on a free port, which keeps nothing on the disk."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = folder / "redis-log"
+    settings = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", "", "--appendonly", "no"]
+    with log.open("wb") as out:
+        process = subprocess.Popen([redis_binary(), *settings], stdout=out, stderr=subprocess.STDOUT)
+    with stopped(process):
+        wait_for(log, process, rb"(Ready to accept connections)")
+        try:
+            yield Redis(port, process)
+        finally:
+            process.send_signal(signal.SIGCONT)
 
 
 @contextmanager

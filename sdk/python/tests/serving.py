@@ -33,11 +33,23 @@ IDENTITY = KeyPair(bytes(31) + b"\7")
 
 
 @contextmanager
-def served(app: Any) -> Iterator[str]:
-    """The application under uvicorn, on a free port."""
+def served(app: Any, store: Any = None) -> Iterator[str]:
+    """The application under uvicorn, on a free port. A store is closed where it was used, in the server's loop."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=2)
+
+    async def closing(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        if store is not None:
+            await store.aclose()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    config = uvicorn.Config(closing, log_level="critical", lifespan="on", timeout_graceful_shutdown=2)
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
@@ -182,6 +194,7 @@ def application(seen: Seen) -> Starlette:
         routes=[
             StarletteRoute("/echo", echo, methods=methods),
             StarletteRoute("/open", echo, methods=methods),
+            StarletteRoute("/transaction/purchase", echo, methods=methods),
             StarletteRoute("/either", echo, methods=methods),
             StarletteRoute("/stream", Louder(seen), methods=methods),
             StarletteRoute("/wait", Waiting(seen, b"")),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections import OrderedDict
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -18,11 +17,9 @@ from ..session.claim import Claim, Fresh, SessionRecord
 from ..session.three.message import AUTHS
 from ..wire.identifier import is_client_id, is_session_id
 from ..wire.members import Members, base64_bytes, parse_json, short, text, whole
+from .cache import BriefCache
 
 MESSAGE_MAX: Final = 65_536
-#: A session is used for less than a second without asking again.
-CACHE_SEC: Final = 0.9
-CACHE_MAX: Final = 10_000
 _MS_MAX = 2**53
 
 
@@ -65,17 +62,16 @@ class AuthorityStore:
             trust_env=False,
             verify=verify,
         )
-        self._cache: OrderedDict[str, tuple[float, SessionRecord]] = OrderedDict()
+        self._cache = BriefCache()
 
     async def session(self, id: str) -> SessionRecord | None:
         """The session with this id, from the authority or from less than a second ago."""
         if not is_session_id(id):
             return None
-        asked = time.monotonic()
         known = self._cache.get(id)
-        if known is not None and asked - known[0] < CACHE_SEC:
-            return known[1]
-        self._cache.pop(id, None)
+        if known is not None:
+            return known
+        asked_sec = time.monotonic()
         status, members = await self._ask("GET", f"/v1/authority/sessions/{id}", None)
         try:
             if members.required("id", lambda v: v if isinstance(v, str) else None) != id:
@@ -87,9 +83,7 @@ class AuthorityStore:
             record = _record(members)
         except Refused:
             raise StoreUnavailable("the authority's answer is not understood") from None
-        self._cache[id] = (asked, record)
-        while len(self._cache) > CACHE_MAX:
-            self._cache.popitem(last=False)
+        self._cache.put(record, asked_sec)
         return record
 
     async def admit(self, claim: Claim) -> Fresh:

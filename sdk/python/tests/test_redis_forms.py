@@ -1,0 +1,170 @@
+"""What a Redis holds, without one: values of sessions, key-encryption keys, epochs, the script."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sealway.crypto.aead import Aes256Gcm
+from sealway.errors import Refused, StoreUnavailable, UsageError
+from sealway.server.redis import KeyRing, kek
+from sealway.session import epoch
+from sealway.session.claim import make_claim
+from sealway.session.epoch import Answer, claim_arguments, epoch_of
+from sealway.session.stored import decode_stored
+
+SPEC = Path(__file__).resolve().parents[3] / "spec" / "redis-store.md"
+ID = "S-" + "0" * 32
+KEY = bytes(range(32))
+KEK = Aes256Gcm(bytes(32))
+
+
+def text(value: str | None) -> bytes:
+    return b"\xff\xff" if value is None else struct.pack(">H", len(value.encode())) + value.encode()
+
+
+def row(version: int = 2, wire: int = 3, auth: int = 1, **more: Any) -> bytes:
+    given: dict[str, Any] = {
+        "client_id": "tests",
+        "subject": "ann é",
+        "tenant": "acme",
+        "kek_id": "k",
+        "id": ID,
+        **more,
+    }
+    iv = bytes(12)
+    tail = (text(given["tenant"]) + bytes([auth])) if version == 2 else b""
+    wrapped = iv + KEK.seal(iv, KEY, given["id"].encode())
+    head = struct.pack(">QBBQ", 2_000, version, wire, 1_000)
+    return head + text(given["client_id"]) + text(given["subject"]) + tail + text(given["kek_id"]) + wrapped
+
+
+def find(id: str) -> Aes256Gcm | None:
+    return KEK if id == "k" else None
+
+
+def test_a_session_is_read_as_it_was_written() -> None:
+    found = decode_stored(ID, row(), find)
+    assert found is not None
+    assert (found.id, found.wire, found.client_id, bytes(found.key.reveal())) == (ID, 3, "tests", KEY)
+    assert (found.created_ms, found.expires_ms) == (1_000, 2_000)
+    assert (found.subject, found.tenant, found.auth) == ("ann é", "acme", "bearer")
+    old = decode_stored(ID, row(1, 1, client_id=None, subject=None), find)
+    assert old is not None
+    assert (old.wire, old.client_id, old.subject, old.tenant, old.auth) == (1, None, None, None, "none")
+    assert decode_stored(ID, b"x", find) is None
+
+
+BROKEN = [
+    b"", b"y", row(3), row(0), row(wire=0), row(wire=4), row(auth=4), row(kek_id="other"), row(kek_id=None),
+    row(client_id=None), row(client_id="a|b"), row(id="S-" + "1" * 32), row()[:-1], row() + b"0", row()[:30],
+    row().replace("ann é".encode(), b"ann \xff\xff"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", BROKEN)
+def test_a_value_of_another_form_is_a_fault(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r"[a-z]"):
+        decode_stored(ID, value, find)
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(st.binary(max_size=200), st.integers(0, 150), st.booleans())
+def test_no_value_is_more_than_a_fault(data: bytes, at: int, is_spliced: bool) -> None:
+    with suppress(ValueError):
+        decode_stored(ID, row()[:at] + data if is_spliced else data, find)
+
+
+def line(id: str, byte: int) -> str:
+    return f"{id} {base64.b64encode(bytes([byte]) * 32).decode()}\n"
+
+
+def test_a_file_of_keys_is_read_again_for_an_id_that_is_unknown_once_a_second(tmp_path: Path, monkeypatch: Any) -> None:
+    file = tmp_path / "sessions.kek"
+    file.write_text(line("a", 1))
+    monkeypatch.setattr(kek, "_AGAIN_SEC", 0.2)
+    ring = KeyRing(file=file)
+    assert "AQEB" not in repr(ring)
+    file.write_text(line("b", 2) + line("a", 1))
+    assert ring.find("b") is None  # read a moment ago
+    time.sleep(0.25)
+    assert ring.find("b") is not None
+    # Another key under a known id, a broken line: what is known stays.
+    for changed in (line("c", 3) + line("a", 9), "c nothing", ""):
+        file.write_text(changed)
+        time.sleep(0.25)
+        assert ring.find("c") is None
+        assert ring.find("a") is not None
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "a", "a AQEB", line("a", 1) * 2, line("a" * 33, 1), line("é", 1), line("a", 1).replace(" ", ""),
+              "".join(line(f"k{n}", n) for n in range(17))]
+)  # fmt: skip
+def test_keys_that_are_none_are_refused_without_being_told(wrong: str) -> None:
+    with pytest.raises(UsageError) as error:
+        KeyRing(text=wrong)
+    assert "AQEB" not in str(error.value)
+    with pytest.raises(UsageError):
+        KeyRing()
+
+
+def test_the_script_is_the_specifications() -> None:
+    found = SPEC.read_text().split("```lua\n")[1].split("```")[0]
+    assert found == epoch._SCRIPT
+    assert found.count("GENERATION") == 2
+
+
+NODE = "b" * 40
+MEMBERS: list[Any] = [b"a" * 32, b"1", b"7", NODE.encode()]
+INFO = f"# Replication\r\nrole:master\r\nmaster_replid:{NODE}\r\n".encode()
+
+
+def test_an_epoch_is_in_force_on_the_server_that_it_was_begun_on_alone() -> None:
+    assert epoch_of(MEMBERS, INFO).made_ms == 7
+    for members, info in (
+        ([None, *MEMBERS[1:]], INFO),
+        ([b"-" + b"a" * 31, *MEMBERS[1:]], INFO),
+        ([*MEMBERS[:3], None], INFO),
+        ([*MEMBERS[:3], b"c" * 40], INFO),
+        (MEMBERS, INFO.replace(b"master\r", b"slave\r")),
+        (MEMBERS, b""),
+        (None, INFO),
+    ):
+        with pytest.raises(StoreUnavailable):
+            epoch_of(members, info)
+
+
+def test_a_claim_is_kept_for_twice_the_window_at_least() -> None:
+    claim = make_claim(3, ID, "nonce-of-the-tests", 1_000_000, 300_000)
+    assert claim_arguments(claim, b"t", 0) == (b"t", 600_001, 1_000_000, 1_300_001)
+    assert claim_arguments(claim, b"t", 900_000) == (b"t", 900_001, 1_000_000, 1_450_001)
+
+
+@pytest.mark.parametrize(
+    ("state", "time_ms", "floor_ms", "found"),
+    [
+        ("FRESH", 999_000, 0, 0), ("AHEAD", 999_000, 0, 500), ("AHEAD", 997_500, 0, 2000), ("AHEAD", 997_499, 0, None),
+        ("REPLAYED", 999_000, 0, "replayed"), ("FORGOTTEN", 999_000, 0, "replayed"),
+        ("FLOOR", 999_000, 998_999, "replayed"), ("FLOOR", 999_000, 999_000, None), ("OK", 999_000, 0, None),
+        ("EPOCH", 999_000, 0, None), ("CLOCK", 999_000, 0, None), ("", 999_000, 0, None),
+    ],
+)  # fmt: skip
+def test_an_answer_of_the_script_means_what_the_table_says(state: str, time_ms: int, floor_ms: int, found: Any) -> None:
+    claim = make_claim(3, ID, "nonce-of-the-tests", 1_000_000, 300_000)
+    answer = Answer.of([state.encode(), time_ms, floor_ms])
+    if isinstance(found, int):
+        assert answer.wait_ms(claim) == found
+        return
+    with pytest.raises(Refused if found else StoreUnavailable):
+        answer.wait_ms(claim)
+    with pytest.raises(StoreUnavailable):
+        Answer.of([state.encode(), time_ms])
