@@ -6,6 +6,7 @@ import base64
 import os
 import secrets
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,14 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 import redis as driver
+from redis.asyncio.connection import ConnectionPool
 
 import processes
 import sealway
 from sealway.errors import UsageError
 from sealway.server.redis import KeyRing, RedisStore
+from sealway.server.redis.lines import Lines
 from serving import Seen, sealed_application, served
 
 TARGET = "/transaction/purchase"
@@ -279,16 +283,35 @@ def test_a_redis_that_lost_its_memory_lets_no_request_be_served_twice(tmp_path: 
         assert len(world.seen.requests) == 1
 
 
-def test_without_an_epoch_nothing_is_served(tmp_path: Path) -> None:
+def test_without_an_epoch_of_this_very_server_nothing_is_served(tmp_path: Path) -> None:
     with begun(tmp_path) as world:
         _, request = world.captured(world.gateway.url)
-        for members in ({"gen": "-" + "0" * 31}, {"node": "0" * 40}, {"gen": "0" * 32}):
+        # It would begin another epoch.
+        world.gateway.process.send_signal(signal.SIGSTOP)
+        try:
             old = world.admin.hgetall("{sealway:0}:epoch")
-            world.admin.hset("{sealway:0}:epoch", mapping=members)
-            time.sleep(1)
-            assert told(world.again(request, world.url)) == AWAY
-            world.admin.hset("{sealway:0}:epoch", mapping=old)
+            for members in ({"gen": "-" + "0" * 31}, {"node": "0" * 40}, {"gen": "0" * 32}):
+                world.admin.hset("{sealway:0}:epoch", mapping=members)
+                time.sleep(1)
+                assert told(world.again(request, world.url)) == AWAY
+                world.admin.hset("{sealway:0}:epoch", mapping=old)
+        finally:
+            world.gateway.process.send_signal(signal.SIGCONT)
         assert world.seen.requests == []
+
+
+def test_a_connection_whose_answer_was_not_waited_for_answers_nothing_else() -> None:
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+            lines = Lines(ConnectionPool.from_url(url, protocol=2, driver_info=None))
+            with anyio.move_on_after(0.2):
+                async with lines.line(False) as line:
+                    await line.ask(("GET", "a"))
+            assert line.is_broken
+            assert lines._free == []
+
+    anyio.run(run)
 
 
 @pytest.mark.parametrize("url", ["redis-cluster://a:1", "http://127.0.0.1", "127.0.0.1:6379", "redis://h:port"])
