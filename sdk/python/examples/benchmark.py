@@ -126,7 +126,7 @@ def main() -> int:
     arguments = [argument for argument in sys.argv[1:] if argument != "--json"]
     if len(arguments) != 1 or not arguments[0].isascii() or not arguments[0].isdigit():
         refuse("usage: benchmark.py N [--json]")
-    n = int(arguments[0][:9])
+    n = int(arguments[0]) if len(arguments[0]) <= 9 else 0
     if not 1 <= n <= N_MAX:
         refuse(f"N is a number from 1 to {N_MAX}")
     return anyio.run(run, n, "--json" in sys.argv[1:])

@@ -14,7 +14,7 @@ import secrets
 import socket
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import uvicorn
 
@@ -68,23 +68,24 @@ async def service(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def refuse(message: str) -> None:
+def refuse(message: str) -> NoReturn:
     print(message, file=sys.stderr)
     sys.exit(2)
 
 
 def main() -> None:
-    port = os.environ.get("PORT", "3100")
-    if not port.isascii() or not port.isdigit() or int(port[:6]) > 65_535:
+    port = os.environ.get("PORT") or "3100"
+    if not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65_535:
         refuse("PORT is a number from 0 to 65535")
-    try:
-        secret = Path(os.environ["AUTHORITY_SECRET_FILE"]).read_text("ascii")
-    except KeyError:
+    secret_file = os.environ.get("AUTHORITY_SECRET_FILE")
+    if not secret_file:
         refuse("AUTHORITY_SECRET_FILE names the file with the authority's secret, and is not set")
+    try:
+        secret = Path(secret_file).read_text("ascii")
     except (OSError, ValueError) as error:
         refuse(f"AUTHORITY_SECRET_FILE cannot be read: {type(error).__name__}")
     try:
-        store = AuthorityStore(os.environ.get("AUTHORITY_URL", "http://localhost:3000"), secret)
+        store = AuthorityStore(os.environ.get("AUTHORITY_URL") or "http://localhost:3000", secret)
     except sealway.UsageError as error:
         refuse(f"AUTHORITY_URL or AUTHORITY_SECRET_FILE: {error}")
     app = SealedApp(service, store=store, routes=[Route("/health", "off"), Route("/transaction/", "required")])

@@ -19,10 +19,15 @@ def refuse(message: str) -> NoReturn:
     sys.exit(2)
 
 
+def variable(name: str, default: str) -> str:
+    """A variable of the environment; an empty one is as if unset."""
+    return os.environ.get(name) or default
+
+
 def whole(name: str, default: int, least: int, most: int) -> int:
     """A number of the environment."""
-    text = os.environ.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
+    text = variable(name, str(default))
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or not least <= int(text) <= most:
         refuse(f"{name} is a number from {least} to {most}")
     return int(text)
 
@@ -31,10 +36,10 @@ class Settings:
     """`SESSION_URL`, `SERVER_URL`, `SEALWAY_PINS`, `SEALWAY_WIRE`, `SEALWAY_CLIENT_ID`."""
 
     def __init__(self) -> None:
-        self.session_url = os.environ.get("SESSION_URL", "http://localhost:3000").rstrip("/")
-        self.server_url = os.environ.get("SERVER_URL", self.session_url).rstrip("/")
+        self.session_url = variable("SESSION_URL", "http://localhost:3000").rstrip("/")
+        self.server_url = variable("SERVER_URL", self.session_url).rstrip("/")
         wire = whole("SEALWAY_WIRE", 3, 1, 3)
-        pins = os.environ.get("SEALWAY_PINS", "")
+        pins = variable("SEALWAY_PINS", "")
         trust: sealway.Trust | None = None
         if wire == 3 and pins:
             try:
@@ -47,7 +52,7 @@ class Settings:
                 file=sys.stderr,
             )
             trust = sealway.FirstUse()
-        client_id = os.environ.get("SEALWAY_CLIENT_ID", f"sealway-{LANGUAGE}")
+        client_id = variable("SEALWAY_CLIENT_ID", f"sealway-{LANGUAGE}")
         try:
             self.options = sealway.Options(trust=trust, wire=wire, client_id=client_id)
         except sealway.UsageError as error:

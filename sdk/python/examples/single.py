@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import httpx
 
@@ -26,6 +27,14 @@ def narrate(metrics: sealway.CallMetrics) -> None:
         print(f"  {'  client crypto: ' + name:<32}{value:>10.3f} ms")
     for name, value in shown["server_ms"].items():
         print(f"  {'  server: ' + name:<32}{value:>10.3f} ms")
+
+
+def timings(metrics: sealway.CallMetrics) -> dict[str, Any]:
+    """What agreeing the session took, and the call in it."""
+    call = metrics.as_json()
+    call["round_trip_ms"] = round(call["round_trip_ms"] - call.pop("session_ms"), 3)
+    del call["attempts"]
+    return {"init": metrics.session and metrics.session.as_json(), "call": call}
 
 
 def main() -> int:
@@ -58,7 +67,7 @@ def main() -> int:
                 "session_id": metrics.session_id,
                 "status": response.status_code,
                 "body": body,
-                "timings": metrics.as_json(),
+                "timings": timings(metrics),
             }
             print(json.dumps(line))
         else:

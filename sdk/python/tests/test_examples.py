@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from processes import EXAMPLES, Gateway
+from processes import EXAMPLES, SECRET, Gateway, example_server
+from sealway.session.three import schedule
 
 
 def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -51,11 +57,84 @@ def test_a_benchmark_tells_its_figures(gateway: Gateway, service: str) -> None:
     assert set(line["latency_ms"]) == {"min", "mean", "p50", "p90", "p95", "p99", "max"}
 
 
-def test_a_narrated_run_shows_no_key(gateway: Gateway) -> None:
-    done = run("single.py", SESSION_URL=gateway.url)
+def session_keys(gateway: Gateway, id: str, wire: int) -> list[bytes]:
+    """The keys of a session, from the authority that has them."""
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    found = httpx.get(f"{gateway.url}/v1/authority/sessions/{id}", headers=headers).json()
+    key = base64.b64decode(found["key"])
+    assert (found["id"], found["wire"], len(key)) == (id, wire, 32)
+    of_three = (schedule.c2s_of, schedule.s2c_of, schedule.exporter_of, schedule.confirm_key_of)
+    return [key, *(make(key) for make in of_three)] if wire == 3 else [key]
+
+
+def spellings(key: bytes) -> list[str]:
+    encoded = base64.b64encode(key).decode().rstrip("=")
+    return [key.hex(), encoded, encoded.replace("+", "-").replace("/", "_"), repr(key)[2:-1], str(list(key))[1:-1]]
+
+
+def keys_like(text: str) -> list[str]:
+    """What could be 32 bytes in hexadecimal or base64."""
+    hexadecimal = re.findall(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{64}(?![0-9A-Fa-f])", text)
+    return hexadecimal + re.findall(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{43}(?![A-Za-z0-9+/_-])", text)
+
+
+@pytest.mark.parametrize("wire", [1, 2, 3])
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_a_purchase_is_told_without_a_key_of_its_session(
+    gateway: Gateway, wire: int, arguments: tuple[str, ...]
+) -> None:
+    done = run("single.py", *arguments, SESSION_URL=gateway.url, SEALWAY_WIRE=str(wire))
+    said = done.stdout + done.stderr
     assert done.returncode == 0
-    assert "Performance Metrics Summary" in done.stdout
-    assert "WARNING: SEALWAY_PINS" in done.stderr
+    assert ("WARNING: SEALWAY_PINS" in done.stderr) is (wire == 3)
+    assert arguments or "Performance Metrics Summary" in done.stdout
+    [id] = set(re.findall(r"S-[0-9a-f]{32}", said))
+    for key in session_keys(gateway, id, wire):
+        assert not [spelling for spelling in spellings(key) if spelling.lower() in said.lower()]
+    assert keys_like(said) == []
+
+
+def test_a_benchmark_and_a_service_tell_nothing_like_a_key(gateway: Gateway, tmp_path: Path) -> None:
+    with example_server(gateway, tmp_path) as url:
+        done = run("benchmark.py", "5", SESSION_URL=gateway.url, SERVER_URL=url)
+        assert done.returncode == 0, done.stderr
+        refused = httpx.post(url + "/transaction/purchase", content=b"{}")
+        assert refused.status_code == 400
+    said = done.stdout + done.stderr + (tmp_path / "example-log").read_text()
+    assert "listening" in said and "5 calls" in said
+    assert keys_like(said) == []
+    assert SECRET not in said
+    # What is looked for is found where it is.
+    assert len(keys_like(f"{bytes(32).hex()} key={base64.b64encode(bytes(32)).decode()}")) == 2
+
+
+def test_a_single_run_tells_what_the_session_took_and_the_call(gateway: Gateway) -> None:
+    timings = line_of(run("single.py", "--json", SESSION_URL=gateway.url))["timings"]
+    assert set(timings) == {"init", "call"}
+    for part in timings.values():
+        assert set(part) == {"round_trip_ms", "http_ms", "crypto_ms", "server_ms"}
+        assert part["round_trip_ms"] >= part["http_ms"] > 0
+        assert part["server_ms"]["total"] >= 0
+    assert set(timings["init"]["crypto_ms"]) == {"agree"}
+    assert set(timings["call"]["crypto_ms"]) == {"seal", "open"}
+
+
+def test_an_empty_variable_is_as_if_unset(gateway: Gateway, tmp_path: Path) -> None:
+    names = ("SERVER_URL", "SEALWAY_PINS", "SEALWAY_WIRE", "SEALWAY_CLIENT_ID", "BENCHMARK_CONCURRENCY")
+    empty = dict.fromkeys(names, "")
+    line = line_of(run("single.py", "--json", **empty, SESSION_URL=gateway.url))
+    assert (line["wire"], line["status"]) == (3, 200)
+    line = line_of(run("benchmark.py", "1", "--json", **empty, SESSION_URL=gateway.url))
+    assert (line["wire"], line["concurrency"], line["failed"]) == (3, 1, 0)
+    done = run("server.py", AUTHORITY_SECRET_FILE="")
+    assert (done.returncode, "AUTHORITY_SECRET_FILE" in done.stderr) == (2, True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        # PORT names the port that is taken; the other one is empty, and the program came as far as that.
+        port = str(taken.getsockname()[1])
+        secret = tmp_path / "secret"
+        secret.write_text(SECRET)
+        done = run("server.py", AUTHORITY_SECRET_FILE=str(secret), AUTHORITY_URL="", PORT=port)
+    assert (done.returncode, f"PORT {port}" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +147,9 @@ def test_a_narrated_run_shows_no_key(gateway: Gateway) -> None:
         ("benchmark.py", ("0",), {}),
         ("benchmark.py", ("ten",), {}),
         ("benchmark.py", ("1",), {"BENCHMARK_CONCURRENCY": "0"}),
+        ("benchmark.py", ("1",), {"BENCHMARK_CONCURRENCY": "1001"}),
+        ("benchmark.py", ("1",), {"BENCHMARK_CONCURRENCY": "0000000019999"}),
+        ("benchmark.py", ("1",), {"BENCHMARK_CONCURRENCY": "many"}),
         ("server.py", (), {"AUTHORITY_SECRET_FILE": "/nowhere"}),
         ("server.py", (), {"PORT": "70000"}),
     ],

@@ -16,7 +16,7 @@ from .agreed import Agreed
 from .deadline import check_left, is_over, left_sec
 from .establish import TOLD_MAX, Ask, Told, end_three
 from .exchange import Attempt3, Call, StreamOpener, begin_attempt, check_redirect, headers_of, note_answer
-from .metrics import CallMetrics
+from .metrics import CallMetrics, SessionMetrics, parse_server_timing
 from .options import Options
 from .parts import Parts, is_three, wire_request
 
@@ -163,10 +163,13 @@ class AsyncTransport(httpx.AsyncBaseTransport):
 
     async def _carry(self, flow: Generator[Ask, Told, T], extensions: dict[str, Any], call: Call) -> T:
         """Carries a conversation to its end."""
+        metrics = SessionMetrics()
+        began = time.monotonic()
         try:
             ask = next(flow)
             while True:
                 request = self._parts.request_of(ask, extensions, call)
+                asked = time.monotonic()
                 response = await self._sent(request, call)
                 try:
                     check_redirect(response.status_code)
@@ -177,8 +180,14 @@ class AsyncTransport(httpx.AsyncBaseTransport):
                 finally:
                     with anyio.CancelScope(shield=True):
                         await response.aclose()
-                ask = flow.send(Told(response.status_code, headers_of(response), body))
+                    metrics.http_sec += time.monotonic() - asked
+                told = Told(response.status_code, headers_of(response), body)
+                metrics.server_ms = parse_server_timing(told.headers.first("Server-Timing"))
+                ask = flow.send(told)
         except StopIteration as done:
+            metrics.round_trip_sec = time.monotonic() - began
+            metrics.crypto_sec["agree"] = max(0.0, metrics.round_trip_sec - metrics.http_sec)
+            call.metrics.session = metrics
             result: T = done.value
             return result
 

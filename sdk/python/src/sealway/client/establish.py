@@ -127,7 +127,6 @@ class Agreement:
     def __init__(self, options: Options, keyring: Keyring) -> None:
         self._options = options
         self._keyring = keyring
-        self.crypto_sec = 0.0
 
     def establish(self, old: Agreed | None) -> Flow:
         """A new session: a renewal of `old` if that works, else an init."""
@@ -162,10 +161,8 @@ class Agreement:
             suite = Suite(old.session.answer.suite)
         may_change = may_retake = True
         while True:
-            began = time.perf_counter()
             init = self._begin(suite, old)
             body = init.body()
-            self.crypto_sec += time.perf_counter() - began
             try:
                 status, data = yield from self._ask(body, old)
                 at_sec = time.monotonic()
@@ -181,9 +178,7 @@ class Agreement:
                         continue
                 raise
             identity = yield from self._identity(claimed)
-            began = time.perf_counter()
             session = init.finish(claimed, identity)
-            self.crypto_sec += time.perf_counter() - began
             yield from self._keep(session)
             answer = session.answer
             return Agreed(session, answer.expires_in_sec, at_sec, answer.server_time_ms)

@@ -21,6 +21,40 @@ def parse_server_timing(value: str | None) -> dict[str, float]:
     return found
 
 
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def _all_ms(steps: dict[str, float]) -> dict[str, float]:
+    return {step: _ms(seconds) for step, seconds in steps.items()}
+
+
+@dataclass(slots=True)
+class SessionMetrics:
+    """What agreeing a session cost, or renewing it.
+
+    Attributes:
+        round_trip_sec: all of it, in seconds.
+        http_sec: of that, waiting for the service.
+        crypto_sec: of that, the rest: `agree`.
+        server_ms: what the service says in `Server-Timing`, in milliseconds.
+    """
+
+    round_trip_sec: float = 0.0
+    http_sec: float = 0.0
+    crypto_sec: dict[str, float] = field(default_factory=dict)
+    server_ms: dict[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a report: milliseconds, rounded to a microsecond."""
+        return {
+            "round_trip_ms": _ms(self.round_trip_sec),
+            "http_ms": _ms(self.http_sec),
+            "crypto_ms": _all_ms(self.crypto_sec),
+            "server_ms": self.server_ms,
+        }
+
+
 @dataclass(slots=True)
 class CallMetrics:
     """What one call cost: `response.extensions["sealway"]`.
@@ -30,7 +64,8 @@ class CallMetrics:
         round_trip_sec: from the request to the head of its answer, set-up and repeats included, in seconds.
         http_sec: of that, waiting for the service.
         session_sec: of that, agreeing or renewing a session; 0 when there was one.
-        crypto_sec: seconds of each step: `seal`, `open` (which goes on as a body flows), `agree`.
+        session: what that was, if it was.
+        crypto_sec: seconds of each step: `seal`, `open` (which goes on as a body flows).
         server_ms: what the service says in `Server-Timing`, in milliseconds; anybody on the path could have written it.
         attempts: how often it was sent.
         headers: those outside the seal, which nobody vouches for.
@@ -42,6 +77,7 @@ class CallMetrics:
     round_trip_sec: float = 0.0
     http_sec: float = 0.0
     session_sec: float = 0.0
+    session: SessionMetrics | None = None
     crypto_sec: dict[str, float] = field(default_factory=dict)
     server_ms: dict[str, float] = field(default_factory=dict)
     attempts: int = 0
@@ -53,15 +89,11 @@ class CallMetrics:
 
     def as_json(self) -> dict[str, Any]:
         """For a report: milliseconds, rounded to a microsecond."""
-
-        def rounded(seconds: float) -> float:
-            return round(seconds * 1000, 3)
-
         return {
-            "round_trip_ms": rounded(self.round_trip_sec),
-            "http_ms": rounded(self.http_sec),
-            "session_ms": rounded(self.session_sec),
-            "crypto_ms": {step: rounded(seconds) for step, seconds in self.crypto_sec.items()},
+            "round_trip_ms": _ms(self.round_trip_sec),
+            "http_ms": _ms(self.http_sec),
+            "session_ms": _ms(self.session_sec),
+            "crypto_ms": _all_ms(self.crypto_sec),
             "server_ms": self.server_ms,
             "attempts": self.attempts,
         }
