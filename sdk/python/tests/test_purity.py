@@ -18,6 +18,7 @@ ALLOWED = {
     "cryptography",
     "dataclasses",
     "enum",
+    "functools",
     "hashlib",
     "hmac",
     "json",

@@ -37,6 +37,29 @@ def expand(prk: Bytes, info: bytes, length: int = HASH_LEN) -> bytes:
     return out[:length]
 
 
+class Expander:
+    """HKDF-Expand under one key, whose HMAC is begun once for all. Printing shows nothing."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self, prk: Bytes) -> None:
+        self._begun = hmac.new(prk, digestmod="sha256")
+
+    def expand(self, info: bytes, length: int = HASH_LEN) -> bytes:
+        """As `expand`."""
+        out, block, count = b"", b"", 0
+        while len(out) < length:
+            count += 1
+            begun = self._begun.copy()
+            begun.update(block + info + bytes((count,)))
+            block = begun.digest()
+            out += block
+        return out[:length]
+
+    def __repr__(self) -> str:
+        return "Expander(redacted)"
+
+
 def is_equal(one: Bytes, other: Bytes) -> bool:
     """Whether both are the same, in time that does not depend on where they differ."""
     return hmac.compare_digest(one, other)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+T = TypeVar("T")
 
 
 class Secret:
@@ -11,10 +14,11 @@ class Secret:
     Python and the libraries below may have made copies that nobody can reach; wiping shortens the life of this one.
     """
 
-    __slots__ = ("_data",)
+    __slots__ = ("_data", "_made")
 
     def __init__(self, data: bytes | bytearray) -> None:
         self._data = bytearray(data)
+        self._made: dict[Callable[[bytearray], Any], Any] = {}
 
     def reveal(self) -> bytearray:
         """The bytes themselves, not a copy.
@@ -26,8 +30,21 @@ class Secret:
             raise ValueError("the key was wiped")
         return self._data
 
+    def made(self, make: Callable[[bytearray], T]) -> T:
+        """What `make` makes of the bytes, made once and let go of when they are wiped.
+
+        Raises:
+            ValueError: if they were wiped.
+        """
+        found = self._made.get(make)
+        if found is None:
+            found = self._made[make] = make(self.reveal())
+        made: T = found
+        return made
+
     def wipe(self) -> None:
         """Overwrites the bytes; `reveal` fails from then on."""
+        self._made.clear()
         self._data[:] = bytes(len(self._data))
         self._data.clear()
 

@@ -41,6 +41,11 @@ def field(value: bytes | bytearray | str) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
+def short_fields(*texts: str) -> bytes:
+    """The fields of texts of ASCII, each of which has fewer than 256 characters."""
+    return "".join([f"\0\0\0{chr(len(text))}{text}" for text in texts]).encode("latin-1")
+
+
 def number(value: int) -> bytes:
     """A field of 64 bits. `value` is 0 to 2**64 - 1."""
     return b"\0\0\0\x08" + struct.pack(">Q", value)

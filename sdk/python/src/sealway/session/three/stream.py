@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from ...crypto.aead import TAG_LEN, Aes256Gcm
-from ...crypto.digest import expand, is_equal
+from ...crypto.digest import Expander, is_equal
 from ...errors import Refused
-from ...wire.encoding import field
+from ...wire.encoding import short_fields
 from ...wire.inner import InnerHeaders, decode_inner
 
 #: Plaintext bytes of a frame.
 FRAME_MAX: Final = 65_536
 COMMIT_LEN: Final = 16
 _LAST = 0x8000_0000
+_HEAD_LEN = COMMIT_LEN + 4
+_ONE_LEN_MIN, _ONE_LEN_MAX = _HEAD_LEN + TAG_LEN - 1, _HEAD_LEN + FRAME_MAX + TAG_LEN
 _COUNT_MAX = 2**32
 
 
@@ -22,8 +24,8 @@ class StreamKeys:
 
     __slots__ = ("commit", "gcm", "iv")
 
-    def __init__(self, direction_key: bytes | bytearray, label: bytes, one: str, other: str) -> None:
-        out = expand(direction_key, label + field(one) + field(other), 60)
+    def __init__(self, direction: Expander, label: bytes, one: str, other: str) -> None:
+        out = direction.expand(label + short_fields(one, other), 60)
         self.gcm: Final = Aes256Gcm(out[:32])
         self.iv: Final = int.from_bytes(out[32:44], "big")
         self.commit: Final = out[44:]
@@ -98,6 +100,12 @@ class FrameOpener:
         Raises:
             Refused: `frame_invalid`, `unsealable`. The stream is of no use then.
         """
+        if self._commit is None and not self._pending and len(data) > _ONE_LEN_MIN:
+            # One frame, and whole: the common case.
+            word = int.from_bytes(data[COMMIT_LEN:_HEAD_LEN], "big")
+            if word & _LAST and (word & ~_LAST) == len(data) - _HEAD_LEN and len(data) <= _ONE_LEN_MAX:
+                self._commit = data[:COMMIT_LEN]
+                return [self._open(memoryview(data)[_HEAD_LEN:], True)]
         # What is fed whole is opened where it lies; what comes in crumbs is gathered without copying it for each.
         pending: bytes | bytearray = data
         if self._pending:
