@@ -14,6 +14,7 @@ Below --prefix the service behind the gateway answers:
 
 import json
 import secrets
+import time
 import traceback
 
 import checks3
@@ -311,10 +312,29 @@ class Checks:
         self.client.clock_offset_ms = 86_400_000
         problem = self.refused(lambda: self.client.once("GET", self.echo), 400, "clock_skew")
         want(problem.proven, "the server's time is not proven")
-        for offset in (86_400_000, -86_400_000):
+        for method, offset in (("GET", 86_400_000), ("GET", -86_400_000), ("POST", -86_400_000)):
             self.client.clock_offset_ms = offset
-            self.mirrored(self.client.call("POST", self.echo, [b"healed"]))
+            self.mirrored(self.client.call(method, self.echo, None if method == "GET" else [b"healed"]))
             want(abs(self.client.clock_offset_ms) < 60_000, self.client.clock_offset_ms)
+        self.client.clock_offset_ms = 0
+
+    def what_may_be_served_is_not_sent_again(self):
+        """A stamp that was too early is good later; one that is too old now may have been good when it was sent."""
+        before, exchange = self.count(), self.client.exchange
+
+        def held(*what):
+            response = exchange(*what)
+            time.sleep(1)
+            return response
+
+        for offset, slowly in ((86_400_000, exchange), (-300_500, held)):
+            self.client.clock_offset_ms, self.client.exchange = offset, slowly
+            problem = self.refused(lambda: self.client.call("POST", self.echo, [b"once"]), 400, "clock_skew")
+            want(problem.proven and not problem.again, f"{offset}: sent again")
+            want(abs(self.client.clock_offset_ms) < 60_000, f"{offset}: the time was not taken")
+        self.client.exchange = exchange
+        want(self.count() == before, "the service was asked")
+        self.mirrored(self.client.call("POST", self.echo, [b"the next one"]))
         self.client.clock_offset_ms = 0
 
     def an_unknown_session_is_told_with_proof(self):
@@ -361,8 +381,8 @@ ORDER = [
     Checks.a_body_in_chunks_arrives_whole, Checks.an_answer_streams, Checks.statuses_are_the_services,
     Checks.an_answer_is_good_for_its_request_alone, Checks.broken_requests_are_refused_and_reach_nobody,
     Checks.a_broken_end_is_no_whole_body, Checks.a_request_is_taken_once, Checks.an_answer_is_no_request,
-    Checks.a_wrong_clock_heals, Checks.an_unknown_session_is_told_with_proof, Checks.a_session_is_renewed,
-    Checks.nobody_renews_or_ends_for_another, Checks.a_session_ends,
+    Checks.a_wrong_clock_heals, Checks.what_may_be_served_is_not_sent_again, Checks.an_unknown_session_is_told_with_proof,
+    Checks.a_session_is_renewed, Checks.nobody_renews_or_ends_for_another, Checks.a_session_ends,
 ]
 
 
