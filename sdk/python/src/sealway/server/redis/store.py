@@ -91,7 +91,7 @@ class RedisStore:
         self._lines = Lines(_pool(url, {name: value for name, value in given.items() if value is not None}))
         self._keys = keys
         self._prefix: Final = prefix
-        self._window_ms, self._lifetime_ms = window_ms, nonce_lifetime_ms
+        self._window_ms, self._lifetime_ms = window_ms, max(nonce_lifetime_ms, 2 * window_ms)
         self._has_postgres_behind = has_postgres_behind
         self._deadline_sec = deadline_sec
         self._cache = BriefCache()
