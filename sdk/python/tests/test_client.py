@@ -205,3 +205,6 @@ def test_nothing_that_holds_a_key_shows_it(hostile: Hostile, url: str) -> None:
                 assert "redacted" in shown
         with pytest.raises(ValueError, match="wiped"):
             session.prk_bytes() if wire == 3 else session.key_bytes()
+        if wire == 3:
+            with pytest.raises(ValueError, match="wiped"):
+                session.seal("GET", "/echo", "", "1", "n" * 16)

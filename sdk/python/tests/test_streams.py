@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 
 import anyio
+import httpcore
 import httpx
 import pytest
 
 import sealway
 from calling import KINDS, calling, calls, options
 from hostile import Hostile
+from sealway.client.deadline import StepTimeout
+from sealway.client.network import _left
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -134,7 +137,20 @@ def test_a_cancelled_call_ends_its_exchange(hostile: Hostile, url: str) -> None:
     anyio.run(run)
 
 
-def test_a_stream_that_is_left_ends_its_exchange(hostile: Hostile, url: str) -> None:
+def test_a_stream_that_a_task_leaves_ends_its_exchange(hostile: Hostile, url: str) -> None:
+    async def run() -> None:
+        async with httpx.AsyncClient(transport=sealway.AsyncTransport(url, options())) as client:
+            async with client.stream("GET", url + "/endless") as response:
+                assert await anext(response.aiter_bytes()) == b"tick"
+                assert hostile.seen.left == 0
+            with anyio.fail_after(5):
+                while hostile.seen.left == 0:
+                    await anyio.sleep(0.005)
+
+    anyio.run(run)
+
+
+def test_a_stream_that_a_thread_leaves_ends_its_exchange(hostile: Hostile, url: str) -> None:
     with httpx.Client(transport=sealway.Transport(url, options())) as client:
         with client.stream("GET", url + "/endless") as response:
             assert next(response.iter_bytes()) == b"tick"
@@ -182,3 +198,16 @@ def test_an_answer_that_drips_meets_the_deadline(kind: str, quick: bytes, drippe
         ended.set()
         thread.join()
     assert took < 1.5
+
+
+def test_a_step_has_no_more_time_than_its_call() -> None:
+    now = time.monotonic()
+    step = StepTimeout(5.0, now + 60, now)
+    assert step == 5.0
+    assert 4.9 < step.left_sec() <= 5.0
+    over = StepTimeout(None, now - 1, now)
+    for error in (httpcore.ReadTimeout, httpcore.WriteTimeout, httpcore.ConnectTimeout):
+        with pytest.raises(error):
+            _left(over, error)
+    assert _left(7.0, httpcore.ReadTimeout) == 7.0
+    assert _left(None, httpcore.ReadTimeout) is None
