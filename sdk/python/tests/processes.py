@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,13 +120,14 @@ class Redis:
 
 
 @contextmanager
-def redis(folder: Path) -> Iterator[Redis]:
-    """`redis-server` on a free port, which keeps nothing on the disk."""
+def redis(folder: Path, tls: Sequence[str] = ()) -> Iterator[Redis]:
+    """`redis-server` on a free port, which keeps nothing on the disk. With settings of TLS the port is TLS's."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     log = folder / "redis-log"
-    settings = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", "", "--appendonly", "no"]
+    ports = ["--port", "0", "--tls-port", str(port), *tls] if tls else ["--port", str(port)]
+    settings = [*ports, "--bind", "127.0.0.1", "--dir", str(folder), "--save", "", "--appendonly", "no"]
     with log.open("wb") as out:
         process = subprocess.Popen([redis_binary(), *settings], stdout=out, stderr=subprocess.STDOUT)
     with stopped(process):

@@ -46,7 +46,8 @@ class RedisStore:
     """Sessions and claims in the Redis that an authority keeps them in. Claims are of use to all that share it: what
     was served at a gateway is refused here, and the other way round. Printing shows no secret.
 
-    It never begins an epoch: where no gateway has, or Redis lost its memory, everything is refused.
+    It never begins an epoch: where no gateway has, or Redis lost its memory, everything is refused. For one event loop of
+    asyncio.
     """
 
     def __init__(
@@ -77,18 +78,19 @@ class RedisStore:
             deadline_sec: seconds for a question to Redis, connecting included.
 
         Raises:
-            UsageError: for a URL or a prefix of another form.
+            UsageError: for a URL or a prefix of another form, and for certificates without TLS.
         """
         if _PREFIX.fullmatch(prefix) is None:
             raise UsageError("a prefix has 1 to 64 letters, digits, - _ . or :")
-        given = {
-            "username": username,
-            "password": password,
-            "ssl_ca_certs": ca_file and str(ca_file),
-            "ssl_certfile": client_cert_file and str(client_cert_file),
-            "ssl_keyfile": client_key_file and str(client_key_file),
-        }
-        self._lines = Lines(_pool(url, {name: value for name, value in given.items() if value is not None}))
+        files = {"ssl_ca_certs": ca_file, "ssl_certfile": client_cert_file, "ssl_keyfile": client_key_file}
+        given = {name: str(file) for name, file in files.items() if file is not None}
+        if given and not url.startswith("rediss://"):
+            raise UsageError("certificates are for rediss://")
+        if username is not None:
+            given["username"] = username
+        if password is not None:
+            given["password"] = password
+        self._lines = Lines(_pool(url, given))
         self._keys = keys
         self._prefix: Final = prefix
         self._window_ms, self._lifetime_ms = window_ms, max(nonce_lifetime_ms, 2 * window_ms)
