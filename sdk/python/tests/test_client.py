@@ -14,6 +14,7 @@ from calling import CONTENT, KINDS, PIN, calls, options
 from hostile import Hostile
 from sealway.client.agreed import Agreed
 from sealway.client.trust import _read, _write
+from sealway.crypto.secret import Secret
 from sealway.crypto.suite import Suite
 from sealway.wire.encoding import encode_base64
 from serving import IDENTITY
@@ -208,3 +209,13 @@ def test_nothing_that_holds_a_key_shows_it(hostile: Hostile, url: str) -> None:
         if wire == 3:
             with pytest.raises(ValueError, match="wiped"):
                 session.seal("GET", "/echo", "", "1", "n" * 16)
+
+
+def test_what_was_made_of_a_key_goes_with_it() -> None:
+    secret = Secret(bytes(range(32)))
+    assert secret.made(bytes) is secret.made(bytes)
+    assert "redacted" in repr(secret)
+    secret.wipe()
+    for make in (bytes, bytearray):
+        with pytest.raises(ValueError, match="wiped"):
+            secret.made(make)

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sealway.client.metrics import parse_server_timing
-from sealway.crypto.digest import Expander
 from sealway.crypto.p256 import check_point, verify
 from sealway.crypto.suite import PrivateKeys, Suite
 from sealway.errors import Refused
@@ -44,7 +43,7 @@ BODIES = st.binary(max_size=400) | OBJECTS
 HEADERS = st.lists(
     st.tuples(st.sampled_from(sorted(SEALING)) | st.text(max_size=9), st.text(max_size=60)), max_size=9
 ).map(Headers)
-KEYS = StreamKeys(Expander(bytes(32)), b"label", "n", "0")
+KEYS = StreamKeys(bytes(32), b"label", "n", "0")
 
 
 @QUICK

@@ -6,7 +6,11 @@ import hashlib
 import hmac
 from typing import Final
 
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
 HASH_LEN: Final = 32
+_SHA256 = hashes.SHA256()
 
 Bytes = bytes | bytearray
 
@@ -28,36 +32,10 @@ def extract(salt: Bytes, ikm: Bytes) -> bytes:
 
 def expand(prk: Bytes, info: bytes, length: int = HASH_LEN) -> bytes:
     """HKDF-Expand; at most 255 blocks of 32 bytes."""
-    block = out = hmac.digest(prk, info + b"\x01", "sha256")
-    count = 1
-    while len(out) < length:
-        count += 1
-        block = hmac.digest(prk, block + info + bytes((count,)), "sha256")
-        out += block
-    return out[:length]
-
-
-class Expander:
-    """HKDF-Expand under one key, whose HMAC is begun once for all. Printing shows nothing."""
-
-    __slots__ = ("_begun",)
-
-    def __init__(self, prk: Bytes) -> None:
-        self._begun = hmac.new(prk, digestmod="sha256")
-
-    def expand(self, info: bytes, length: int = HASH_LEN) -> bytes:
-        """As `expand`."""
-        out, block, count = b"", b"", 0
-        while len(out) < length:
-            count += 1
-            begun = self._begun.copy()
-            begun.update(block + info + bytes((count,)))
-            block = begun.digest()
-            out += block
-        return out[:length]
-
-    def __repr__(self) -> str:
-        return "Expander(redacted)"
+    if length <= HASH_LEN:
+        # One block is one HMAC; of more the library below is quicker.
+        return hmac.digest(prk, info + b"\x01", "sha256")[:length]
+    return HKDFExpand(_SHA256, length, info).derive(prk)
 
 
 def is_equal(one: Bytes, other: Bytes) -> bool:

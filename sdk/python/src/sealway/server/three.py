@@ -102,7 +102,7 @@ def _check_session(settings: Settings, request: ParsedRequest, record: SessionRe
         if refused.code != "timestamp_outside_window":
             raise
         # Only who has the session's keys can say what time it is here.
-        proof = clock_members(s2c_of(record.key.reveal()), request.nonce, request.stamp, now_ms)
+        proof = clock_members(record.key.made(s2c_of), request.nonce, request.stamp, now_ms)
         raise RefusedCall(refused, proof) from None
 
 

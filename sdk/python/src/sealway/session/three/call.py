@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from ...crypto.digest import Expander, sha256
+from ...crypto.digest import sha256
 from ...crypto.secret import Secret
 from ...errors import Refused
 from ...wire.encoding import decode_base64, field, number, short_fields
@@ -23,7 +23,7 @@ from ...wire.identifier import (
     split_idempotency_key,
 )
 from ..claim import TAG_SEALED, Claim, SessionRecord, make_claim
-from .schedule import answers_of, requests_of
+from .schedule import c2s_of, s2c_of
 from .stream import FrameOpener, FrameSealer, StreamKeys
 
 #: Characters of base64.
@@ -64,12 +64,12 @@ def _answer_context(status: int, method: str, target: str, content_type: str, st
     )
 
 
-def _request_keys(requests: Expander, nonce: str, stamp: str) -> StreamKeys:
-    return StreamKeys(requests, _REQUEST, nonce, stamp)
+def _request_keys(c2s: bytes | bytearray, nonce: str, stamp: str) -> StreamKeys:
+    return StreamKeys(c2s, _REQUEST, nonce, stamp)
 
 
-def _answer_keys(answers: Expander, request_nonce: str, nonce: str) -> StreamKeys:
-    return StreamKeys(answers, _ANSWER, request_nonce, nonce)
+def _answer_keys(s2c: bytes | bytearray, request_nonce: str, nonce: str) -> StreamKeys:
+    return StreamKeys(s2c, _ANSWER, request_nonce, nonce)
 
 
 def sealed_header(headers: Headers, has_body: bool) -> bytes | None:
@@ -135,7 +135,7 @@ class PendingAnswer:
         sealed = sealed_header(headers, has_body=False)
         content_type = headers.first("Content-Type") or ""
         context = _answer_context(status, self._method, self._target, content_type, stamp, nonce, self._id)
-        return FrameOpener(_answer_keys(self._s2c.made(Expander), self.nonce, nonce), context), sealed
+        return FrameOpener(_answer_keys(self._s2c.reveal(), self.nonce, nonce), context), sealed
 
 
 def seal_request(
@@ -144,7 +144,7 @@ def seal_request(
     """Begins a request. `content_type` is the outer header's, empty without one; `nonce` holds 128 random bits."""
     check_request_nonce(nonce, NONCE_LEN_MIN)
     context = _request_context(method, target, content_type, stamp, nonce, id)
-    sealer = FrameSealer(_request_keys(c2s.made(Expander), nonce, stamp), context)
+    sealer = FrameSealer(_request_keys(c2s.reveal(), nonce, stamp), context)
     headers = [(X_SEAL, "3"), (X_KID, KID_PREFIX + id), (X_IDEMPOTENCY_KEY, f"{stamp}.{nonce}")]
     return PendingAnswer(headers, sealer, stamp, nonce, s2c, id, method, target)
 
@@ -180,7 +180,7 @@ class ParsedRequest:
         context = _request_context(
             self.method, self.target, self._content_type, self.stamp, self.nonce, self.session_id
         )
-        return FrameOpener(_request_keys(record.key.made(requests_of), self.nonce, self.stamp), context)
+        return FrameOpener(_request_keys(record.key.made(c2s_of), self.nonce, self.stamp), context)
 
     def claim(self, window_ms: int) -> Claim:
         """What a store has to admit when the first frame has opened, and before anybody sees what it holds."""
@@ -202,7 +202,7 @@ class ParsedRequest:
             (X_KID, KID_PREFIX + self.session_id),
             (X_IDEMPOTENCY_KEY, f"{stamp}.{nonce}"),
         ]
-        return headers, FrameSealer(_answer_keys(record.key.made(answers_of), self.nonce, nonce), context)
+        return headers, FrameSealer(_answer_keys(record.key.made(s2c_of), self.nonce, nonce), context)
 
 
 def parse_request(method: str, target: str, headers: Headers) -> ParsedRequest:

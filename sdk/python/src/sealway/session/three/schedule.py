@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...crypto.digest import Expander, expand, extract
+from ...crypto.digest import expand, extract
 
 Bytes = bytes | bytearray
 
@@ -20,16 +20,6 @@ def c2s_of(prk: Bytes) -> bytes:
 def s2c_of(prk: Bytes) -> bytes:
     """The key of answers."""
     return expand(prk, b"sealway/3 s2c")
-
-
-def requests_of(prk: Bytes) -> Expander:
-    """What makes the keys of requests."""
-    return Expander(c2s_of(prk))
-
-
-def answers_of(prk: Bytes) -> Expander:
-    """What makes the keys of answers."""
-    return Expander(s2c_of(prk))
 
 
 def exporter_of(prk: Bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...crypto.aead import TAG_LEN, Aes256Gcm
-from ...crypto.digest import Expander, is_equal
+from ...crypto.digest import expand, is_equal
 from ...errors import Refused
 from ...wire.encoding import short_fields
 from ...wire.inner import InnerHeaders, decode_inner
@@ -24,8 +24,8 @@ class StreamKeys:
 
     __slots__ = ("commit", "gcm", "iv")
 
-    def __init__(self, direction: Expander, label: bytes, one: str, other: str) -> None:
-        out = direction.expand(label + short_fields(one, other), 60)
+    def __init__(self, direction_key: bytes | bytearray, label: bytes, one: str, other: str) -> None:
+        out = expand(direction_key, label + short_fields(one, other), 60)
         self.gcm: Final = Aes256Gcm(out[:32])
         self.iv: Final = int.from_bytes(out[32:44], "big")
         self.commit: Final = out[44:]
