@@ -173,13 +173,13 @@ sessions:
 #[test]
 fn a_client_written_from_the_spec_finds_all_of_wire_3_and_each_broken_request_refused() {
     let gateway = Gateway::start();
-    gateway.self_check(["--pin", &gateway.key_id], &["--issuer-key", ISSUER], 29);
+    gateway.self_check(["--pin", &gateway.key_id], &["--issuer-key", ISSUER], 30);
 }
 
 #[test]
 fn a_client_that_trusts_the_root_finds_the_key_by_its_signature() {
     let gateway = Gateway::start();
-    gateway.self_check(["--root", &gateway.root], &[], 25);
+    gateway.self_check(["--root", &gateway.root], &[], 26);
 }
 
 #[test]
