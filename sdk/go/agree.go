@@ -60,6 +60,18 @@ type agreedOld struct {
 	session *session.ClientSession
 }
 
+// elapsedMs is how long ago a request was sent.
+func elapsedMs(sent time.Time) uint64 {
+	now := time.Now()
+	return longerMs(now.Sub(sent), now.Round(0).Sub(sent.Round(0)))
+}
+
+// longerMs is the longer of what passed by a clock that never jumps and by the clock of the day, rounded up: the former may stand
+// still while a machine sleeps.
+func longerMs(steady, day time.Duration) uint64 {
+	return uint64((max(steady, day, 0) + time.Millisecond - 1) / time.Millisecond)
+}
+
 func nowMs() uint64 { return uint64(max(0, time.Now().UnixMilli())) }
 
 func random16() (out [16]byte) {

@@ -173,10 +173,18 @@ func TestTheClientCallsARealGatewayOnEveryWireAndSuite(t *testing.T) {
 		if err != nil || renewed.session.ID() == agreed.session.ID() {
 			t.Fatal("renewal: ", err)
 		}
-		// What the gateway refuses for its stamp it proves, and the client heals.
-		agreed.setClock(agreed.serverMs + 3_600_000)
+		// What the gateway refuses for its stamp it proves, and the client heals. What is stamped ahead is good later, to whoever has it.
+		agreed.setClock(agreed.serverMs - 3_600_000)
 		if _, _, err := do(t, transport, "POST", url+"/transaction/purchase", purchaseBody); err != nil {
+			t.Fatal("a clock that is an hour late: ", err)
+		}
+		agreed.setClock(agreed.serverMs + 3_600_000)
+		var problem *ProblemError
+		if _, _, err := do(t, transport, "POST", url+"/transaction/purchase", purchaseBody); !errors.As(err, &problem) || problem.Code != "clock_skew" || !problem.Proven {
 			t.Fatal("a clock that is an hour ahead: ", err)
+		}
+		if _, _, err := do(t, transport, "POST", url+"/transaction/purchase", purchaseBody); err != nil {
+			t.Fatal("the clock was not set: ", err)
 		}
 		// A session that was ended at the service is lost, provably: even a purchase is sent again.
 		other := must(NewTransport(url, config))

@@ -28,6 +28,21 @@ func (s *service) expiryProof(t testing.TB, r *http.Request) map[string]any {
 	return map[string]any{"server_time_ms": now, "key_id": crypto.KeyID(s.identity.PublicKey()), "signature": wire.EncodeBase64(signature)}
 }
 
+func (s *service) clockProof(t testing.TB, r *http.Request, serverMs uint64) map[string]any {
+	call, err := session.ParseRequest3(r.Header, session.Line{Method: r.Method, Target: r.RequestURI})
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	id, _ := call.SessionID()
+	found, err := s.store.Session(r.Context(), id)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	return map[string]any{"server_time_ms": serverMs, "mac": wire.EncodeBase64(call.ClockProof(found, serverMs))}
+}
+
 // recorded is what the middleware would have sent.
 func recorded(r *http.Request, next http.Handler) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
@@ -287,18 +302,13 @@ func TestARefusalWithoutProofChangesNothing(t *testing.T) {
 		func(*http.Request) (string, int, map[string]any) {
 			return "clock_skew", 400, map[string]any{"server_time_ms": s.nowMs() + 86_400_000, "mac": wire.EncodeBase64(make([]byte, 32))}
 		},
-		func(*http.Request) (string, int, map[string]any) { return "session_expired", 401, nil },
 		func(r *http.Request) (string, int, map[string]any) {
-			proof := s.expiryProof(t, r)
-			proof["server_time_ms"] = s.nowMs() + 1
-			return "session_expired", 401, proof
+			// Of the service, but for another request.
+			proof := s.clockProof(t, r, s.nowMs()+86_400_000)
+			proof["server_time_ms"] = s.nowMs() + 86_400_001
+			return "clock_skew", 400, proof
 		},
-		// Proven, but at the session's end: what was served before it may be held back and shown again.
-		func(r *http.Request) (string, int, map[string]any) {
-			s.offsetMs.Store(int64(s.ttlSec) * 1000)
-			defer s.offsetMs.Store(0)
-			return "session_expired", 401, s.expiryProof(t, r)
-		},
+		func(*http.Request) (string, int, map[string]any) { return "policy", 403, nil },
 	} {
 		s.spoilWith(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			code, status, more := forge(r)
@@ -315,6 +325,44 @@ func TestARefusalWithoutProofChangesNothing(t *testing.T) {
 	s.spoil.Store(nil)
 	if _, _, err := do(t, transport, "POST", s.URL+"/", "pay"); err != nil {
 		t.Fatal("the clock was moved: ", err)
+	}
+}
+
+func TestAPurchaseIsNotSentAgainForAnEndThatMayHaveComeAfterIt(t *testing.T) {
+	s := newService(t, http.HandlerFunc(echo))
+	transport := s.transport(t, nil)
+	if _, err := transport.Session(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, forge := range []func(*http.Request) (string, int, map[string]any){
+		func(*http.Request) (string, int, map[string]any) { return "session_expired", 401, nil },
+		func(r *http.Request) (string, int, map[string]any) {
+			proof := s.expiryProof(t, r)
+			proof["server_time_ms"] = s.nowMs() + 1
+			return "session_expired", 401, proof
+		},
+		// Proven, but at the session's end: what was served before it may be held back and shown again.
+		func(r *http.Request) (string, int, map[string]any) {
+			s.offsetMs.Store(int64(s.ttlSec) * 1000)
+			defer s.offsetMs.Store(0)
+			return "session_expired", 401, s.expiryProof(t, r)
+		},
+	} {
+		inits, sent := s.inits.Load(), 0
+		s.spoilWith(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			sent++
+			code, status, more := forge(r)
+			s.tell(w, code, status, more)
+		})
+		var problem *ProblemError
+		if _, _, err := do(t, transport, "POST", s.URL+"/", "pay"); !errors.As(err, &problem) || problem.Code != "session_expired" || sent != 1 {
+			t.Fatal(err, sent)
+		}
+		// The next call begins with a new session: one that only posts is not stuck.
+		s.spoil.Store(nil)
+		if _, _, err := do(t, transport, "POST", s.URL+"/", "pay"); err != nil || s.inits.Load() != inits+1 {
+			t.Fatal(err, s.inits.Load(), inits)
+		}
 	}
 }
 

@@ -57,10 +57,11 @@ type MiddlewareConfig struct {
 	Routes []Route
 	// Wires are those that are served; empty is all.
 	Wires []wire.Version
-	// WindowMs is how far stamps may be off, either way; 0 is 300 000.
+	// WindowMs is how far stamps may be off, either way; 0 is 300 000, and on wire 3 more is 300 000 too.
 	WindowMs uint64
-	// TrustForwarded passes Forwarded, X-Forwarded-… and Client-Cert on from outside the seal. Without it they are dropped:
-	// anybody on the path could have written them.
+	// TrustForwarded passes Forwarded, X-Forwarded-…, X-Real-IP, Client-Cert and Client-Cert-Chain on from outside a seal: say so
+	// where the one in front writes them itself. Without it they are dropped, in plain requests too: anybody on the path could
+	// have written them. Within a seal they are always passed over.
 	TrustForwarded bool
 	// StoreTimeout bounds a question to the store; 0 is 5 s.
 	StoreTimeout time.Duration
@@ -74,7 +75,8 @@ type MiddlewareConfig struct {
 	OnRefusal func(Refusal)
 }
 
-// Middleware opens sealed requests and seals the answers of ordinary handlers, on all wires. A handler sees a plain request, with
+// Middleware opens sealed requests and seals the answers of ordinary handlers, on all wires. OPTIONS is a browser's question, which
+// is never sealed: where a seal is required it is 204 and reaches no handler, so what answers for CORS wraps this one. A handler sees a plain request, with
 // who its client is in X-Sealway-Client-Id, X-Sealway-Auth, X-Sealway-Subject and X-Sealway-Tenant, which nobody else can set.
 type Middleware struct {
 	config MiddlewareConfig
@@ -145,10 +147,16 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		sealed3 := len(r.Header.Values(wire.HeaderSeal)) > 0
 		marked := sealed3 || len(r.Header.Values(wire.HeaderKid)) > 0 || len(r.Header.Values(wire.HeaderIdempotencyKey)) > 0
 		switch {
-		case route.Mode == Off, route.Mode == Optional && !marked, r.Method == http.MethodOptions:
+		case route.Mode == Off, route.Mode == Optional && !marked:
 			plain := r.Clone(r.Context())
 			stripSealing(plain.Header)
+			if !m.config.TrustForwarded {
+				stripForwarded(plain.Header)
+			}
 			next.ServeHTTP(w, plain)
+		case r.Method == http.MethodOptions:
+			w.Header().Set("Allow", "POST, OPTIONS")
+			w.WriteHeader(http.StatusNoContent)
 		case sealed3:
 			boundBody(w, r, m.config.BodyTimeout)
 			m.serve3(w, r, route, next)

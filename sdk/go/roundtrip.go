@@ -75,8 +75,6 @@ func method(request *http.Request) string {
 	return request.Method
 }
 
-func safe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
-
 // roundTrip3 is a call on wire 3. It is sent once more where that is proven safe: spec/session-3.md#problems
 func (t *Transport) roundTrip3(request *http.Request, source *bodySource) (*http.Response, error) {
 	switch method(request) {
@@ -103,18 +101,20 @@ func (t *Transport) roundTrip3(request *http.Request, source *bodySource) (*http
 		if err == nil {
 			return response, nil
 		}
+		if verdict.over {
+			// Whoever said so: the next call begins with a new one, or one that only posts would never get on.
+			t.three.drop(agreed)
+		}
 		switch {
-		case verdict.clock && !clockSet && source.again():
-			clockSet = true
-		case verdict.over && (verdict.lost || safe(seen.Method)) && !sessionMade && source.again():
+		case !verdict.again || !source.again():
+			return nil, err
+		case verdict.over && !sessionMade:
 			sessionMade = true
 			if agreed, err = t.session3Not(request.Context(), agreed); err != nil {
 				return nil, err
 			}
-		case verdict.over && verdict.lost:
-			// The next call begins with a new one.
-			t.three.drop(agreed)
-			return nil, err
+		case !verdict.over && !clockSet:
+			clockSet = true
 		default:
 			return nil, err
 		}
@@ -123,10 +123,10 @@ func (t *Transport) roundTrip3(request *http.Request, source *bodySource) (*http
 
 // verdict is what a refusal lets a client do.
 type verdict struct {
-	// clock says that the session's clock was set anew, by the service's own word.
-	clock bool
-	// over says that the session is over; lost that it is proven, and that the request was not served.
-	over, lost bool
+	// again says that the request is good to be sent once more.
+	again bool
+	// over says that the session is over, as whoever answered has it.
+	over bool
 }
 
 // forwarded are the headers that say where a request came from; they count outside alone.
@@ -148,7 +148,7 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 		return nil, err
 	}
 	line := session.Line{Method: method(request), Target: target(request)}
-	noBody := length == 0 && (safe(line.Method) || line.Method == http.MethodDelete)
+	noBody := length == 0 && (session.Safe(line.Method) || line.Method == http.MethodDelete)
 	// What does not fit into the header goes into a body.
 	bodiless := noBody && (session.StreamLen(len(inner))+2)/3*4 <= wire.SealedHeaderMax
 	contentType := "application/octet-stream"
@@ -194,7 +194,7 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 	}
 	seen.Status, seen.ServerTiming = response.StatusCode, ParseServerTiming(response.Header)
 	lap.begin()
-	opened, err := t.openAnswer(agreed, pending, request, response, wait, verdict)
+	opened, err := t.openAnswer(agreed, pending, sent, request, response, wait, verdict)
 	lap.named("open")
 	seen.Steps = lap.steps
 	if err != nil {
@@ -204,10 +204,10 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 	return opened, nil
 }
 
-func (t *Transport) openAnswer(agreed *agreed3, pending *session.Pending3, request *http.Request, response *http.Response, wait *deadline, verdict *verdict) (*http.Response, error) {
+func (t *Transport) openAnswer(agreed *agreed3, pending *session.Pending3, sent time.Time, request *http.Request, response *http.Response, wait *deadline, verdict *verdict) (*http.Response, error) {
 	sealed, opener, err := pending.Open(response.Header, response.StatusCode)
 	if errors.Is(err, wire.CodeUnsealed) {
-		return nil, t.judge(agreed, pending, response, verdict)
+		return nil, t.judge(agreed, pending, sent, response, verdict)
 	}
 	if err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ func redirects(status int) bool {
 }
 
 // judge reads a refusal, and says what it lets the client do.
-func (t *Transport) judge(agreed *agreed3, pending *session.Pending3, response *http.Response, verdict *verdict) error {
+func (t *Transport) judge(agreed *agreed3, pending *session.Pending3, sent time.Time, response *http.Response, verdict *verdict) error {
 	body, err := readBounded(response.Body, "a refusal", wire.ProblemLenMax)
 	if err != nil {
 		return err
@@ -274,14 +274,16 @@ func (t *Transport) judge(agreed *agreed3, pending *session.Pending3, response *
 		public, _, _ := t.ring.key(id, nowMs())
 		return public
 	})
+	verdict.again = pending.SendsAgain(told.problem, told.Proven, elapsedMs(sent))
 	switch told.Code {
 	case "clock_skew":
-		if verdict.clock = told.Proven; told.Proven {
+		if told.Proven {
+			// Whether or not this call is sent again: the next one goes by it.
 			serverMs, _ := told.problem.ServerTimeMs()
 			agreed.setClock(serverMs)
 		}
 	case "session_expired":
-		verdict.over, verdict.lost = true, told.Proven && pending.Lost(told.problem)
+		verdict.over = true
 	}
 	return err
 }

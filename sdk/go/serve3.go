@@ -125,9 +125,12 @@ func (m *Middleware) open3(w http.ResponseWriter, r *http.Request, route Route, 
 }
 
 // fromOutside says where a request came from; within a seal these are passed over.
-var fromOutside = map[string]bool{"forwarded": true, "via": true, "traceparent": true, "tracestate": true, "client-cert": true, "client-cert-chain": true}
+var fromOutside = map[string]bool{"via": true, "traceparent": true, "tracestate": true}
 
+// isForwarded says whether a header says where a request came from. Many pass headers on as variables, in which a hyphen is an
+// underscore.
 func isForwarded(lower string) bool {
+	lower = strings.ReplaceAll(lower, "_", "-")
 	return lower == "forwarded" || lower == "client-cert" || lower == "client-cert-chain" || strings.HasPrefix(lower, "x-forwarded-") || lower == "x-real-ip"
 }
 

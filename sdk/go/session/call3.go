@@ -63,7 +63,8 @@ func (r *SealedRequest3) SessionID() (string, error) {
 // StampAndNonce are what proofs in problems name.
 func (r *SealedRequest3) StampAndNonce() (stamp, nonce string) { return r.stamp, r.nonce }
 
-// Check refuses a session that the request may not use. Order: id, expiry, wire, stamp.
+// Check refuses a session that the request may not use. Order: id, expiry, wire, stamp. The window is the policy's, and five
+// minutes at most.
 func (r *SealedRequest3) Check(session *Session, nowMs uint64, policy ReplayPolicy) error {
 	if _, err := r.SessionID(); err != nil {
 		return err
@@ -71,7 +72,7 @@ func (r *SealedRequest3) Check(session *Session, nowMs uint64, policy ReplayPoli
 	if err := session.check(r.id, wire.Wire3, nowMs); err != nil {
 		return err
 	}
-	return policy.Check(r.stampMs, nowMs)
+	return policy.on3().Check(r.stampMs, nowMs)
 }
 
 // Sealed gives the stream, where it came in X-Sealed: then there may be no body. Nil where it is the body.
@@ -86,7 +87,7 @@ func (r *SealedRequest3) Open(session *Session, nowMs uint64, policy ReplayPolic
 	if err != nil {
 		return nil, nil, err
 	}
-	claim := newClaim(tagSealed, r.id, r.nonce, r.stampMs, nowMs, policy)
+	claim := newClaim(tagSealed, r.id, r.nonce, r.stampMs, nowMs, policy.on3())
 	return opener, &Opening3{claim, &Reply3{session, r.line, r.nonce}}, nil
 }
 

@@ -82,12 +82,26 @@ func (p *Pending3) Proven(problem *Problem, trusted func(keyID string) []byte) b
 	return false
 }
 
-// Lost says whether a proven session_expired shows that the request was not served: the session ended before its time, or the
-// request was stamped after its end. One that was served could else be held back and shown again once the session was over.
-func (p *Pending3) Lost(problem *Problem) bool {
-	timeMs, ok := problem.ServerTimeMs()
+// Safe says whether a method changes nothing at a service (RFC 9110 section 9.2.1), of those that are sealed.
+func Safe(method string) bool { return method == "GET" || method == "HEAD" }
+
+// SendsAgain says whether the request is sent once more after a refusal with this problem; proven is what [Pending3.Proven] said
+// of it, elapsedMs the time since the request was sent, rounded up. One that is not safe is sent again only if no server can have
+// served it, at any moment since it was sent, nor can later: a refusal says nothing of what was before it, and somebody in the
+// middle may show a served request to the service until it is refused. spec/session-3.md#problems
+func (p *Pending3) SendsAgain(problem *Problem, proven bool, elapsedMs uint64) bool {
+	timeMs, timed := problem.ServerTimeMs()
 	stampMs, err := wire.ParseStamp(p.stamp)
-	return ok && err == nil && (timeMs < p.session.ExpiresMs() || stampMs >= p.session.ExpiresMs())
+	proven = proven && timed && err == nil
+	switch problem.Code {
+	case "clock_skew":
+		tooOld := timeMs >= elapsedMs && stampMs+wire.WindowMsMax3 < timeMs-elapsedMs
+		return proven && (Safe(p.line.Method) || tooOld)
+	case "session_expired":
+		endMs := p.session.ExpiresMs()
+		return Safe(p.line.Method) || proven && (timeMs < endMs || stampMs >= endMs)
+	}
+	return false
 }
 
 // ClockProof gives the mac of clock_skew for a request whose session is known.

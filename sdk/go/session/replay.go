@@ -34,6 +34,12 @@ func (p ReplayPolicy) Check(stampMs, nowMs uint64) error {
 	return nil
 }
 
+// on3 is the policy of wire 3, whose window has a greatest width. spec/session-3.md#sealed-requests
+func (p ReplayPolicy) on3() ReplayPolicy {
+	p.WindowMs = min(p.Window(), wire.WindowMsMax3)
+	return p
+}
+
 func (p ReplayPolicy) expires(nowMs uint64) uint64 {
 	// Inclusive: at now + ttl the record still stands, as the request's own stamp then just may.
 	return nowMs + max(p.NonceTTLMs, 2*p.Window()) + 1

@@ -348,6 +348,11 @@ type vProblem3 struct {
 	Trusted  []hexBytes `json:"trusted_hex"`
 	Identity hexBytes   `json:"identity_scalar_hex"`
 	Proven   bool       `json:"proven"`
+	Resends  []struct {
+		Method    string `json:"method"`
+		ElapsedMs uint64 `json:"elapsed_ms"`
+		Again     bool   `json:"again"`
+	} `json:"resends"`
 }
 
 func playProblem3(t *testing.T, v *vProblem3) {
@@ -372,6 +377,19 @@ func playProblem3(t *testing.T, v *vProblem3) {
 	}
 	if proven := pending.Proven(problem, trusts(v.Trusted...)); proven != v.Proven {
 		t.Fatalf("proven: %v", proven)
+	}
+	for _, resend := range v.Resends {
+		line := session.Line{Method: resend.Method, Target: "/"}
+		_, _, pending, err := v.Client.session(t).SealAs(line, "", v.Request.Stamp, v.Request.Nonce)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := pending.SendsAgain(problem, v.Proven, resend.ElapsedMs); again != resend.Again {
+			t.Fatalf("%s after %d ms is sent again: %v", resend.Method, resend.ElapsedMs, again)
+		}
+	}
+	if len(v.Resends) == 0 {
+		t.Fatal("no resends")
 	}
 	if !v.Proven {
 		return

@@ -33,4 +33,6 @@ const (
 
 	WindowMsDefault = 300_000
 	WindowMsMax     = 86_400_000
+	// WindowMsMax3 is wire 3's, whatever is configured: by it a client knows which request was too old before it left.
+	WindowMsMax3 = 300_000
 )

@@ -1,0 +1,156 @@
+package sealway
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// stampOf is the stamp of a sealed request, in milliseconds.
+func stampOf(t testing.TB, r *http.Request) uint64 {
+	text, _, _ := strings.Cut(r.Header.Get("X-Idempotency-Key"), ".")
+	stamp, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Error(err)
+	}
+	return stamp
+}
+
+// TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice has somebody in the middle deliver a purchase and hold its answer until the
+// service refuses its copy: what the refusal proves is younger than the request.
+func TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice(t *testing.T) {
+	s := newService(t, http.HandlerFunc(echo))
+	transport := s.transport(t, nil)
+	var sent atomic.Int32
+	var stamps [2]uint64
+	s.spoilWith(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		stamp := stampOf(t, r)
+		stamps[min(1, sent.Add(1)-1)] = stamp
+		time.Sleep(60 * time.Millisecond)
+		// Too old for a service by now, and not when it left.
+		s.tell(w, "clock_skew", 400, s.clockProof(t, r, stamp+300_000+30))
+	})
+	for method, want := range map[string]int32{"POST": 1, "PUT": 1, "DELETE": 1, "GET": 2} {
+		sent.Store(0)
+		var problem *ProblemError
+		if _, _, err := do(t, transport, method, s.URL+"/", ""); !errors.As(err, &problem) || problem.Code != "clock_skew" || !problem.Proven || sent.Load() != want {
+			t.Fatalf("%s: sent %d times, %v", method, sent.Load(), err)
+		}
+		if want == 2 && stamps[1] < stamps[0]+300_000 {
+			t.Fatal("sent again by the old time")
+		}
+		// The time is taken all the same.
+		if agreed, _ := transport.three.peek(); agreed.stampMs() < stamps[0]+300_000 {
+			t.Fatal("the proven time was not taken")
+		}
+	}
+	if s.inits.Load() != 1 {
+		t.Fatal(s.inits.Load())
+	}
+}
+
+func TestAPurchaseThatWasTooOldBeforeItLeftIsSentAgainAndOneFromTheFutureIsNot(t *testing.T) {
+	s := newService(t, http.HandlerFunc(echo))
+	transport := s.transport(t, nil)
+	if _, err := transport.Session(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// As if the machine had slept: its stamps are older than the window.
+	s.offsetMs.Store(302_000)
+	if _, body, err := do(t, transport, "POST", s.URL+"/", "pay"); err != nil || body != "pay" || s.served.Load() != 1 {
+		t.Fatal(err, s.served.Load())
+	}
+	// Its stamps are ahead: the request is good later, to whoever kept it.
+	s.offsetMs.Store(-1_000)
+	var problem *ProblemError
+	if _, _, err := do(t, transport, "POST", s.URL+"/", "pay"); !errors.As(err, &problem) || problem.Code != "clock_skew" || !problem.Proven || s.served.Load() != 1 {
+		t.Fatal(err, s.served.Load())
+	}
+	if _, _, err := do(t, transport, "POST", s.URL+"/", "pay"); err != nil || s.served.Load() != 2 {
+		t.Fatal("the time was not taken: ", err)
+	}
+	s.offsetMs.Store(-400_000)
+	if _, _, err := do(t, transport, "GET", s.URL+"/", ""); err != nil || s.served.Load() != 3 {
+		t.Fatal("a question may be asked again: ", err)
+	}
+	if s.inits.Load() != 1 {
+		t.Fatal(s.inits.Load())
+	}
+}
+
+func TestWhatPassedSinceARequestIsTheLongerOfTwoClocksRoundedUp(t *testing.T) {
+	for _, c := range []struct {
+		steady, day time.Duration
+		want        uint64
+	}{{0, 0, 0}, {1, 0, 1}, {0, 1, 1}, {time.Millisecond, 0, 1}, {time.Millisecond + 1, 0, 2}, {time.Second, time.Hour, 3_600_000},
+		{time.Second, -time.Hour, 1000}, {-1, -1, 0}} {
+		if got := longerMs(c.steady, c.day); got != c.want {
+			t.Errorf("%v and %v are %d ms, not %d", c.steady, c.day, got, c.want)
+		}
+	}
+	if got := elapsedMs(time.Now().Add(-1500 * time.Microsecond)); got < 2 || got > 10_000 {
+		t.Error(got)
+	}
+}
+
+// TestASessionThatIsSaidToBeOverIsGivenUpByAllAtOnceAndALateWordOfItEndsNoNewerOne speaks with a service that has no identity key at
+// hand, so that nothing is proven.
+func TestASessionThatIsSaidToBeOverIsGivenUpByAllAtOnceAndALateWordOfItEndsNoNewerOne(t *testing.T) {
+	s := newService(t, http.HandlerFunc(echo))
+	transport := s.transport(t, nil)
+	id, err := transport.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const callers = 16
+	var arrived atomic.Int32
+	all, late := make(chan struct{}), make(chan struct{})
+	s.spoilWith(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if !strings.HasSuffix(r.Header.Get("X-Kid"), id) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if arrived.Add(1) == callers {
+			close(all)
+		}
+		<-all
+		if r.URL.Path == "/late" {
+			<-late
+		}
+		s.tell(w, "session_expired", 401, nil)
+	})
+	var early, group sync.WaitGroup
+	post := func(path string) {
+		var problem *ProblemError
+		if _, _, err := do(t, transport, "POST", s.URL+path, "pay"); !errors.As(err, &problem) || problem.Code != "session_expired" || problem.Proven {
+			t.Error(err)
+		}
+	}
+	for range callers - 1 {
+		early.Go(func() { post("/") })
+	}
+	group.Go(func() { post("/late") })
+	early.Wait()
+	// All of them go on in one new session.
+	for range callers {
+		early.Go(func() {
+			if _, body, err := do(t, transport, "POST", s.URL+"/", "pay"); err != nil || body != "pay" {
+				t.Error(err)
+			}
+		})
+	}
+	early.Wait()
+	if s.inits.Load() != 2 {
+		t.Fatalf("%d inits", s.inits.Load())
+	}
+	close(late)
+	group.Wait()
+	if _, _, err := do(t, transport, "POST", s.URL+"/", "pay"); err != nil || s.inits.Load() != 2 {
+		t.Fatalf("a late word ended a newer session: %d inits, %v", s.inits.Load(), err)
+	}
+}
