@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"sealway.dev/go/session"
@@ -134,12 +135,11 @@ var forwarded = []string{"Traceparent", "Tracestate", "Forwarded", "Via"}
 
 // exchange3 seals one request, sends it, and opens the head of the answer.
 func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Reader, length int64, seen *Exchange, verdict *verdict) (*http.Response, error) {
-	closer, _ := body.(io.Closer)
-	closeBody := func() {
-		if closer != nil {
+	closeBody := sync.OnceFunc(func() {
+		if closer, ok := body.(io.Closer); ok {
 			closer.Close()
 		}
-	}
+	})
 	lap := laps{}
 	lap.begin()
 	inner, err := encodeInner(request.Header)
@@ -171,6 +171,8 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 		}
 	}
 	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the head of the answer")
+	// The library waits for a body that is being read, whoever gave up: closing it ends that.
+	context.AfterFunc(wait.ctx, closeBody)
 	if bodiless {
 		closeBody()
 		stream, err := sealer.SealWhole(nil, inner, nil)
@@ -180,7 +182,7 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 		sealed.Header.Set(wire.HeaderSealed, wire.EncodeBase64(stream))
 	} else {
 		sealed.Header.Set("Content-Type", contentType)
-		sealed.Body, sealed.ContentLength, err = sealingBody(sealer, inner, body, closer, length, wait)
+		sealed.Body, sealed.ContentLength, err = sealingBody(sealer, inner, body, closeBody, length, wait)
 		if err != nil {
 			return nil, wait.end(err)
 		}
@@ -246,8 +248,7 @@ func (t *Transport) openAnswer(agreed *agreed3, pending *session.Pending3, sent 
 			return nil, err
 		}
 	}
-	// Nobody waits until somebody reads.
-	wait.pause()
+	wait.head()
 	return opened, nil
 }
 
@@ -342,8 +343,13 @@ func (t *Transport) roundTripOld(request *http.Request, source *bodySource) (*ht
 	if err != nil {
 		return nil, err
 	}
+	stop := context.AfterFunc(request.Context(), func() { body.Close() })
 	plaintext, err := readBounded(body, "the body of the request", t.config.BodyMax)
-	body.Close()
+	if stop() {
+		body.Close()
+	} else if err != nil {
+		err = context.Cause(request.Context())
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
@@ -164,6 +165,16 @@ func (s *sealingWriter) FlushError() error {
 		s.err = http.NewResponseController(s.under).Flush()
 	}
 	return s.err
+}
+
+// EnableFullDuplex lets a handler read on after it began to answer, over HTTP/1 too. [http.ResponseController] finds it.
+func (s *sealingWriter) EnableFullDuplex() error {
+	return http.NewResponseController(s.under).EnableFullDuplex()
+}
+
+// SetWriteDeadline bounds the writes of the answer. [http.ResponseController] finds it.
+func (s *sealingWriter) SetWriteDeadline(deadline time.Time) error {
+	return http.NewResponseController(s.under).SetWriteDeadline(deadline)
 }
 
 // finish sends the last frame.

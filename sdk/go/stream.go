@@ -17,17 +17,19 @@ const wholeMax = 1 << 20
 
 // deadline bounds one wait after the other of an exchange, and says which was too long.
 type deadline struct {
+	parent context.Context
 	ctx    context.Context
 	after  time.Duration
 	what   string
 	cancel context.CancelCauseFunc
 	mu     sync.Mutex
 	timer  *time.Timer
+	headed bool // the head is there, or awaited no more
 }
 
 func newDeadline(parent context.Context, after time.Duration, what string) *deadline {
 	ctx, cancel := context.WithCancelCause(parent)
-	d := &deadline{ctx: ctx, cancel: cancel, after: after, what: what}
+	d := &deadline{parent: parent, ctx: ctx, cancel: cancel, after: after, what: what}
 	d.begin(after, what)
 	return d
 }
@@ -36,11 +38,19 @@ func newDeadline(parent context.Context, after time.Duration, what string) *dead
 func (d *deadline) begin(after time.Duration, what string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.timer != nil {
-		d.timer.Stop()
-	}
+	d.arm(after, what)
+}
+
+func (d *deadline) arm(after time.Duration, what string) {
+	d.disarm()
 	if after > 0 {
 		d.timer = time.AfterFunc(after, func() { d.cancel(&TimeoutError{what, after}) })
+	}
+}
+
+func (d *deadline) disarm() {
+	if d.timer != nil {
+		d.timer.Stop()
 	}
 }
 
@@ -48,17 +58,41 @@ func (d *deadline) begin(after time.Duration, what string) {
 func (d *deadline) pause() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.timer != nil {
-		d.timer.Stop()
+	d.disarm()
+}
+
+// head says that the head of the answer is there: nobody waits until somebody reads.
+func (d *deadline) head() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.headed = true
+	d.disarm()
+}
+
+// hold stops the wait for the head while a caller's own source is read; rearm begins it anew. Behind the head neither does
+// anything: the waits for parts of the answer are not the request's to stop.
+func (d *deadline) hold() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.headed {
+		d.disarm()
+	}
+}
+
+func (d *deadline) rearm() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.headed {
+		d.arm(d.after, d.what)
 	}
 }
 
 func (d *deadline) stop() {
-	d.pause()
+	d.head()
 	d.cancel(nil)
 }
 
-// end stops it, and gives the cause where a wait that was too long is what an error comes from.
+// end stops it, and gives the cause where a wait that was too long, or a caller that gave up, is what an error comes from.
 func (d *deadline) end(err error) error {
 	cause := context.Cause(d.ctx)
 	d.stop()
@@ -66,23 +100,26 @@ func (d *deadline) end(err error) error {
 	if errors.As(cause, &late) {
 		return late
 	}
+	if d.parent.Err() != nil && !errors.Is(err, cause) {
+		return cause
+	}
 	return err
 }
 
 // sealingBody gives the sealed body of a request, and its length, -1 if that is not known.
-func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, closer io.Closer, length int64, wait *deadline) (io.ReadCloser, int64, error) {
+func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, closeBody func(), length int64, wait *deadline) (io.ReadCloser, int64, error) {
 	if length >= 0 && length <= wholeMax {
 		// A byte more than was promised would change what the caller meant.
 		plaintext := make([]byte, length)
+		wait.hold()
 		_, err := io.ReadFull(body, plaintext)
 		if err == nil {
 			if n, _ := io.ReadFull(body, make([]byte, 1)); n > 0 {
 				err = &UsageError{"the body is longer than its ContentLength"}
 			}
 		}
-		if closer != nil {
-			closer.Close()
-		}
+		closeBody()
+		wait.rearm()
 		if err != nil {
 			return nil, 0, err
 		}
@@ -92,7 +129,7 @@ func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, clos
 		}
 		return &wholeBody{rest: stream}, int64(len(stream)), nil
 	}
-	sealing := &sealingReader{sealer: sealer, inner: inner, source: body, closer: closer, left: length, wait: wait}
+	sealing := &sealingReader{sealer: sealer, inner: inner, source: body, close: closeBody, left: length, wait: wait}
 	sealed := int64(-1)
 	if length > 0 {
 		sealed = int64(session.StreamLen(len(inner) + int(length)))
@@ -118,14 +155,14 @@ type sealingReader struct {
 	sealer *session.FrameSealer
 	inner  []byte
 	source io.Reader
-	closer io.Closer
+	close  func()
 	left   int64 // -1 where the length is not known
 	plain  []byte
 	sealed []byte
 	ready  []byte
 	done   bool
-	once   sync.Once
-	// wait counts from the last part that the caller gave: how slowly a caller reads its own source is its own matter.
+	// wait, for the head of the answer, counts from the last part that the caller gave: how slowly a caller reads its own source
+	// is its own matter.
 	wait *deadline
 }
 
@@ -144,8 +181,8 @@ func (r *sealingReader) Read(p []byte) (int, error) {
 }
 
 func (r *sealingReader) next() error {
-	r.wait.pause()
-	defer r.wait.begin(r.wait.after, r.wait.what)
+	r.wait.hold()
+	defer r.wait.rearm()
 	if r.plain == nil {
 		r.plain = make([]byte, wire.FrameLenMax)
 	}
@@ -180,13 +217,8 @@ func (r *sealingReader) next() error {
 }
 
 func (r *sealingReader) Close() error {
-	var err error
-	r.once.Do(func() {
-		if r.closer != nil {
-			err = r.closer.Close()
-		}
-	})
-	return err
+	r.close()
+	return nil
 }
 
 // openingBody opens a body as it comes. One that ends early is stream_truncated, never a short body.

@@ -46,8 +46,8 @@ func ReadEnvironment() (*Environment, error) {
 		return nil, fmt.Errorf("SEALWAY_WIRE is 1, 2 or 3")
 	}
 	env.Wire = wire.Version(version)
-	if env.Concurrency, err = strconv.Atoi(get("BENCHMARK_CONCURRENCY", "1")); err != nil || env.Concurrency < 1 || env.Concurrency > 1024 {
-		return nil, fmt.Errorf("BENCHMARK_CONCURRENCY is 1 to 1024")
+	if env.Concurrency, err = strconv.Atoi(get("BENCHMARK_CONCURRENCY", "1")); err != nil || env.Concurrency < 1 || env.Concurrency > 1000 {
+		return nil, fmt.Errorf("BENCHMARK_CONCURRENCY is 1 to 1000")
 	}
 	for pin := range strings.SplitSeq(os.Getenv("SEALWAY_PINS"), ",") {
 		if pin = strings.TrimSpace(pin); pin != "" {
