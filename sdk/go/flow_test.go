@@ -118,9 +118,9 @@ func TestBothDirectionsOfOneCallFlowByTurns(t *testing.T) {
 			t.Fatal(n, lines.Text(), lines.Err())
 		}
 		fmt.Fprintf(writer, "%d\n", n+1)
-		time.Sleep(500 * time.Millisecond)
 	}
 	writer.Close()
+	time.Sleep(600 * time.Millisecond)
 	if rest, err := io.ReadAll(response.Body); err != nil {
 		t.Fatal(string(rest), err)
 	}

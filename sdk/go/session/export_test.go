@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"crypto/sha256"
+	"slices"
 	"testing"
 
 	"sealway.dev/go/wire"
@@ -29,6 +30,11 @@ func CheckClientKeys(t *testing.T, client *ClientSession3, c2s, s2c, exporter []
 	if !bytes.Equal(client.keys.c2s[:], c2s) || !bytes.Equal(client.keys.s2c[:], s2c) || !bytes.Equal(client.exporter[:], exporter) {
 		t.Fatal("other keys at the client")
 	}
+}
+
+// Secrets gives all bytes of a client's session that are secret, as they are now.
+func Secrets(client *ClientSession3) []byte {
+	return slices.Concat(client.keys.c2s[:], client.keys.s2c[:], client.exporter[:])
 }
 
 // CheckMessageKeys compares key, iv and commit of a request (nonce, stamp) or an answer (request's nonce, its own).

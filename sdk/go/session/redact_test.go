@@ -1,7 +1,9 @@
 package session_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -43,5 +45,40 @@ func TestNothingWithAKeyPrintsIt(t *testing.T) {
 				t.Errorf("%T shows its key in JSON: %s", value, text)
 			}
 		}
+	}
+}
+
+func TestAWipedSessionHasNoKeyAndDoesNothing(t *testing.T) {
+	identity := must(crypto.ParseIdentity(append(make([]byte, 31), 7)))(t)
+	keys := crypto.Keys{P256: p256Key(t, append(make([]byte, 31), 8))}
+	init := must(session.NewClientInit3(session.Offer3{Suites: []crypto.Suite{crypto.P256}, ClientID: "c"}, crypto.P256, keys, nil))(t)
+	request := must(session.ParseInitRequest3(init.Body()))(t)
+	terms := session.Terms3{Suites: crypto.Suites(), Identities: []session.Identity{{Key: identity, NotAfterMs: 1 << 50}}, ExpiresInSec: 60, Auth: session.AuthNone}
+	answer, record, err := session.AgreeInit3(request, terms, nil, func(crypto.Suite) (session.Randoms3, error) {
+		return session.Randoms3{Keys: crypto.Keys{P256: p256Key(t, append(make([]byte, 31), 9))}}, nil
+	}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := must(init.Finish(201, answer, trusts(identity.PublicKey())))(t)
+	line := session.Line{Method: "GET", Target: "/"}
+	_, _, pending, err := client.Seal(line, "", 1000, [16]byte{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(session.Secrets(client), make([]byte, 96)) {
+		t.Fatal("no keys to wipe")
+	}
+	client.Wipe()
+	record.Key.Wipe()
+	if !bytes.Equal(session.Secrets(client), make([]byte, 96)) || record.Key != (session.Key{}) {
+		t.Fatal("keys are left")
+	}
+	if _, _, _, err := client.Seal(line, "", 1000, [16]byte{2}); !errors.Is(err, wire.CodeProvider) {
+		t.Fatal(err)
+	}
+	headers := wire.HeaderList{{Name: "X-Seal", Value: "3"}, {Name: "X-Kid", Value: wire.Kid(client.ID())}, {Name: "X-Idempotency-Key", Value: "1000.r-0123456789abcdef"}}
+	if _, _, err := pending.Open(headers, 200); !errors.Is(err, wire.CodeProvider) {
+		t.Fatal(err)
 	}
 }
