@@ -12,32 +12,21 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
+	"sealway.dev/go/internal/recent"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
 
-const (
-	authorityUseMax  = time.Second // how long a session is used without asking again
-	authorityTimeout = 5 * time.Second
-	authorityKeptMax = 65536
-)
+const authorityTimeout = 5 * time.Second
 
 // Authority is a [SessionStore] that asks a session authority over HTTP. spec/session.md#authority-endpoints
 type Authority struct {
 	base   string
 	secret string
 	client *http.Client
-
-	mu   sync.Mutex
-	kept map[string]keptSession
-}
-
-type keptSession struct {
-	session *session.Session
-	asked   time.Time
+	kept   *recent.Sessions
 }
 
 // NewAuthority asks the authority at url, which is https:// or, on this machine alone, http://: session keys travel in its
@@ -58,7 +47,7 @@ func NewAuthority(url, secret string, base http.RoundTripper) (*Authority, error
 			DisableCompression: true, MaxResponseHeaderBytes: 16 << 10}
 	}
 	client := &http.Client{Transport: base, Timeout: authorityTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return &Authority{base: parsed.Scheme + "://" + parsed.Host + "/v1/authority/", secret: secret, client: client, kept: map[string]keptSession{}}, nil
+	return &Authority{base: parsed.Scheme + "://" + parsed.Host + "/v1/authority/", secret: secret, client: client, kept: recent.New()}, nil
 }
 
 func loopback(u *url.URL) bool {
@@ -114,11 +103,8 @@ func (a *Authority) ask(ctx context.Context, method, path string, body []byte) (
 
 // Session is that of [SessionStore]. A session is used for less than a second without asking again.
 func (a *Authority) Session(ctx context.Context, id string) (*session.Session, error) {
-	a.mu.Lock()
-	kept, there := a.kept[id]
-	a.mu.Unlock()
-	if there && time.Since(kept.asked) < authorityUseMax {
-		return kept.session, nil
+	if kept := a.kept.Get(id); kept != nil {
+		return kept, nil
 	}
 	asked := time.Now()
 	status, members, err := a.ask(ctx, http.MethodGet, "sessions/"+id, nil)
@@ -132,7 +118,7 @@ func (a *Authority) Session(ctx context.Context, id string) (*session.Session, e
 		// It may be the answer to another question: no end of a session.
 		return nil, ErrStoreUnavailable
 	case status == http.StatusNotFound && code == "SESSION_NOT_FOUND":
-		a.forget(id)
+		a.kept.Forget(id)
 		return nil, wire.Refuse(wire.CodeSessionUnknown)
 	case status != http.StatusOK:
 		return nil, ErrStoreUnavailable
@@ -146,30 +132,8 @@ func (a *Authority) Session(ctx context.Context, id string) (*session.Session, e
 	if err != nil {
 		return nil, err
 	}
-	a.keep(id, keptSession{made, asked})
+	a.kept.Put(id, made, asked)
 	return made, nil
-}
-
-func (a *Authority) forget(id string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.kept, id)
-}
-
-func (a *Authority) keep(id string, kept keptSession) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.kept) >= authorityKeptMax {
-		for other, old := range a.kept {
-			if time.Since(old.asked) >= authorityUseMax {
-				delete(a.kept, other)
-			}
-		}
-		if len(a.kept) >= authorityKeptMax {
-			return
-		}
-	}
-	a.kept[id] = kept
 }
 
 // Reserve is that of [SessionStore]. A claim is asked for once: when its answer is lost it may have been granted.
@@ -217,7 +181,7 @@ func (a *Authority) Put(ctx context.Context, record *session.Record) error {
 
 // Delete ends a session at the authority.
 func (a *Authority) Delete(ctx context.Context, id string) error {
-	a.forget(id)
+	a.kept.Forget(id)
 	status, members, err := a.ask(ctx, http.MethodDelete, "sessions/"+id, nil)
 	if err != nil {
 		return err

@@ -40,9 +40,11 @@ func (p ReplayPolicy) on3() ReplayPolicy {
 	return p
 }
 
+func (p ReplayPolicy) kept() uint64 { return max(p.NonceTTLMs, 2*p.Window()) + 1 }
+
 func (p ReplayPolicy) expires(nowMs uint64) uint64 {
 	// Inclusive: at now + ttl the record still stands, as the request's own stamp then just may.
-	return nowMs + max(p.NonceTTLMs, 2*p.Window()) + 1
+	return nowMs + p.kept()
 }
 
 // Claim is a nonce that wants to be reserved. spec/session.md#nonces
@@ -55,6 +57,8 @@ type Claim struct {
 	StampMs uint64
 	// ExpiresMs is the first millisecond at which the claim may be forgotten.
 	ExpiresMs uint64
+	// KeptMs is how long the claim is kept, from its reservation on: for stores that go by a clock of their own.
+	KeptMs uint64
 }
 
 // KeyHex gives the key as 32 hexadecimal digits.
@@ -70,7 +74,7 @@ func newClaim(tag byte, scope, nonce string, stampMs, nowMs uint64, policy Repla
 	// The length makes scope and nonce unambiguous; client ids have at most 256 bytes.
 	data := binary.BigEndian.AppendUint16([]byte{tag}, uint16(len(scope)))
 	hash := sha256.Sum256(append(append(data, scope...), nonce...))
-	return Claim{Key: [16]byte(hash[:16]), Sealed: tag == tagSealed, StampMs: stampMs, ExpiresMs: policy.expires(nowMs)}
+	return Claim{Key: [16]byte(hash[:16]), Sealed: tag == tagSealed, StampMs: stampMs, ExpiresMs: policy.expires(nowMs), KeptMs: policy.kept()}
 }
 
 // Fresh proves that a claim was reserved just now, and by nobody before. Stores make it.

@@ -1,0 +1,121 @@
+package redisstore
+
+import (
+	"crypto/cipher"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	sealway "sealway.dev/go"
+	"sealway.dev/go/crypto"
+	"sealway.dev/go/session"
+	"sealway.dev/go/wire"
+)
+
+const (
+	keysMax     = 16
+	keyIDMax    = 32
+	keyFileMax  = 64 << 10
+	rereadPause = time.Second
+)
+
+var errKey = errors.New("a stored session does not unwrap by the key-encryption keys that there are")
+
+// keys are key-encryption keys: from lines that were given, or from a file that is read again when an id is unknown.
+type keys struct {
+	file string
+	mu   sync.Mutex
+	byID map[string]cipher.AEAD
+	read time.Time
+}
+
+func newKeys(file, lines string) (*keys, error) {
+	k := &keys{file: file}
+	if (file == "") == (lines == "") {
+		return nil, &sealway.UsageError{What: "the key-encryption keys come from a file or as lines, one of the two"}
+	}
+	if file == "" {
+		var err error
+		k.byID, err = parseKeys(lines)
+		return k, err
+	}
+	return k, k.reread()
+}
+
+// parseKeys reads lines of "id base64". Its errors hold no line.
+func parseKeys(lines string) (map[string]cipher.AEAD, error) {
+	byID := map[string]cipher.AEAD{}
+	number := 0
+	for line := range strings.Lines(lines) {
+		number++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		id, text, _ := strings.Cut(line, " ")
+		key, err := wire.DecodeBase64(strings.TrimSpace(text))
+		aead, invalid := crypto.NewAEAD(key)
+		clear(key)
+		if err != nil || invalid != nil || !validKeyID(id) || byID[id] != nil {
+			return nil, &sealway.UsageError{What: fmt.Sprintf("the key-encryption keys: line %d is not an id that is new and 32 bytes in base64", number)}
+		}
+		byID[id] = aead
+	}
+	if len(byID) < 1 || len(byID) > keysMax {
+		return nil, &sealway.UsageError{What: "there are 1 to 16 key-encryption keys"}
+	}
+	return byID, nil
+}
+
+func validKeyID(id string) bool {
+	return len(id) >= 1 && len(id) <= keyIDMax && !strings.ContainsFunc(id, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	})
+}
+
+func (k *keys) reread() error {
+	file, err := os.Open(k.file)
+	if err != nil {
+		return fmt.Errorf("sealway: the key-encryption keys: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, keyFileMax+1))
+	defer clear(data)
+	if err != nil || len(data) > keyFileMax {
+		return &sealway.UsageError{What: "the file of the key-encryption keys cannot be read, or is too long"}
+	}
+	byID, err := parseKeys(string(data))
+	if err == nil {
+		k.byID = byID
+	}
+	return err
+}
+
+// key gives a key; a file is read again for one that is unknown, at most once a second.
+func (k *keys) key(id string) cipher.AEAD {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.byID[id] == nil && k.file != "" && time.Since(k.read) >= rereadPause {
+		// The old keys stay where the file cannot be read.
+		k.read = time.Now()
+		k.reread()
+	}
+	return k.byID[id]
+}
+
+// unwrap gives the session's key.
+func (k *keys) unwrap(id, kekID string, wrapped []byte) (session.Key, error) {
+	aead := k.key(kekID)
+	if aead == nil {
+		return session.Key{}, errKey
+	}
+	key, err := aead.Open(nil, wrapped[:wire.IVLen], wrapped[wire.IVLen:], []byte(id))
+	if err != nil || len(key) != wire.KeyLen {
+		return session.Key{}, errKey
+	}
+	defer clear(key)
+	return session.Key(key), nil
+}

@@ -1,0 +1,98 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"unicode/utf8"
+
+	"sealway.dev/go/session"
+	"sealway.dev/go/wire"
+)
+
+// errRow says that a stored session is of no form that is known. It holds nothing of the value.
+var errRow = errors.New("a stored session is of another form")
+
+const (
+	noText     = 0xffff
+	wrappedLen = wire.IVLen + wire.KeyLen + wire.TagLen
+	valueMax   = 8 << 10
+)
+
+// row is a stored session whose key is still wrapped.
+type row struct {
+	record  session.Record
+	kekID   string
+	wrapped []byte
+}
+
+// reader takes a value apart; after a fault it gives nothing more.
+type reader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *reader) take(n int) []byte {
+	if r.bad || len(r.rest) < n {
+		r.bad = true
+		return make([]byte, n)
+	}
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
+}
+
+func (r *reader) byte() byte     { return r.take(1)[0] }
+func (r *reader) number() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
+
+// text gives a text, and whether there is one.
+func (r *reader) text() (string, bool) {
+	length := binary.BigEndian.Uint16(r.take(2))
+	if r.bad || length == noText {
+		return "", false
+	}
+	text := string(r.take(int(length)))
+	if !utf8.ValidString(text) {
+		r.bad = true
+	}
+	return text, !r.bad
+}
+
+var auths = []session.Auth{session.AuthNone, session.AuthBearer, session.AuthDPoP, session.AuthCertificate}
+
+// parseRow reads the value of a session. spec/redis-store.md#sessions
+func parseRow(id string, value []byte) (*row, error) {
+	if len(value) > valueMax {
+		return nil, errRow
+	}
+	in := &reader{rest: value}
+	parsed := &row{record: session.Record{ID: id, Auth: session.AuthNone}}
+	record := &parsed.record
+	record.ExpiresMs = in.number()
+	version := in.byte()
+	record.Wire = wire.Version(in.byte())
+	record.CreatedMs = in.number()
+	var named, kek bool
+	record.ClientID, named = in.text()
+	record.Subject, _ = in.text()
+	switch version {
+	case 1:
+	case 2:
+		record.Tenant, _ = in.text()
+		auth := in.byte()
+		if int(auth) >= len(auths) {
+			return nil, errRow
+		}
+		record.Auth = auths[auth]
+	default:
+		return nil, errRow
+	}
+	parsed.kekID, kek = in.text()
+	parsed.wrapped = in.take(wrappedLen)
+	if in.bad || len(in.rest) > 0 || !kek || record.Wire < wire.Wire1 || record.Wire > wire.Wire3 {
+		return nil, errRow
+	}
+	if (record.Wire != wire.Wire1 || named) && !wire.ValidClientID(record.ClientID) {
+		return nil, errRow
+	}
+	return parsed, nil
+}
