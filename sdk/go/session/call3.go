@@ -83,7 +83,8 @@ func (r *SealedRequest3) Open(session *Session, nowMs uint64, policy ReplayPolic
 	if err := r.Check(session, nowMs, policy); err != nil {
 		return nil, nil, err
 	}
-	opener, err := newFrameOpener(session.keys.request(r.nonce, r.stamp), requestContext(r.line, r.contentType, r.stamp, r.nonce, r.id))
+	keys := session.keys.request(r.nonce, r.stamp)
+	opener, err := newFrameOpener(&keys, requestContext(r.line, r.contentType, r.stamp, r.nonce, r.id))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,6 +135,7 @@ func (r *Reply3) Seal(status int, contentType string, nowMs uint64, nonce [16]by
 
 func (r *Reply3) sealAs(status int, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer, error) {
 	id := r.session.record.ID
-	sealer, err := newFrameSealer(r.session.keys.answer(r.nonce, nonce), answerContext(status, r.line, contentType, stamp, nonce, id))
+	keys := r.session.keys.answer(r.nonce, nonce)
+	sealer, err := newFrameSealer(&keys, answerContext(status, r.line, contentType, stamp, nonce, id))
 	return headers3(id, stamp, nonce), sealer, err
 }

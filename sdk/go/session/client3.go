@@ -115,8 +115,8 @@ func (c *ClientInit3) Finish(status int, body []byte, trusted func(keyID string)
 	var renewed string
 	var exporter []byte
 	if c.renewed != nil {
-		_, old, err := c.renewed.secrets()
-		if err != nil {
+		var old [32]byte
+		if err := c.renewed.use(func(_ *keys3, exporter *[32]byte) { old = *exporter }); err != nil {
 			return nil, err
 		}
 		defer clear(old[:])
@@ -151,14 +151,15 @@ type ClientSession3 struct {
 	wiped    bool
 }
 
-// secrets gives copies of the keys; provider once they are wiped.
-func (s *ClientSession3) secrets() (keys keys3, exporter [32]byte, err error) {
+// use has work done with the keys; provider once they are wiped.
+func (s *ClientSession3) use(work func(keys *keys3, exporter *[32]byte)) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.wiped {
-		return keys, exporter, wire.Refuse(wire.CodeProvider)
+		return wire.Refuse(wire.CodeProvider)
 	}
-	return s.keys, s.exporter, nil
+	work(&s.keys, &s.exporter)
+	return nil
 }
 
 // ID gives the session's id.
@@ -180,8 +181,7 @@ func (s *ClientSession3) Wipe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wiped = true
-	clear(s.keys.c2s[:])
-	clear(s.keys.s2c[:])
+	s.keys.wipe()
 	clear(s.exporter[:])
 }
 
@@ -210,11 +210,11 @@ func (s *ClientSession3) Seal(line Line, contentType string, nowMs uint64, nonce
 // SealAs seals with stamp and nonce as text: for vectors and tests.
 func (s *ClientSession3) SealAs(line Line, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer, *Pending3, error) {
 	id := s.answer.SessionID
-	keys, _, err := s.secrets()
-	if err != nil {
+	var keys messageKeys
+	if err := s.use(func(of *keys3, _ *[32]byte) { keys = of.request(nonce, stamp) }); err != nil {
 		return nil, nil, nil, err
 	}
-	sealer, err := newFrameSealer(keys.request(nonce, stamp), requestContext(line, contentType, stamp, nonce, id))
+	sealer, err := newFrameSealer(&keys, requestContext(line, contentType, stamp, nonce, id))
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -267,11 +267,11 @@ func (p *Pending3) Open(headers wire.Headers, status int) (sealed []byte, opener
 	if sealed, err = sealedHeader(headers); err != nil {
 		return nil, nil, err
 	}
-	keys, _, err := p.session.secrets()
-	if err != nil {
+	var keys messageKeys
+	if err := p.session.use(func(of *keys3, _ *[32]byte) { keys = of.answer(p.nonce, nonce) }); err != nil {
 		return nil, nil, err
 	}
-	opener, err = newFrameOpener(keys.answer(p.nonce, nonce), answerContext(status, p.line, contentType, stamp, nonce, id))
+	opener, err = newFrameOpener(&keys, answerContext(status, p.line, contentType, stamp, nonce, id))
 	return sealed, opener, err
 }
 

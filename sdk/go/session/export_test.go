@@ -74,5 +74,6 @@ func SealReplyAs(t *testing.T, r *Reply3, status int, contentType, stamp, nonce 
 
 // NewOpener opens a stream under given keys and an empty context.
 func NewOpener(keys []byte) (*FrameOpener, error) {
-	return newFrameOpener(messageKeys(keys), [32]byte{})
+	made := messageKeys(keys)
+	return newFrameOpener(&made, [32]byte{})
 }

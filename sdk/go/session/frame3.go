@@ -49,9 +49,10 @@ type FrameSealer struct {
 	commit [commitLen]byte
 }
 
-func newFrameSealer(keys messageKeys, context [32]byte) (*FrameSealer, error) {
+// newFrameSealer wipes the keys.
+func newFrameSealer(keys *messageKeys, context [32]byte) (*FrameSealer, error) {
 	defer clear(keys[:])
-	s, err := newStream(&keys, context)
+	s, err := newStream(keys, context)
 	return &FrameSealer{s, [commitLen]byte(keys[44:])}, err
 }
 
@@ -74,10 +75,14 @@ func (s *FrameSealer) Seal(dst []byte, last bool, parts ...[]byte) ([]byte, erro
 	}
 	dst = binary.BigEndian.AppendUint32(dst, word)
 	nonce, start := s.nonce(last), len(dst)
-	for _, part := range parts {
-		dst = append(dst, part...)
+	if len(parts) == 1 {
+		dst = s.aead.Seal(dst, nonce[:], parts[0], s.context[:])
+	} else {
+		for _, part := range parts {
+			dst = append(dst, part...)
+		}
+		dst = s.aead.Seal(dst[:start], nonce[:], dst[start:], s.context[:])
 	}
-	dst = s.aead.Seal(dst[:start], nonce[:], dst[start:], s.context[:])
 	s.count, s.done = s.count+1, last
 	return dst, nil
 }
@@ -89,6 +94,10 @@ func (s *FrameSealer) SealWhole(dst, inner, body []byte) ([]byte, error) {
 		return dst, wire.Refuse(wire.CodeInnerHeadersInvalid)
 	}
 	head := body[:min(room, len(body))]
+	if odd := len(body) % wire.FrameLenMax; odd <= room {
+		// What is left are full frames of nothing else, which are sealed without a copy; there are not more of them for it.
+		head = body[:odd]
+	}
 	body = body[len(head):]
 	dst, err := s.Seal(dst, len(body) == 0, inner, head)
 	for err == nil && len(body) > 0 {
@@ -122,9 +131,10 @@ type FrameOpener struct {
 	last    bool
 }
 
-func newFrameOpener(keys messageKeys, context [32]byte) (*FrameOpener, error) {
+// newFrameOpener wipes the keys.
+func newFrameOpener(keys *messageKeys, context [32]byte) (*FrameOpener, error) {
 	defer clear(keys[:])
-	s, err := newStream(&keys, context)
+	s, err := newStream(keys, context)
 	return &FrameOpener{stream: s, want: [commitLen]byte(keys[44:])}, err
 }
 

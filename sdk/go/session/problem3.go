@@ -71,8 +71,9 @@ func (p *Pending3) Proven(problem *Problem, trusted func(keyID string) []byte) b
 	switch problem.Code {
 	case "clock_skew":
 		mac, ok := problem.more.Base64("mac")
-		keys, _, err := p.session.secrets()
-		return ok && err == nil && crypto.Equal(mac, clockMAC(keys, p.nonce, p.stamp, timeMs))
+		var want []byte
+		err := p.session.use(func(keys *keys3, _ *[32]byte) { want = clockMAC(keys, p.nonce, p.stamp, timeMs) })
+		return ok && err == nil && crypto.Equal(mac, want)
 	case "session_expired":
 		signature, ok := problem.more.Base64("signature")
 		public := trusted(problem.KeyID())
@@ -106,7 +107,7 @@ func (p *Pending3) SendsAgain(problem *Problem, proven bool, elapsedMs uint64) b
 
 // ClockProof gives the mac of clock_skew for a request whose session is known.
 func (r *SealedRequest3) ClockProof(session *Session, nowMs uint64) []byte {
-	return clockMAC(session.keys, r.nonce, r.stamp, nowMs)
+	return clockMAC(&session.keys, r.nonce, r.stamp, nowMs)
 }
 
 // ExpiredMessage is what an identity key signs in session_expired.

@@ -33,14 +33,26 @@ func (f fields) list(values []string) fields {
 	return f.bytes(inner)
 }
 
-// keys3 are the keys of one prk that calls use.
-type keys3 struct{ c2s, s2c [32]byte }
+// keys3 are the keys of one prk that calls use, and what each message's are expanded by.
+type keys3 struct {
+	c2s, s2c          [32]byte
+	requests, answers crypto.Expander
+}
 
-func schedule3(prk Key) keys3 {
-	return keys3{
-		[32]byte(crypto.Expand(prk[:], 32, []byte("sealway/3 c2s"))),
-		[32]byte(crypto.Expand(prk[:], 32, []byte("sealway/3 s2c"))),
-	}
+func schedule3(prk Key) (k keys3) {
+	from := crypto.NewExpander(prk[:])
+	defer from.Wipe()
+	from.Expand(k.c2s[:], []byte("sealway/3 c2s"))
+	from.Expand(k.s2c[:], []byte("sealway/3 s2c"))
+	k.requests, k.answers = crypto.NewExpander(k.c2s[:]), crypto.NewExpander(k.s2c[:])
+	return k
+}
+
+func (k *keys3) wipe() {
+	clear(k.c2s[:])
+	clear(k.s2c[:])
+	k.requests.Wipe()
+	k.answers.Wipe()
 }
 
 // String shows nothing.
@@ -58,16 +70,16 @@ func confirm3(prk Key, th [32]byte) []byte {
 // messageKeys are those of one stream: key (32) ‖ iv (12) ‖ commit (16).
 type messageKeys [60]byte
 
-func (k keys3) request(nonce, stamp string) messageKeys {
+func (k *keys3) request(nonce, stamp string) (keys messageKeys) {
 	var space [256]byte
-	info := fields(space[:0]).text("sealway/3 request").text(nonce).text(stamp)
-	return messageKeys(crypto.Expand(k.c2s[:], 60, info))
+	k.requests.Expand(keys[:], fields(space[:0]).text("sealway/3 request").text(nonce).text(stamp))
+	return keys
 }
 
-func (k keys3) answer(requestNonce, nonce string) messageKeys {
+func (k *keys3) answer(requestNonce, nonce string) (keys messageKeys) {
 	var space [512]byte
-	info := fields(space[:0]).text("sealway/3 answer").text(requestNonce).text(nonce)
-	return messageKeys(crypto.Expand(k.s2c[:], 60, info))
+	k.answers.Expand(keys[:], fields(space[:0]).text("sealway/3 answer").text(requestNonce).text(nonce))
+	return keys
 }
 
 // Line is method and target (path and query) of a request, as sent.
@@ -90,7 +102,7 @@ func expiredMessage(id, nonce, stamp string, serverTimeMs uint64) []byte {
 	return append([]byte("sealway/3 expired"), hash[:]...)
 }
 
-func clockMAC(keys keys3, nonce, stamp string, serverTimeMs uint64) []byte {
+func clockMAC(keys *keys3, nonce, stamp string, serverTimeMs uint64) []byte {
 	key := crypto.Expand(keys.s2c[:], 32, []byte("sealway/3 clock"))
 	defer clear(key)
 	return crypto.HMAC(key, fields(nil).text(nonce).text(stamp).number(serverTimeMs))

@@ -17,9 +17,9 @@ type vClaim struct {
 	ExpiresMs uint64   `json:"expires_ms"`
 }
 
-func (c *vClaim) same(t *testing.T, claim session.Claim) {
+func (c *vClaim) same(t *testing.T, claim session.Claim, nowMs uint64) {
 	t.Helper()
-	if want := (session.Claim{Key: [16]byte(c.Key), Sealed: c.Sealed, StampMs: c.StampMs, ExpiresMs: c.ExpiresMs}); claim != want {
+	if want := (session.Claim{Key: [16]byte(c.Key), Sealed: c.Sealed, StampMs: c.StampMs, ExpiresMs: c.ExpiresMs, KeptMs: c.ExpiresMs - nowMs}); claim != want {
 		t.Fatalf("claim %+v\nwants %+v", claim, want)
 	}
 }
@@ -134,7 +134,7 @@ func playInit(t *testing.T, v *vInit) {
 		t.Fatalf("family %s", v.Family)
 	}
 	call := must(session.ParseInit(family, v.Headers.list(), v.Body.data, v.NowMs, replayPolicy(v.WindowMs)))(t)
-	v.Claim.same(t, call.Claim())
+	v.Claim.same(t, call.Claim(), v.NowMs)
 	random := session.InitRandoms{SessionID: [16]byte(v.SessionID), Ephemeral: p256Key(t, v.ServerScalar)}
 	answer, record, err := release(t, call).Accept(session.DefaultTTL(), v.Authenticated, "", random, v.NowMs)
 	if err != nil {
@@ -252,7 +252,7 @@ func playRequest(t *testing.T, v *vRequest) {
 	sealed, _ := v.Request.seal(v.Client.session(t))
 	v.Request.Sealed.same(t, sealed)
 	opened := must(openCall(t, &v.Session, v.Request.Path, v.Request.Sealed.Headers, v.Request.Sealed.Body.data, v.NowMs, v.WindowMs))(t)
-	v.Claim.same(t, opened.Claim())
+	v.Claim.same(t, opened.Claim(), v.NowMs)
 	if !v.Request.Plaintext.same(release(t, opened).Plaintext) {
 		t.Fatal("another plaintext")
 	}

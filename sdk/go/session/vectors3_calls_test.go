@@ -184,7 +184,7 @@ func playRequest3(t *testing.T, v *vRequest3) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.Claim.same(t, opened.Claim())
+	v.Claim.same(t, opened.Claim(), v.NowMs)
 	request := release(t, opened)
 	sameHeaders(t, request.Headers, v.Inner.list())
 	if !bytes.Equal(append(bytes.Clone(request.First), rest...), joined(v.Frames)) {
