@@ -49,7 +49,7 @@ func NewExpander(key []byte) (e Expander) {
 	return e
 }
 
-// Expand fills dst, of at most 255 * 32 bytes; info has 900 bytes at most.
+// Expand fills dst, of at most 255 * 32 bytes; info of more than 1 KiB costs an allocation.
 func (e *Expander) Expand(dst, info []byte) {
 	work := expandings.Get().(*expanding)
 	state := work.hash.(encoding.BinaryUnmarshaler)

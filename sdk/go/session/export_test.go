@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"crypto/sha256"
-	"slices"
 	"testing"
 
 	"sealway.dev/go/wire"
@@ -32,9 +31,9 @@ func CheckClientKeys(t *testing.T, client *ClientSession3, c2s, s2c, exporter []
 	}
 }
 
-// Secrets gives all bytes of a client's session that are secret, as they are now.
-func Secrets(client *ClientSession3) []byte {
-	return slices.Concat(client.keys.c2s[:], client.keys.s2c[:], client.exporter[:])
+// HasKeys says whether a byte of a client's session that is secret is left.
+func HasKeys(client *ClientSession3) bool {
+	return client.keys != keys3{} || client.exporter != [32]byte{}
 }
 
 // CheckMessageKeys compares key, iv and commit of a request (nonce, stamp) or an answer (request's nonce, its own).
