@@ -19,13 +19,13 @@ import (
 
 const renewBeforeMax = time.Minute
 
-// life is how long a session lasts, by a clock that never jumps.
+// life is how long a session lasts, by the longer of two clocks: a machine that slept finds it over.
 type life struct {
 	born time.Time
 	span time.Duration
 }
 
-func (l life) left() time.Duration { return l.span - time.Since(l.born) }
+func (l life) left() time.Duration { return l.span - passed(l.born) }
 
 // fresh is all of its life but the last tenth, a minute at most.
 func (l life) fresh() bool { return l.left() > min(l.span/10, renewBeforeMax) }
@@ -60,16 +60,19 @@ type agreedOld struct {
 	session *session.ClientSession
 }
 
-// elapsedMs is how long ago a request was sent.
-func elapsedMs(sent time.Time) uint64 {
+// passed is what passed since a moment of this process.
+func passed(since time.Time) time.Duration {
 	now := time.Now()
-	return longerMs(now.Sub(sent), now.Round(0).Sub(sent.Round(0)))
+	return longer(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
-// longerMs is the longer of what passed by a clock that never jumps and by the clock of the day, rounded up: the former may stand
-// still while a machine sleeps.
-func longerMs(steady, day time.Duration) uint64 {
-	return uint64((max(steady, day, 0) + time.Millisecond - 1) / time.Millisecond)
+// longer is the longer of what passed by a clock that never jumps and by the clock of the day: the former may stand still while a
+// machine sleeps.
+func longer(steady, day time.Duration) time.Duration { return max(steady, day, 0) }
+
+// elapsedMs is how long ago a request was sent, rounded up.
+func elapsedMs(sent time.Time) uint64 {
+	return uint64((passed(sent) + time.Millisecond - 1) / time.Millisecond)
 }
 
 func nowMs() uint64 { return uint64(max(0, time.Now().UnixMilli())) }

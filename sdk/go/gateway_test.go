@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -112,9 +113,13 @@ telemetry: { log_format: json, log_level: info }
 const peersSecret = "a-secret-of-the-tests-alone-0123456789"
 
 func startGateway(t *testing.T) (url, secretFile string) {
-	binary, folder := sealwayBinary(t), t.TempDir()
+	return startGatewayIn(t, t.TempDir(), gatewayConfig)
+}
+
+func startGatewayIn(t *testing.T, folder, config string) (url, secretFile string) {
+	binary := sealwayBinary(t)
 	secretFile = filepath.Join(folder, "peers.secret")
-	if err := errors.Join(os.WriteFile(filepath.Join(folder, "serve.yaml"), []byte(gatewayConfig), 0o600), os.WriteFile(secretFile, []byte(peersSecret+"\n"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(folder, "serve.yaml"), []byte(config), 0o600), os.WriteFile(secretFile, []byte(peersSecret+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	command := exec.Command(binary, "serve", "--config", filepath.Join(folder, "serve.yaml"))
@@ -204,6 +209,50 @@ func TestTheClientCallsARealGatewayOnEveryWireAndSuite(t *testing.T) {
 	}
 	if must(transport.Session(t.Context())) == id {
 		t.Fatal("the same session")
+	}
+}
+
+func TestARenewalReachesAGatewayOnceAndTheNextCallsAreOfTheNewSession(t *testing.T) {
+	url, _ := startGateway(t)
+	var mu sync.Mutex
+	var seen []string
+	base := roundTripper(func(r *http.Request) (*http.Response, error) {
+		mu.Lock()
+		seen = append(seen, r.Method+" "+r.URL.Path+" "+r.Header.Get("X-Kid"))
+		mu.Unlock()
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	transport := must(NewTransport(url, Config{Trust: must(PinKeys(keyIDOf(t, url))), TTL: 300 * time.Second, Base: base}))
+	first := must(transport.Session(t.Context()))
+	agreed, _ := transport.three.peek()
+	agreed.born = agreed.born.Add(-280 * time.Second)
+	// Four at once: the session is still good, and one of them has it renewed beside.
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			if _, _, err := do(t, transport, "POST", url+"/transaction/purchase", purchaseBody); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	second := first
+	for range 250 {
+		if second = must(transport.Session(t.Context())); second != first {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if _, _, err := do(t, transport, "POST", url+"/transaction/purchase", purchaseBody); err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, each := range seen {
+		count[each]++
+	}
+	inits, renewals := count["POST /v3/sessions "], count["POST /v3/sessions/"+first+"/renew session:"+first]
+	if last := seen[len(seen)-1]; second == first || inits != 1 || renewals != 1 || last != "POST /transaction/purchase session:"+second {
+		t.Fatalf("%d inits, %d renewals, at last %s: %q", inits, renewals, last, seen)
 	}
 }
 

@@ -26,7 +26,7 @@ type Exchange struct {
 	Steps []Step
 	// ServerTiming is what the service says of itself; nobody vouches for it. At most 32 entries.
 	ServerTiming []Step
-	// Attempt is 1, or 2 where the call was sent once more.
+	// Attempt counts from 1: a call may be sent again for a session that is over, and for a clock that was off, once for each.
 	Attempt int
 	// Err is what came of it, nil for an answer.
 	Err error

@@ -83,18 +83,20 @@ func TestAPurchaseThatWasTooOldBeforeItLeftIsSentAgainAndOneFromTheFutureIsNot(t
 	}
 }
 
-func TestWhatPassedSinceARequestIsTheLongerOfTwoClocksRoundedUp(t *testing.T) {
-	for _, c := range []struct {
-		steady, day time.Duration
-		want        uint64
-	}{{0, 0, 0}, {1, 0, 1}, {0, 1, 1}, {time.Millisecond, 0, 1}, {time.Millisecond + 1, 0, 2}, {time.Second, time.Hour, 3_600_000},
-		{time.Second, -time.Hour, 1000}, {-1, -1, 0}} {
-		if got := longerMs(c.steady, c.day); got != c.want {
-			t.Errorf("%v and %v are %d ms, not %d", c.steady, c.day, got, c.want)
+func TestWhatPassedIsTheLongerOfTwoClocksAndElapsedTimeIsRoundedUp(t *testing.T) {
+	for _, c := range []struct{ steady, day, want time.Duration }{{0, 0, 0}, {1, 0, 1}, {0, 1, 1}, {time.Second, time.Hour, time.Hour},
+		{time.Second, -time.Hour, time.Second}, {-1, -1, 0}} {
+		if got := longer(c.steady, c.day); got != c.want {
+			t.Errorf("%v and %v are %v, not %v", c.steady, c.day, got, c.want)
 		}
 	}
-	if got := elapsedMs(time.Now().Add(-1500 * time.Microsecond)); got < 2 || got > 10_000 {
+	if got := elapsedMs(time.Now().Add(-1001 * time.Microsecond)); got < 2 || got > 10_000 {
 		t.Error(got)
+	}
+	// What has no reading of the other clock is by the clock of the day.
+	over := life{time.Now().Round(0).Add(-time.Hour), time.Hour}
+	if !over.over() || over.fresh() {
+		t.Error("a session that is over is not")
 	}
 }
 

@@ -1,7 +1,6 @@
 package sealway
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -100,47 +99,6 @@ func TestBodiesOfEveryLengthComeBackWhole(t *testing.T) {
 				t.Fatalf("%d bytes, known %v: %d came back, %v", length, known, len(got), err)
 			}
 		}
-	}
-}
-
-func TestStreamsFlowBothWaysFrameByFrame(t *testing.T) {
-	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.NewResponseController(w).EnableFullDuplex()
-		lines := bufio.NewScanner(r.Body)
-		for lines.Scan() {
-			fmt.Fprintf(w, "heard %s\n", lines.Text())
-			w.(http.Flusher).Flush()
-		}
-	}))
-	s.middleware.config.Routes = nil
-	transport := s.transport(t, nil)
-	response, body, err := do(t, transport, "POST", s.URL+"/", "one\ntwo\n")
-	if err != nil || body != "heard one\nheard two\n" || response.ContentLength != -1 {
-		t.Fatal(body, err)
-	}
-	events := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for i := range 3 {
-			fmt.Fprintf(w, "event %d\n", i)
-			w.(http.Flusher).Flush()
-			if i < 2 {
-				time.Sleep(80 * time.Millisecond)
-			}
-		}
-	}))
-	request, _ := http.NewRequest("GET", events.URL+"/", nil)
-	start := time.Now()
-	answer, err := events.transport(t, nil).RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(answer.Body)
-	if !lines.Scan() || lines.Text() != "event 0" || time.Since(start) > 2*time.Second {
-		t.Fatal(lines.Text(), lines.Err())
-	}
-	rest, err := io.ReadAll(answer.Body)
-	_ = rest
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

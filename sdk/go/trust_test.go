@@ -7,7 +7,9 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -99,5 +101,37 @@ func TestAStateFileThatOthersMayWriteOrThatIsDamagedIsRefused(t *testing.T) {
 		if _, err := NewTransport("http://localhost:3000", Config{Trust: TrustFirstUse(file)}); err == nil {
 			t.Fatalf("%q %o", c.text, c.mode)
 		}
+	}
+}
+
+func TestAGatewaysKeysAreTrustedByTheRootThatSignedThem(t *testing.T) {
+	folder := t.TempDir()
+	identity := func(args ...string) string {
+		t.Helper()
+		command := exec.Command(sealwayBinary(t), append([]string{"identity"}, args...)...)
+		command.Dir = folder
+		out, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", args, out)
+		}
+		return string(out)
+	}
+	identity("generate", "identity.keys")
+	root := regexp.MustCompile(`[A-Za-z0-9+/]{87}=`).FindString(identity("root", "root.key"))
+	identity("sign", "identity.keys", "--root", "root.key", "--expires-in", "30d")
+	url, _ := startGatewayIn(t, folder, strings.Replace(gatewayConfig, "allow_generated: true", `key_file: "identity.keys"`, 1))
+	file := filepath.Join(folder, "roots")
+	for range 2 {
+		transport := must(NewTransport(url, Config{Trust: must(PinRoot(root, file))}))
+		if _, body, err := do(t, transport, "POST", url+"/transaction/purchase", purchaseBody); err != nil || !strings.Contains(body, "SUCCESS") {
+			t.Fatal(body, err)
+		}
+	}
+	if kept, err := os.ReadFile(file); err != nil || !strings.Contains(string(kept), " root:") {
+		t.Fatal(string(kept), err)
+	}
+	stranger := must(NewTransport(url, Config{Trust: must(PinRoot(wire.EncodeBase64(newIdentity(t).PublicKey()), ""))}))
+	if _, _, err := do(t, stranger, "POST", url+"/transaction/purchase", purchaseBody); !errorsAsTrust(err) || !errors.Is(err, wire.CodeKeyUntrusted) {
+		t.Fatal(err)
 	}
 }
