@@ -88,10 +88,19 @@ func TestTheFirstPieceOfAnAnswerArrivesBeforeTheRestIsMade(t *testing.T) {
 	}
 }
 
-func TestBothDirectionsOfOneCallFlowByTurns(t *testing.T) {
+// eachHTTP runs a test over HTTP/1 and over HTTP/2.
+func eachHTTP(t *testing.T, test func(t *testing.T, two bool)) {
+	t.Run("HTTP/1", func(t *testing.T) { test(t, false) })
+	t.Run("HTTP/2", func(t *testing.T) { test(t, true) })
+}
+
+func TestBothDirectionsOfOneCallFlowByTurns(t *testing.T) { eachHTTP(t, bothDirections) }
+
+func bothDirections(t *testing.T, two bool) {
 	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
-			t.Error(err)
+		// HTTP/2 has nothing to enable.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !two || two != (r.ProtoMajor == 2) {
+			t.Error(err, r.Proto)
 		}
 		lines := bufio.NewScanner(r.Body)
 		for lines.Scan() {
@@ -100,7 +109,11 @@ func TestBothDirectionsOfOneCallFlowByTurns(t *testing.T) {
 		}
 	}))
 	// The wait for the head is over once it is there: what the request still sends has no part in it.
-	transport := s.transport(t, func(c *Config) { c.HeadTimeout = 400 * time.Millisecond })
+	transport := s.transport(t, func(c *Config) {
+		if c.HeadTimeout = 400 * time.Millisecond; two {
+			c.Base = s.overHTTP2(t)
+		}
+	})
 	if _, err := transport.Session(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -170,9 +183,14 @@ func TestASlowSourceOfARequestIsItsCallersMatterAndASilentServiceIsNot(t *testin
 
 // TestACancelledCallEndsOnTheWireToo looks at what the service sees of a call that is given up: before it is answered, while its
 // request is still on the way, and while its answer is.
-func TestACancelledCallEndsOnTheWireToo(t *testing.T) {
+func TestACancelledCallEndsOnTheWireToo(t *testing.T) { eachHTTP(t, cancelledCalls) }
+
+func cancelledCalls(t *testing.T, two bool) {
 	begun, ended := make(chan string, 1), make(chan error, 1)
 	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if two != (r.ProtoMajor == 2) {
+			t.Error(r.Proto)
+		}
 		switch r.URL.Path {
 		case "/answering":
 			io.WriteString(w, "first")
@@ -193,7 +211,11 @@ func TestACancelledCallEndsOnTheWireToo(t *testing.T) {
 			ended <- nil
 		}
 	}))
-	transport := s.transport(t, nil)
+	var base http.RoundTripper
+	if two {
+		base = s.overHTTP2(t)
+	}
+	transport := s.transport(t, func(c *Config) { c.Base = base })
 	for _, path := range []string{"/waiting", "/sending", "/answering"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		reader, writer := io.Pipe()
@@ -230,7 +252,7 @@ func TestACancelledCallEndsOnTheWireToo(t *testing.T) {
 	}
 	// A source that gives nothing is given up too, before anything is sent.
 	for _, version := range []wire.Version{2, 3} {
-		other := s.transport(t, func(c *Config) { c.Wire = version })
+		other := s.transport(t, func(c *Config) { c.Wire, c.Base = version, base })
 		if _, err := other.Session(t.Context()); err != nil {
 			t.Fatal(err)
 		}

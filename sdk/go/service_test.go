@@ -78,6 +78,16 @@ func newService(t testing.TB, handler http.Handler, routes ...Route) *service {
 	return s
 }
 
+// overHTTP2 has the service served over TLS and HTTP/2, and gives what sends requests there.
+func (s *service) overHTTP2(t testing.TB) http.RoundTripper {
+	two := httptest.NewUnstartedServer(s.Config.Handler)
+	two.EnableHTTP2 = true
+	two.StartTLS()
+	t.Cleanup(two.Close)
+	s.Server = two
+	return two.Client().Transport
+}
+
 func (s *service) now() time.Time {
 	return time.Now().Add(time.Duration(s.offsetMs.Load()) * time.Millisecond)
 }

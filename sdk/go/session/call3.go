@@ -1,7 +1,7 @@
 package session
 
 import (
-	"strconv"
+	"strings"
 
 	"sealway.dev/go/wire"
 )
@@ -130,12 +130,13 @@ func (r *Reply3) Session() *Session { return r.session }
 // Seal begins an answer: its headers, and what writes its stream, which begins with inner headers. contentType is the outer one,
 // empty without a body.
 func (r *Reply3) Seal(status int, contentType string, nowMs uint64, nonce [16]byte) (wire.HeaderList, *FrameSealer, error) {
-	return r.sealAs(status, contentType, strconv.FormatUint(nowMs, 10), wire.NonceText(nonce, true))
+	return r.sealAs(status, contentType, wire.IdempotencyKey(nowMs, nonce, true))
 }
 
-func (r *Reply3) sealAs(status int, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer, error) {
+func (r *Reply3) sealAs(status int, contentType, key string) (wire.HeaderList, *FrameSealer, error) {
+	stamp, nonce, _ := strings.Cut(key, ".")
 	id := r.session.record.ID
 	keys := r.session.keys.answer(r.nonce, nonce)
 	sealer, err := newFrameSealer(&keys, answerContext(status, r.line, contentType, stamp, nonce, id))
-	return headers3(id, stamp, nonce), sealer, err
+	return headers3(id, key), sealer, err
 }

@@ -3,7 +3,7 @@ package session
 import (
 	"fmt"
 	"io"
-	"strconv"
+	"strings"
 	"sync"
 
 	"sealway.dev/go/crypto"
@@ -204,11 +204,17 @@ func (p *Pending3) StampAndNonce() (stamp, nonce string) { return p.stamp, p.non
 // Seal begins a request: its headers, and what writes its stream, which begins with inner headers. contentType is the outer
 // one, empty for a message whose stream goes into X-Sealed.
 func (s *ClientSession3) Seal(line Line, contentType string, nowMs uint64, nonce [16]byte) (wire.HeaderList, *FrameSealer, *Pending3, error) {
-	return s.SealAs(line, contentType, strconv.FormatUint(nowMs, 10), wire.NonceText(nonce, false))
+	key := wire.IdempotencyKey(nowMs, nonce, false)
+	return s.sealAs(line, contentType, key)
 }
 
 // SealAs seals with stamp and nonce as text: for vectors and tests.
 func (s *ClientSession3) SealAs(line Line, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer, *Pending3, error) {
+	return s.sealAs(line, contentType, stamp+"."+nonce)
+}
+
+func (s *ClientSession3) sealAs(line Line, contentType, key string) (wire.HeaderList, *FrameSealer, *Pending3, error) {
+	stamp, nonce, _ := strings.Cut(key, ".")
 	id := s.answer.SessionID
 	var keys messageKeys
 	if err := s.use(func(of *keys3, _ *[32]byte) { keys = of.request(nonce, stamp) }); err != nil {
@@ -218,12 +224,13 @@ func (s *ClientSession3) SealAs(line Line, contentType, stamp, nonce string) (wi
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return headers3(id, stamp, nonce), sealer, &Pending3{s, line, stamp, nonce}, nil
+	return headers3(id, key), sealer, &Pending3{s, line, stamp, nonce}, nil
 }
 
-func headers3(id, stamp, nonce string) wire.HeaderList {
-	return wire.HeaderList{{Name: wire.HeaderSeal, Value: "3"}, {Name: wire.HeaderKid, Value: wire.Kid(id)},
-		{Name: wire.HeaderIdempotencyKey, Value: stamp + "." + nonce}}
+// headers3 has room for one more.
+func headers3(id, key string) wire.HeaderList {
+	return append(make(wire.HeaderList, 0, 4), wire.Header{Name: wire.HeaderSeal, Value: "3"}, wire.Header{Name: wire.HeaderKid, Value: wire.Kid(id)},
+		wire.Header{Name: wire.HeaderIdempotencyKey, Value: key})
 }
 
 // Open begins to open an answer: its stream, where it came in X-Sealed and not in the body, and what opens it. An answer

@@ -64,7 +64,7 @@ func NewReply3(session *Session, line Line, nonce string) *Reply3 {
 // SealReplyAs seals with stamp and nonce as text.
 func SealReplyAs(t *testing.T, r *Reply3, status int, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer) {
 	t.Helper()
-	headers, sealer, err := r.sealAs(status, contentType, stamp, nonce)
+	headers, sealer, err := r.sealAs(status, contentType, stamp+"."+nonce)
 	if err != nil {
 		t.Fatal(err)
 	}

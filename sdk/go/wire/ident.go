@@ -33,6 +33,16 @@ func NonceText(random [16]byte, answer bool) string {
 	return hex.EncodeToString(random[:])
 }
 
+// IdempotencyKey writes a message's stamp and nonce as that header carries them.
+func IdempotencyKey(stampMs uint64, random [16]byte, answer bool) string {
+	var space [64]byte
+	text := append(strconv.AppendUint(space[:0], stampMs, 10), '.')
+	if answer {
+		text = append(text, "r-"...)
+	}
+	return string(hex.AppendEncode(text, random[:]))
+}
+
 func nonceWellFormed(nonce string, lenMin int) bool {
 	if len(nonce) < lenMin || len(nonce) > NonceLenMax {
 		return false

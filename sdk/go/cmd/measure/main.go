@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -167,7 +168,11 @@ func calls(size int, client2 *session.ClientSession, server2 *session.Session, c
 		return append(headers, wire.Header{Name: "Content-Type", Value: "application/octet-stream"}), stream
 	}
 	seal3 := &task{name: "wire 3 seal", run: func() { seal() }}
-	headers, stream := seal()
+	list, stream := seal()
+	headers := http.Header{}
+	for _, header := range list {
+		headers.Set(header.Name, header.Value)
+	}
 	open3 := &task{name: "wire 3 open", run: func() {
 		request := must(session.ParseRequest3(headers, line))
 		opener, _, err := request.Open(server3, now, session.ReplayPolicy{})
