@@ -54,6 +54,28 @@ func TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice(t *testing.T) {
 	}
 }
 
+func TestNobodysAnswerHasNothingSentAgain(t *testing.T) {
+	s := newService(t, http.HandlerFunc(echo))
+	transport := s.transport(t, nil)
+	var sent atomic.Int32
+	for _, status := range []int{400, 401, 403, 409, 425, 429, 500, 503} {
+		s.spoilWith(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			sent.Add(1)
+			w.WriteHeader(status)
+		})
+		for _, method := range []string{"POST", "GET"} {
+			sent.Store(0)
+			var refused *RefusedError
+			if _, _, err := do(t, transport, method, s.URL+"/", ""); !errors.As(err, &refused) || sent.Load() != 1 {
+				t.Fatal(method, status, sent.Load(), err)
+			}
+		}
+	}
+	if s.inits.Load() != 1 {
+		t.Fatal(s.inits.Load())
+	}
+}
+
 func TestAPurchaseThatWasTooOldBeforeItLeftIsSentAgainAndOneFromTheFutureIsNot(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	transport := s.transport(t, nil)

@@ -268,7 +268,14 @@ func (t *Transport) judge(agreed *agreed3, pending *session.Pending3, sent time.
 	}
 	err = refusalOf(response.StatusCode, response.Header, body)
 	var told *ProblemError
-	if !errors.As(err, &told) || verdict == nil {
+	if verdict == nil {
+		return err
+	}
+	if !errors.As(err, &told) {
+		if pending.Method() == http.MethodHead && response.StatusCode == http.StatusUnauthorized {
+			// What answers HEAD has no body to say more in; of sealed requests this status has one reason.
+			verdict.over, verdict.again = true, true
+		}
 		return err
 	}
 	told.Proven = pending.Proven(told.problem, func(id string) []byte {

@@ -201,6 +201,9 @@ type Pending3 struct {
 // StampAndNonce are the request's, which proofs in problems name.
 func (p *Pending3) StampAndNonce() (stamp, nonce string) { return p.stamp, p.nonce }
 
+// Method is the request's.
+func (p *Pending3) Method() string { return p.line.Method }
+
 // Seal begins a request: its headers, and what writes its stream, which begins with inner headers. contentType is the outer
 // one, empty for a message whose stream goes into X-Sealed.
 func (s *ClientSession3) Seal(line Line, contentType string, nowMs uint64, nonce [16]byte) (wire.HeaderList, *FrameSealer, *Pending3, error) {
