@@ -314,6 +314,36 @@ func TestASlowBodyIsGivenUpAndABrokenStreamIsNeverAWholeBody(t *testing.T) {
 			t.Fatal("the handler saw a whole body: ", err)
 		}
 	}
+	// A byte now and then does not make a frame's time longer.
+	drip, dripped := dial()
+	go func() {
+		for _, b := range dripped[:60] {
+			if _, err := drip.Write([]byte{b}); err != nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+	start := time.Now()
+	drip.SetReadDeadline(start.Add(5 * time.Second))
+	if answer, _ := io.ReadAll(io.LimitReader(drip, 12)); string(answer) != "HTTP/1.1 400" || time.Since(start) > 2*time.Second || len(results) != 0 {
+		t.Fatalf("%q after %v", answer, time.Since(start))
+	}
+	// Nor is a body of the old wires waited for.
+	caught := &capture{base: http.DefaultTransport}
+	old := s.transport(t, func(c *Config) { c.Wire, c.Base = 2, caught })
+	if _, _, err := do(t, old, "POST", s.URL+"/", "x"); err != nil {
+		t.Fatal(err)
+	}
+	<-results
+	half := must(net.Dial("tcp", strings.TrimPrefix(s.URL, "http://")))
+	defer half.Close()
+	fmt.Fprintf(half, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nX-Kid: %s\r\nX-ClientId: %s\r\nX-Idempotency-Key: %d.%s\r\n\r\npart",
+		caught.head.Get("X-Kid"), caught.head.Get("X-ClientId"), time.Now().UnixMilli(), wire.NonceText(random16(), false))
+	half.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if answer, err := io.ReadAll(io.LimitReader(half, 12)); string(answer) != "HTTP/1.1 400" || len(results) != 0 {
+		t.Fatalf("%q %v", answer, err)
+	}
 	// Before the first frame is there, the handler hears of nothing.
 	conn, stream := dial()
 	conn.Write(stream[:10])

@@ -65,7 +65,8 @@ type MiddlewareConfig struct {
 	TrustForwarded bool
 	// StoreTimeout bounds a question to the store; 0 is 5 s.
 	StoreTimeout time.Duration
-	// BodyTimeout bounds the wait for the next bytes of a sealed body; 0 is 30 s.
+	// BodyTimeout bounds the wait for the next frame of a sealed body, of 64 KiB at most, and on wires 1 and 2 for all of a body;
+	// 0 is 30 s.
 	BodyTimeout time.Duration
 	// AnswerMax bounds answers on wires 1 and 2, which become one message, in bytes; 0 is 16 MiB.
 	AnswerMax int64

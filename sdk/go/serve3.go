@@ -192,6 +192,7 @@ type openingRequest struct {
 
 // frame gives the next frame's plaintext, io.EOF behind the last.
 func (b *openingRequest) frame() ([]byte, error) {
+	awaited := false
 	for {
 		if len(b.input) > 0 {
 			out, complete, err := b.opener.Read(&b.input, b.plain[:0])
@@ -200,6 +201,9 @@ func (b *openingRequest) frame() ([]byte, error) {
 			}
 			if complete {
 				b.plain = out
+				if awaited {
+					freeBody(b.under)
+				}
 				return out, nil
 			}
 			continue
@@ -208,17 +212,21 @@ func (b *openingRequest) frame() ([]byte, error) {
 			if err := b.opener.End(); err != nil {
 				return nil, err
 			}
+			if awaited {
+				freeBody(b.under)
+			}
 			return nil, io.EOF
 		}
 		if b.raw == nil {
 			b.raw = make([]byte, 32<<10)
 		}
-		// After a failure the deadline stays: what is left of the body is not waited for.
-		boundBody(b.under, b.request, b.wait)
-		n, err := b.source.Read(b.raw)
-		if err == nil || errors.Is(err, io.EOF) {
-			freeBody(b.under)
+		if !awaited {
+			// One wait for the whole frame: a byte now and then is no progress. After a failure the deadline stays: what is left of
+			// the body is not waited for.
+			boundBody(b.under, b.request, b.wait)
+			awaited = true
 		}
+		n, err := b.source.Read(b.raw)
 		if b.left -= int64(n); b.left < 0 {
 			return nil, wire.Refuse(wire.CodeBodyTooLarge)
 		}
