@@ -214,7 +214,7 @@ func (t *Transport) openAnswer(agreed *agreed3, pending *session.Pending3, sent 
 	if err != nil {
 		return nil, err
 	}
-	body := &openingBody{opener: opener, source: response.Body, wait: wait, idle: t.config.IdleTimeout}
+	body := &openingBody{opener: opener, source: response.Body, length: response.ContentLength, wait: wait, idle: t.config.IdleTimeout}
 	if sealed != nil {
 		// There is no body: what came as one is none of the answer's.
 		body.input, body.ended = sealed, true

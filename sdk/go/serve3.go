@@ -144,7 +144,9 @@ func stripForwarded(header http.Header) {
 
 // unsealed is the request that a handler sees.
 func (m *Middleware) unsealed(r *http.Request, opened *session.Opened3, body *openingRequest, record *session.Record) *http.Request {
-	request := r.Clone(r.Context())
+	// A copy of all but the headers, which are made anew.
+	request, url := r.WithContext(r.Context()), *r.URL
+	request.URL = &url
 	header := make(http.Header, len(opened.Headers)+4)
 	for name, values := range r.Header {
 		lower := strings.ToLower(name)
@@ -218,7 +220,7 @@ func (b *openingRequest) frame() ([]byte, error) {
 			return nil, io.EOF
 		}
 		if b.raw == nil {
-			b.raw = make([]byte, 32<<10)
+			b.raw = rawBuffer(b.request.ContentLength)
 		}
 		if !awaited {
 			// One wait for the whole frame: a byte now and then is no progress. After a failure the deadline stays: what is left of

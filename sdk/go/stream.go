@@ -221,10 +221,22 @@ func (r *sealingReader) Close() error {
 	return nil
 }
 
+// rawMax is how much of a sealed body is read at a time, in bytes.
+const rawMax = 32 << 10
+
+// rawBuffer is for a body of so many bytes, -1 where that is not known: a short one needs no long buffer.
+func rawBuffer(length int64) []byte {
+	if length < 0 || length >= rawMax {
+		return make([]byte, rawMax)
+	}
+	return make([]byte, length+1)
+}
+
 // openingBody opens a body as it comes. One that ends early is stream_truncated, never a short body.
 type openingBody struct {
 	opener *session.FrameOpener
 	source io.ReadCloser
+	length int64 // of the source, -1 where that is not known
 	wait   *deadline
 	idle   time.Duration
 	raw    []byte
@@ -256,7 +268,7 @@ func (b *openingBody) frame() ([]byte, error) {
 			return nil, io.EOF
 		}
 		if b.raw == nil {
-			b.raw = make([]byte, 32<<10)
+			b.raw = rawBuffer(b.length)
 		}
 		n, err := b.source.Read(b.raw)
 		b.input = b.raw[:n]
