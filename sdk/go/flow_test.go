@@ -110,7 +110,7 @@ func bothDirections(t *testing.T, two bool) {
 	}))
 	// The wait for the head is over once it is there: what the request still sends has no part in it.
 	transport := s.transport(t, func(c *Config) {
-		if c.HeadTimeout = 400 * time.Millisecond; two {
+		if c.HeadTimeout = time.Second; two {
 			c.Base = s.overHTTP2(t)
 		}
 	})
@@ -133,7 +133,7 @@ func bothDirections(t *testing.T, two bool) {
 		fmt.Fprintf(writer, "%d\n", n+1)
 	}
 	writer.Close()
-	time.Sleep(600 * time.Millisecond)
+	time.Sleep(1300 * time.Millisecond)
 	if rest, err := io.ReadAll(response.Body); err != nil {
 		t.Fatal(string(rest), err)
 	}
@@ -149,7 +149,7 @@ func TestASlowSourceOfARequestIsItsCallersMatterAndASilentServiceIsNot(t *testin
 		w.Write(body)
 	}))
 	t.Cleanup(func() { close(silent) })
-	transport := s.transport(t, func(c *Config) { c.HeadTimeout = 300 * time.Millisecond })
+	transport := s.transport(t, func(c *Config) { c.HeadTimeout = 700 * time.Millisecond })
 	if _, err := transport.Session(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestASlowSourceOfARequestIsItsCallersMatterAndASilentServiceIsNot(t *testin
 		go func() {
 			for _, piece := range pieces {
 				io.WriteString(writer, piece)
-				time.Sleep(450 * time.Millisecond)
+				time.Sleep(900 * time.Millisecond)
 			}
 			writer.Close()
 		}()

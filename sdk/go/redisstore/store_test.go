@@ -375,10 +375,10 @@ func TestAStampThatIsAheadIsServedOnceRedissClockHasComeToIt(t *testing.T) {
 		_, err := w.store.Reserve(t.Context(), claim)
 		return time.Since(start), err
 	}
-	if took, err := reserve(300); err != nil || took > 400*time.Millisecond {
+	if took, err := reserve(300); err != nil || took > time.Second {
 		t.Fatal(took, err)
 	}
-	if took, err := reserve(1500); err != nil || took < 700*time.Millisecond || took > 2500*time.Millisecond {
+	if took, err := reserve(1500); err != nil || took < 700*time.Millisecond || took > 4*time.Second {
 		t.Fatal(took, err)
 	}
 	if took, err := reserve(4000); !errors.Is(err, sealway.ErrStoreUnavailable) || took > time.Second {
