@@ -4,6 +4,7 @@ export type {
   CallMetrics,
   ClientOptions,
   MetKeys,
+  Proof,
   SessionInfo,
   Timing,
   Trust,

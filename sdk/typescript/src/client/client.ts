@@ -11,7 +11,7 @@ import {
 } from "./options.js";
 import { platformProvider } from "./platform.js";
 import { callOf } from "./request.js";
-import { Slot } from "./slot.js";
+import { type Sessions, Slot } from "./slot.js";
 import { Three } from "./three.js";
 import { abortable } from "./transport.js";
 
@@ -59,14 +59,17 @@ class SealedClient implements Client {
   }
 
   readonly fetch: typeof fetch = async (input, init) => {
-    const call = await callOf(this.#settings.url, input, init);
+    const call = await callOf(this.#settings.serverUrl, input, init);
     call.signal?.throwIfAborted();
     const exchanges = await this.#get();
+    const sessions: Sessions<Wired> = {
+      get: () => abortable(this.#slot.get(), call.signal),
+      drop: (session) => this.#slot.drop(session),
+    };
     // A client has sessions of one wire alone.
-    const session = (not?: Wired) => abortable(this.#slot.get(not), call.signal);
     return exchanges.wire === 3
-      ? exchanges.three.call(call, session as (not?: Agreed) => Promise<Agreed>)
-      : exchanges.old.call(call, session as (not?: OldAgreed) => Promise<OldAgreed>);
+      ? exchanges.three.call(call, sessions as Sessions<Agreed>)
+      : exchanges.old.call(call, sessions as Sessions<OldAgreed>);
   };
 
   async connect(signal?: AbortSignal): Promise<SessionInfo> {
@@ -114,8 +117,9 @@ class SealedClient implements Client {
       try {
         return await exchanges.three.agree(old as Agreed);
       } catch (error) {
-        // Whatever speaks against a renewal, an init may still do.
-        if (!(error instanceof SealwayError)) throw error;
+        // Whatever speaks against a renewal, an init may still do; not where nobody answers.
+        if (!(error instanceof SealwayError) || error.blame === "network") throw error;
+        if (error.code === "session_expired") this.#slot.drop(old);
       }
     }
     return exchanges.three.agree();

@@ -9,3 +9,12 @@ export function steadyMs(): number {
 export function wallMs(): number {
   return Date.now();
 }
+
+/**
+ * What has passed since now, in whole milliseconds, rounded up: by the longer of both clocks, since the steady one may stand
+ * still while a machine sleeps, and the other may be set.
+ */
+export function stopwatch(): () => number {
+  const [steady, wall] = [steadyMs(), wallMs()];
+  return () => Math.ceil(Math.max(steadyMs() - steady, wallMs() - wall)) + 1;
+}

@@ -2,13 +2,14 @@
 import { FRAME_LEN_MAX, type FrameOpener, type FrameSealer } from "../session/three/stream.js";
 import { type Bytes, concat, owned } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
-import type { Received } from "./transport.js";
+import type { Pace, Received } from "./transport.js";
 
-/** A sealed body of a source that flows. A frame ends where a part of the source does. */
+/** A sealed body of a source that flows. A frame ends where a part of the source does; `pace` is told how it gets on. */
 export function sealFlow(
   source: ReadableStream<Uint8Array>,
   sealer: FrameSealer,
   inner: Bytes,
+  pace: Pace,
 ): ReadableStream<Uint8Array> {
   const reader = source.getReader();
   let rest: Uint8Array = inner;
@@ -16,9 +17,12 @@ export function sealFlow(
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
+        pace.note?.(false);
         // The headers go out at once: a service may answer before the body is over.
         while (rest.length === 0 && !isFirst) {
+          pace.note?.(true);
           const { done, value } = await reader.read();
+          pace.note?.(false);
           if (done) {
             controller.enqueue(await sealer.seal(new Uint8Array(), true));
             controller.close();

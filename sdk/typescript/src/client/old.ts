@@ -11,6 +11,7 @@ import { steadyMs, wallMs } from "./clock.js";
 import { Measure, serverTiming } from "./measure.js";
 import type { CallMetrics, SessionInfo, Settings } from "./options.js";
 import type { Call } from "./request.js";
+import type { Sessions } from "./slot.js";
 import { Transport } from "./transport.js";
 
 const INIT_PATH = "/session/init";
@@ -74,19 +75,22 @@ export class Old {
     }
   }
 
-  /** A call; after 401 `SESSION_EXPIRED` it is sent once more, in a new session. */
-  async call(call: Call, session: (not?: OldAgreed) => Promise<OldAgreed>): Promise<Response> {
+  /**
+   * A call; after 401 `SESSION_EXPIRED` it is sent once more, in a new session. These wires prove nothing of a refusal, as
+   * `spec/session.md` has it: whoever is in between can have a call served twice.
+   */
+  async call(call: Call, sessions: Sessions<OldAgreed>): Promise<Response> {
     if (call.method !== "POST") {
       throw new SealwayError("policy", "wires 1 and 2 seal POST alone", { blame: "caller" });
     }
     const body = owned(new Uint8Array(await new Response(call.body).arrayBuffer()));
-    let agreed = await session();
+    const agreed = await sessions.get();
     try {
       return await this.#once(agreed, call, body);
     } catch (error) {
       if (!(error instanceof SealwayError && error.code === "session_expired")) throw error;
-      agreed = await session(agreed);
-      return this.#once(agreed, call, body);
+      sessions.drop(agreed);
+      return this.#once(await sessions.get(), call, body);
     }
   }
 

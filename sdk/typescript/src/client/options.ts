@@ -4,12 +4,15 @@ import { isSuite, SUITES, type Suite } from "../session/three/suite.js";
 import { SealwayError } from "../wire/error.js";
 import { isClientId, type Wire } from "../wire/forms.js";
 
-/** Keys of a service that were met at first use. */
+/** What was learnt of a service's identity keys. */
 export interface MetKeys {
+  /** Those that were met at first use. */
   readonly keys: readonly { readonly keyId: string; readonly publicKey: string }[];
+  /** The pinned root's key id, and the newest key set that it signed: an older one is not taken any more. */
+  readonly root?: { readonly keyId: string; readonly issuedMs: number };
 }
 
-/** Where to keep what was met at first use, by the service's origin. */
+/** Where to keep what was learnt, by the origin of the authority. */
 export interface TrustStore {
   load(origin: string): MetKeys | undefined | Promise<MetKeys | undefined>;
   save(origin: string, met: MetKeys): void | Promise<void>;
@@ -17,11 +20,12 @@ export interface TrustStore {
 
 /**
  * Whose word a client takes for who the service is (`spec/session-3.md`, Identity keys): up to 16 keys by id or base64; a
- * root's key in base64; or what is met at first use, which whoever stands in between at the first use can be.
+ * root's key in base64, with a `store` if a key set is to be refused after a restart that is older than one taken before; or
+ * what is met at first use, which whoever stands in between at the first use can be.
  */
 export type Trust =
   | { readonly pins: readonly string[] }
-  | { readonly root: string }
+  | { readonly root: string; readonly store?: TrustStore }
   | { readonly firstUse: TrustStore };
 
 /** A step of an exchange and how long it took. */
@@ -66,9 +70,19 @@ export interface SessionInfo {
   readonly tenant?: string;
 }
 
+/**
+ * Makes a DPoP proof (RFC 9449 section 4.2; `spec/session-3.md`, Who the client is), a JWT, for an init.
+ *
+ * @param initHash the value of its claim `init_hash`.
+ * @param url the value of its claim `htu`; `htm` is `POST`.
+ */
+export type Proof = (initHash: string, url: string) => string | Promise<string>;
+
 export interface ClientOptions {
-  /** The authority, `https://host[:port]`; also where relative URLs lead. */
+  /** Where sessions are agreed, `https://host[:port]`. */
   readonly url: string;
+  /** Where calls go, and where relative URLs lead. A call to another origin is refused. Default `url`. */
+  readonly serverUrl?: string;
   /** On wires 1 and 2, which prove nothing of the service, it is not looked at. */
   readonly trust: Trust;
   /** Default 3. */
@@ -79,8 +93,10 @@ export interface ClientOptions {
   readonly clientId?: string;
   /** The life to ask for, in seconds. */
   readonly ttlSec?: number;
-  /** The value of `Authorization` at an init: `Bearer …`. */
+  /** The value of `Authorization` at an init: `Bearer …`, or `DPoP …` beside a `proof`. */
   readonly authorization?: () => string | Promise<string>;
+  /** Makes a DPoP proof for an init of wire 3, at most 8 KiB: see {@link Proof}. */
+  readonly proof?: Proof;
   readonly onMetrics?: (metrics: CallMetrics) => void;
   readonly onSession?: (session: SessionInfo | undefined) => void;
   readonly fetch?: typeof fetch;
@@ -93,12 +109,14 @@ export interface ClientOptions {
 /** Options with their defaults, looked through. */
 export interface Settings {
   readonly url: URL;
+  readonly serverUrl: URL;
   readonly trust: Trust;
   readonly wire: Wire;
   readonly suites: readonly [Suite, ...Suite[]];
   readonly clientId: string;
   readonly ttlSec: number | undefined;
   readonly authorization: (() => string | Promise<string>) | undefined;
+  readonly proof: Proof | undefined;
   readonly fetch: typeof fetch;
   readonly timeoutMs: number;
   readonly answerMax: number;
@@ -114,8 +132,10 @@ function refuse(what: string): SealwayError {
  * @throws {SealwayError} `configuration`.
  */
 export function settingsOf(options: ClientOptions): Settings {
-  const url = URL.canParse(options.url) ? new URL(options.url) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol)) throw refuse("url is no http(s) URL");
+  const [url, serverUrl] = [options.url, options.serverUrl ?? options.url].map((text) => {
+    if (!URL.canParse(text) || !/^https?:/i.test(text)) throw refuse("url or serverUrl is no http(s) URL");
+    return new URL(text);
+  }) as [URL, URL];
   const { wire = 3, clientId = "sealway-typescript", ttlSec, timeoutMs = 30_000 } = options;
   if (![1, 2, 3].includes(wire)) throw refuse("wire is 1, 2 or 3");
   if (!isClientId(clientId)) throw refuse("clientId is 1 to 256 printable ASCII characters without |");
@@ -128,12 +148,14 @@ export function settingsOf(options: ClientOptions): Settings {
   if (!(timeoutMs > 0 && timeoutMs < 2 ** 31)) throw refuse("timeoutMs is a number of milliseconds");
   return {
     url,
+    serverUrl,
     trust: options.trust,
     wire,
     suites: [first, ...more.filter((suite) => suite !== first)],
     clientId,
     ttlSec,
     authorization: options.authorization,
+    proof: options.proof,
     // Looked up when it is called: whoever replaces the global one means it.
     fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
     timeoutMs,

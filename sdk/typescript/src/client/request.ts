@@ -30,16 +30,16 @@ export function targetOf(url: URL): string {
 /**
  * Reads the arguments of `fetch`.
  *
- * @throws {SealwayError} `configuration` for a URL that is none.
+ * @throws {SealwayError} `configuration` for a URL that is none, or of another origin than `base`.
  * @throws {TypeError} for what `fetch` itself would not take.
  */
 export async function callOf(base: URL, input: RequestInfo | URL, init: RequestInit = {}): Promise<Call> {
   const given = input instanceof Request ? input : undefined;
   const text = given?.url ?? String(input);
-  if (!URL.canParse(text, base)) {
-    throw new SealwayError("configuration", "the URL of the call is none", { blame: "caller" });
+  const url = URL.canParse(text, base) ? new URL(text, base) : undefined;
+  if (url?.origin !== base.origin) {
+    throw new SealwayError("configuration", `calls go to ${base.origin} alone`, { blame: "caller" });
   }
-  const url = new URL(text, base);
   const stream = init.body instanceof ReadableStream ? (init.body as ReadableStream<Uint8Array>) : undefined;
   // The platform's own reading of methods, headers and bodies.
   const { body: _, ...bodyless } = init;

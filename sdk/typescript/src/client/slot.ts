@@ -1,4 +1,16 @@
 /** The place of the one session in use: agreed once for all who wait. */
+import { steadyMs } from "./clock.js";
+
+/** After a renewal that failed, the next one waits so long, in milliseconds. */
+const RENEW_AGAIN_MS = 5000;
+
+/** What a call needs of the place. */
+export interface Sessions<T> {
+  /** The session in use, or another one. */
+  get(): Promise<T>;
+  /** Gives a session up that the service does not know any more. */
+  drop(session: T): void;
+}
 
 interface Living {
   readonly life: { readonly isUsable: boolean; readonly isOver: boolean };
@@ -11,6 +23,7 @@ export class Slot<T extends Living> {
   #pending: Promise<T> | undefined;
   /** Counts how often it was emptied: what was begun before is not put in any more. */
   #age = 0;
+  #renewAt = 0;
 
   /** `agree` renews the session that it is given, or makes one. */
   constructor(agree: (old: T | undefined) => Promise<T>, onChange: (now: T | undefined) => void) {
@@ -32,12 +45,17 @@ export class Slot<T extends Living> {
     return was;
   }
 
-  /** The session in use; another one if that is about to end, or is the one `not` wanted any more. */
-  async get(not?: T): Promise<T> {
-    const now = this.#now;
-    if (now !== undefined && now !== not && now.life.isUsable) return now;
-    // Whoever does not want the one that is there must not have it renewed either.
-    const old = now === undefined || now === not || now.life.isOver ? undefined : now;
+  /** Gives a session up. A newer one stays: what is said of an older one may come late. */
+  drop(session: T): void {
+    if (this.#now !== session) return;
+    this.#now = undefined;
+    this.#onChange(undefined);
+  }
+
+  /** The session in use; another one if there is none or it is about to end. */
+  async get(): Promise<T> {
+    const old = this.#now?.life.isOver ? undefined : this.#now;
+    if (old !== undefined && (old.life.isUsable || steadyMs() < this.#renewAt)) return old;
     this.#pending ??= this.#begin(old);
     return this.#pending;
   }
@@ -51,6 +69,11 @@ export class Slot<T extends Living> {
         this.#onChange(made);
       }
       return made;
+    } catch (error) {
+      // What was to be renewed is good until its own end.
+      if (old === undefined || old !== this.#now || old.life.isOver) throw error;
+      this.#renewAt = steadyMs() + RENEW_AGAIN_MS;
+      return old;
     } finally {
       if (age === this.#age) this.#pending = undefined;
     }

@@ -9,26 +9,30 @@ import {
 } from "../session/three/client-call.js";
 import { ClientInit } from "../session/three/client-init.js";
 import { decodeInner, encodeInner } from "../session/three/inner.js";
-import { parseProblem, provenTimeMs } from "../session/three/problem.js";
+import { parseProblem, provenTimeMs, sendsAgain } from "../session/three/problem.js";
 import { sealAll } from "../session/three/stream.js";
 import { drawShareKeys, isSuite, type Suite } from "../session/three/suite.js";
-import { toBase64 } from "../wire/base64.js";
+import { toBase64, toBase64Url } from "../wire/base64.js";
 import { type Bytes, concat } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { INIT_LEN_MAX, PROBLEM_LEN_MAX } from "../wire/forms.js";
 import { firstOf, type HeaderList, X_SEAL, X_SEALED } from "../wire/headers.js";
 import { Agreed } from "./agreed.js";
-import { steadyMs } from "./clock.js";
+import { steadyMs, stopwatch } from "./clock.js";
 import { bodyOf, OpenFlow, sealFlow, wholeOf } from "./flow.js";
 import { Measure, serverTiming } from "./measure.js";
 import type { CallMetrics, Settings } from "./options.js";
 import type { Call } from "./request.js";
-import { Transport } from "./transport.js";
+import type { Sessions } from "./slot.js";
+import { type Pace, Transport } from "./transport.js";
 import { KEY_SET_PATH, Keyring } from "./trust.js";
 
 const INIT_PATH = "/v3/sessions";
 /** An init's answer is of the size of its request. */
 const ANSWER_LEN_MAX = 4 * INIT_LEN_MAX;
+
+/** The problem of a session that is over, as the service says, or whoever is in between. */
+const EXPIRED = "session_expired";
 
 /** An answer that was opened up to its first frame. */
 interface Opened {
@@ -40,16 +44,16 @@ interface Opened {
   readonly done: () => void;
 }
 
-/** A call that came to nothing. */
+/** A call that was refused in plain. */
 class Failed {
-  /** `over`: the session is over, says the service; `clock`: the session's clock was set anew, by the service's own word. */
-  readonly why: "over" | "clock" | "other";
-  readonly isProven: boolean;
-  readonly error: unknown;
+  readonly code: string | undefined;
+  /** Whether the call may be sent once more. */
+  readonly again: boolean;
+  readonly error: SealwayError;
 
-  constructor(why: "over" | "clock" | "other", isProven: boolean, error: unknown) {
-    this.why = why;
-    this.isProven = isProven;
+  constructor(code: string | undefined, again: boolean, error: SealwayError) {
+    this.code = code;
+    this.again = again;
     this.error = error;
   }
 }
@@ -88,7 +92,7 @@ export class Three {
 
   /** Agrees a session, or renews `old`. */
   async agree(old?: Agreed): Promise<Agreed> {
-    const { suites, clientId, ttlSec, authorization } = this.#settings;
+    const { suites, clientId, ttlSec, authorization, proof } = this.#settings;
     const ring = await this.#ring();
     let suite: Suite = old === undefined ? suites[0] : (old.session.agreed.suite as Suite);
     let mayChange = true;
@@ -101,6 +105,11 @@ export class Three {
       const pinnedKeyIds = ring.pinned();
       const offer = { suite, suites, clientId, ttlSec, pinnedKeyIds, authorization: value };
       const init = new ClientInit(this.#provider, offer, keys, old?.session);
+      // A renewal is proof enough: it is sealed.
+      if (old === undefined && proof !== undefined) {
+        const url = new URL(path, this.#settings.url).href;
+        init.prove(await proof(toBase64Url(await init.initHash()), url));
+      }
       try {
         const { status, body, arrivedMs } = await this.#ask(init.body(), value, measure, path, old);
         const said = init.claimed(status, body);
@@ -166,31 +175,23 @@ export class Three {
   }
 
   /**
-   * A call in a session that `session` gives; one that the service has certainly not served is sent once more. Its argument
-   * is the session that is not wanted any more.
+   * A call; one that no server can have served is sent again, once for each reason. Of a body that flows a part is gone: it
+   * is not.
    */
-  async call(call: Call, session: (not?: Agreed) => Promise<Agreed>): Promise<Response> {
-    const isStream = call.body instanceof ReadableStream;
-    let [clockOnce, sessionOnce] = [true, true];
-    let agreed = await session();
+  async call(call: Call, sessions: Sessions<Agreed>): Promise<Response> {
+    const heard = new Set<string | undefined>();
     for (;;) {
+      const agreed = await sessions.get();
       try {
         const measure = new Measure("call", call.method, call.target);
         return answerOf(await this.#once(agreed, call, measure), call);
       } catch (failed) {
         if (!(failed instanceof Failed)) throw failed;
-        // Of a body that flows a part is gone. Without proof only a safe method is sent again: somebody in between may have
-        // swallowed the answer to a call that was served.
-        const isSafe = call.method === "GET" || call.method === "HEAD";
-        if (failed.why === "over" && failed.isProven && isStream) await session(agreed);
-        if (failed.why === "clock" && !isStream && clockOnce) {
-          clockOnce = false;
-        } else if (failed.why === "over" && !isStream && sessionOnce && (failed.isProven || isSafe)) {
-          sessionOnce = false;
-          agreed = await session(agreed);
-        } else {
-          throw failed.error;
-        }
+        // Proven or not: else a client of nothing but purchases would stay with a session that a service forgot.
+        const { code, again, error } = failed;
+        if (code === EXPIRED) sessions.drop(agreed);
+        if (!again || heard.has(code) || call.body instanceof ReadableStream) throw error;
+        heard.add(code);
       }
     }
   }
@@ -207,7 +208,7 @@ export class Three {
     } catch (failed) {
       if (!(failed instanceof Failed)) throw failed;
       // It knows no such session any more: that is what was wanted.
-      if (failed.why !== "over") throw failed.error;
+      if (failed.code !== EXPIRED) throw failed.error;
     }
   }
 
@@ -230,14 +231,9 @@ export class Three {
     const sealed = await measure.step("seal", () => this.#seal(agreed, call));
     measure.requestBytes = sealed.length;
     const { url, method, signal, credentials, showRedirects } = call;
-    const outgoing = {
-      method,
-      headers: sealed.headers,
-      body: sealed.body,
-      signal,
-      credentials,
-      showRedirects,
-    };
+    const { headers, body, pace } = sealed;
+    const outgoing = { method, headers, body, pace, signal, credentials, showRedirects };
+    const elapsedMs = stopwatch();
     const received = await measure.http(() => this.#transport.send(url, outgoing));
     measure.status = received.status;
     measure.serverTiming = serverTiming(received.headers);
@@ -254,7 +250,7 @@ export class Three {
         throw error;
       });
       done();
-      throw await this.#refused(agreed, sealed.pending, received.status, body);
+      throw await this.#refused(agreed, sealed.pending, received.status, body, elapsedMs());
     }
     try {
       const { headers, status } = received;
@@ -274,7 +270,13 @@ export class Three {
   async #seal(
     agreed: Agreed,
     call: Call,
-  ): Promise<{ headers: HeaderList; body: Call["body"] | undefined; pending: PendingCall; length: number }> {
+  ): Promise<{
+    headers: HeaderList;
+    body: Call["body"] | undefined;
+    pending: PendingCall;
+    length: number;
+    pace?: Pace;
+  }> {
     const inner = encodeInner(call.headers);
     const line = { method: call.method, target: call.target };
     const whole = call.body instanceof ReadableStream ? undefined : call.body;
@@ -294,8 +296,9 @@ export class Three {
       this.#provider.random(16),
     );
     if (whole === undefined) {
-      const body = sealFlow(call.body as ReadableStream<Uint8Array>, sealer, inner);
-      return { headers, body, pending, length: 0 };
+      const pace: Pace = {};
+      const body = sealFlow(call.body as ReadableStream<Uint8Array>, sealer, inner, pace);
+      return { headers, body, pending, length: 0, pace };
     }
     const body = await sealAll(sealer, concat(inner, whole));
     if (!inHeader) return { headers, body, pending, length: body.length };
@@ -304,28 +307,30 @@ export class Three {
   }
 
   /** What an answer in plain makes this client do. It sets the session's clock where that is proven. */
-  async #refused(agreed: Agreed, pending: PendingCall, status: number, body: Bytes): Promise<Failed> {
+  async #refused(
+    agreed: Agreed,
+    pending: PendingCall,
+    status: number,
+    body: Bytes,
+    elapsedMs: number,
+  ): Promise<Failed> {
     const error = refusal(status, body);
     const { problem } = error;
+    const { method } = pending.line;
     // What answers HEAD has no body to say more in; of sealed requests, this status has one reason.
-    if (problem === undefined) {
-      const isOver = pending.line.method === "HEAD" && status === 401;
-      return new Failed(isOver ? "over" : "other", false, error);
+    const code = problem?.code ?? (method === "HEAD" && status === 401 ? EXPIRED : undefined);
+    let time: number | undefined;
+    if (problem !== undefined) {
+      const ring = await this.#ring();
+      const keyId = problem["key_id"];
+      if (code === EXPIRED && typeof keyId === "string") {
+        await ring.key(keyId, this.#fetchSet).catch(() => undefined);
+      }
+      time = await provenTimeMs(this.#provider, problem, pending, (id) => ring.known(id));
     }
-    if (problem.code !== "session_expired" && problem.code !== "clock_skew")
-      return new Failed("other", false, error);
-    const ring = await this.#ring();
-    const keyId = problem["key_id"];
-    if (problem.code === "session_expired" && typeof keyId === "string") {
-      await ring.key(keyId, this.#fetchSet).catch(() => undefined);
-    }
-    const time = await provenTimeMs(this.#provider, problem, pending, (id) => ring.known(id));
-    if (problem.code === "clock_skew") {
-      if (time !== undefined) agreed.setClock(time);
-      return new Failed(time === undefined ? "other" : "clock", time !== undefined, error);
-    }
-    // After its end a refusal proves nothing of a request that was stamped before: that one may have been served.
-    return new Failed("over", time !== undefined && time < agreed.endMs, error);
+    if (code === "clock_skew" && time !== undefined) agreed.setClock(time);
+    const again = sendsAgain(code, time, method, Number(pending.stamp), elapsedMs, agreed.endMs);
+    return new Failed(code, again, error);
   }
 }
 

@@ -8,11 +8,19 @@ export interface Outgoing {
   readonly method: string;
   readonly headers: HeaderList;
   readonly body?: Bytes | ReadableStream<Uint8Array> | undefined;
+  /** How the body gets on, if it flows: an answer has its time from when a part was last taken. */
+  readonly pace?: Pace | undefined;
   /** Whether cookies go with it, as `fetch` has it. */
   readonly credentials?: RequestCredentials | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Whether an answer that is a redirect is given to the caller where the platform shows it. */
   readonly showRedirects?: boolean | undefined;
+}
+
+/** How a body that flows gets on. */
+export interface Pace {
+  /** A part was taken, or, if `isIdle`, its source is waited for: that may take as long as it likes. */
+  note?: ((isIdle: boolean) => void) | undefined;
 }
 
 export class Transport {
@@ -31,7 +39,8 @@ export class Transport {
    */
   async send(url: URL, outgoing: Outgoing): Promise<Received> {
     const watch = new Watch(this.timeoutMs, outgoing.signal);
-    const { body } = outgoing;
+    const { body, pace } = outgoing;
+    if (pace !== undefined) pace.note = (isIdle) => (isIdle ? watch.pause() : watch.restart());
     const init: RequestInit & { duplex?: "half" } = {
       method: outgoing.method,
       headers: outgoing.headers.map(([name, value]): [string, string] => [name, value]),
@@ -43,6 +52,10 @@ export class Transport {
     if (body !== undefined) init.body = body;
     if (body instanceof ReadableStream) init.duplex = "half";
     const response = await watch.guard(() => this.#fetch(url, init));
+    if (pace !== undefined) {
+      pace.note = undefined;
+      watch.restart();
+    }
     const { status, type } = response;
     const isRedirect = type === "opaqueredirect" || [301, 302, 303, 307, 308].includes(status);
     if (isRedirect && (outgoing.showRedirects !== true || type === "opaqueredirect")) {

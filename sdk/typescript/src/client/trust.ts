@@ -1,7 +1,8 @@
 /** Which identity keys a client takes for a service's own (`spec/session-3.md`, Identity keys). */
 import type { Provider } from "../crypto/provider.js";
-import { checkKeySet, type KeySet, keyIdOf, parseKeySet } from "../session/three/key-set.js";
+import { type KeySet, keyIdOf, parseKeySet } from "../session/three/key-set.js";
 import { type InitAnswer, KEY_ID } from "../session/three/message.js";
+import { checkKeySet, checkKeySetTimes } from "../session/three/root.js";
 import { fromBase64, toBase64 } from "../wire/base64.js";
 import { type Bytes, utf8 } from "../wire/bytes.js";
 import { type Problem, SealwayError } from "../wire/error.js";
@@ -13,7 +14,7 @@ const KEYS_MAX = 16;
 /** Where a service publishes its key set. */
 export const KEY_SET_PATH = "/.well-known/sealway-keys";
 
-/** Keeps what is met at first use in memory, as long as the program runs. */
+/** Keeps what is learnt in memory, as long as the program runs. */
 export function memoryTrustStore(): TrustStore {
   const met = new Map<string, MetKeys>();
   return {
@@ -24,7 +25,7 @@ export function memoryTrustStore(): TrustStore {
   };
 }
 
-/** Keeps what is met at first use in a `Storage` of the browser, such as `localStorage`. */
+/** Keeps what is learnt in a `Storage` of the browser, such as `localStorage`. */
 export function storageTrustStore(
   storage: Pick<Storage, "getItem" | "setItem">,
   prefix = "sealway:",
@@ -51,8 +52,11 @@ export class Keyring {
   readonly #published = new Map<string, Bytes>();
   readonly #pins = new Set<string>();
   #root: Bytes | undefined;
+  /** The root's id, and when the newest set was issued that it signed. */
+  #taken: { keyId: string; issuedMs?: number } = { keyId: "" };
+  /** When that set is over, by the wall clock. */
+  #expiresMs = 0;
   #isMet = false;
-  #set: { issuedMs: number; expiresMs: number } | undefined;
 
   private constructor(provider: Provider, trust: Trust, origin: string) {
     this.#provider = provider;
@@ -69,6 +73,9 @@ export class Keyring {
     const ring = new Keyring(provider, trust, origin);
     if ("root" in trust) {
       ring.#root = await publicKey(provider, trust.root);
+      const keyId = await keyIdOf(provider, ring.#root);
+      const kept = (await trust.store?.load(origin))?.root;
+      ring.#taken = kept?.keyId === keyId ? { ...kept } : { keyId };
     } else if ("pins" in trust) {
       if (trust.pins.length > KEYS_MAX) throw wrong(`more than ${KEYS_MAX} keys are pinned`);
       for (const pin of trust.pins) ring.#pins.add(await ring.#pin(pin));
@@ -109,9 +116,7 @@ export class Keyring {
       this.#root !== undefined || this.#pins.has(keyId) || (this.#isByUse() && !this.#isMet);
     if (!canBeLearnt) throw untrusted(keyId);
     await this.#take(await parseKeySet(this.#provider, await fetchSet()));
-    // At first use there is nothing to trust yet but the signature with this very key.
-    const metNow = this.#isByUse() && !this.#isMet ? this.#published.get(keyId) : undefined;
-    const found = this.#keys.get(keyId) ?? metNow;
+    const found = this.known(keyId);
     if (found === undefined) throw untrusted(keyId);
     return found;
   }
@@ -119,6 +124,7 @@ export class Keyring {
   /** The key with this id, if it is known already. */
   known(keyId: string): Bytes | undefined {
     if (this.#isStale()) return undefined;
+    // At first use there is nothing to trust yet but the signature with this very key.
     return (
       this.#keys.get(keyId) ?? (this.#isByUse() && !this.#isMet ? this.#published.get(keyId) : undefined)
     );
@@ -126,7 +132,7 @@ export class Keyring {
 
   /** Whether what the root signed is over, or not there yet: then none of its keys is trusted. */
   #isStale(): boolean {
-    return this.#root !== undefined && (this.#set === undefined || wallMs() >= this.#set.expiresMs);
+    return this.#root !== undefined && wallMs() >= this.#expiresMs;
   }
 
   #isByUse(): boolean {
@@ -135,14 +141,16 @@ export class Keyring {
 
   async #take(set: KeySet): Promise<void> {
     if (this.#root !== undefined) {
-      await checkKeySet(this.#provider, set, this.#root, wallMs(), this.#set?.issuedMs);
-      // Another may have been taken while this one was checked.
-      if (this.#set !== undefined && set.issuedMs < this.#set.issuedMs) {
-        throw new SealwayError("key_untrusted", "the key set is older than one that was taken before");
-      }
+      await checkKeySet(this.#provider, set, this.#root);
+      checkKeySetTimes(set, wallMs(), this.#taken.issuedMs);
+      const { issuedMs, expiresMs } = set;
       this.#keys.clear();
       for (const key of set.keys) this.#keys.set(key.keyId, key.publicKey);
-      this.#set = { issuedMs: set.issuedMs, expiresMs: set.expiresMs };
+      this.#expiresMs = expiresMs;
+      if (issuedMs === this.#taken.issuedMs) return;
+      this.#taken.issuedMs = issuedMs;
+      const root = { keyId: this.#taken.keyId, issuedMs };
+      if ("root" in this.#trust) await this.#trust.store?.save(this.#origin, { keys: [], root });
       return;
     }
     for (const key of set.keys) {
@@ -197,7 +205,7 @@ function wrong(what: string): SealwayError {
 async function publicKey(provider: Provider, text: string): Promise<Bytes> {
   const key = fromBase64(text.trim());
   if (key === undefined || !(await provider.isPoint(key))) {
-    throw wrong("a pin is neither a key id nor the base64 of a public key of P-256");
+    throw wrong("a pin is no key id, and no public key of P-256 in base64");
   }
   return key;
 }

@@ -1,14 +1,11 @@
 /** The provider over WebCrypto: browsers, and any runtime. No key that lasts is readable. */
-import { type Bytes, concat, fromHex, owned, wipe } from "../wire/bytes.js";
+import { type Bytes, concat, owned, wipe } from "../wire/bytes.js";
 import type { AeadKey, AgreementKey, MacKey, Provider } from "./provider.js";
 
 const HMAC = { name: "HMAC", hash: "SHA-256" };
 const P256 = { name: "ECDH", namedCurve: "P-256" };
 const ES256 = { name: "ECDSA", namedCurve: "P-256" };
 const X25519 = { name: "X25519" };
-/** PKCS #8 of a private key without its public half, up to its 32 bytes. */
-const P256_PKCS8 = "3041020100301306072a8648ce3d020106082a8648ce3d030107042730250201010420";
-const X25519_PKCS8 = "302e020100300506032b656e04220420";
 
 const subtle = (): SubtleCrypto => globalThis.crypto.subtle;
 const bytes = (buffer: ArrayBuffer): Bytes => new Uint8Array(buffer);
@@ -77,24 +74,10 @@ async function newKey(algorithm: { name: string }): Promise<AgreementKey> {
   );
 }
 
-async function keyOf(
-  algorithm: { name: string },
-  prefix: string,
-  privateKey: Uint8Array,
-): Promise<AgreementKey> {
-  const pkcs8 = concat(fromHex(prefix) ?? new Uint8Array(), privateKey);
-  const readable = await subtle().importKey("pkcs8", pkcs8, algorithm, true, ["deriveBits"]);
-  const jwk = await subtle().exportKey("jwk", readable);
-  const key = await subtle().importKey("pkcs8", pkcs8, algorithm, false, ["deriveBits"]);
-  wipe(pkcs8);
-  const [x, y] = [coordinate(jwk.x), coordinate(jwk.y)];
-  const publicKey = algorithm.name === "ECDH" ? concat(Uint8Array.of(4), x, y) : x;
+/** A key that is given, which only tests of a wire's bytes do: a page draws its own, and does not load this. */
+async function keyOf(algorithm: { name: string }, privateKey: Uint8Array): Promise<AgreementKey> {
+  const [publicKey, key] = await (await import("./given.js")).importPrivate(algorithm, privateKey);
   return new WebAgreementKey(publicKey, key, algorithm);
-}
-
-function coordinate(text = ""): Bytes {
-  const decoded = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
-  return Uint8Array.from(decoded, (char) => char.charCodeAt(0));
 }
 
 /** X25519 where WebCrypto has none: a library, loaded when it is needed. */
@@ -122,10 +105,10 @@ export const webProvider: Provider = {
   macKey: async (key) => new WebMacKey(await subtle().importKey("raw", owned(key), HMAC, false, ["sign"])),
   aeadKey: async (key) =>
     new WebAeadKey(await subtle().importKey("raw", owned(key), "AES-GCM", false, ["encrypt", "decrypt"])),
-  p256: (scalar) => (scalar === undefined ? newKey(P256) : keyOf(P256, P256_PKCS8, scalar)),
+  p256: (scalar) => (scalar === undefined ? newKey(P256) : keyOf(P256, scalar)),
   x25519: async (privateKey) => {
     try {
-      return await (privateKey === undefined ? newKey(X25519) : keyOf(X25519, X25519_PKCS8, privateKey));
+      return await (privateKey === undefined ? newKey(X25519) : keyOf(X25519, privateKey));
     } catch {
       return libraryX25519(privateKey);
     }

@@ -15,6 +15,8 @@ export const TARGET_LEN_MAX = 8192;
 export const PROBLEM_LEN_MAX = 65_536;
 /** How far a timestamp may be from the reader's clock, in milliseconds, unless configured. */
 export const WINDOW_MS = 300_000;
+/** The widest window of wire 3, in milliseconds either way, however it is configured: what is older no server takes. */
+export const WINDOW_MAX_MS = 300_000;
 
 const SESSION_ID = /^[SA]-[0-9a-f]{32}$/;
 const CLIENT_ID = /^[\x20-\x7b\x7d\x7e]{1,256}$/;

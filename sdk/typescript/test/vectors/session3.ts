@@ -6,7 +6,7 @@ import { answerContext, answerKeys, requestContext, requestKeys } from "../../sr
 import { beginRequest, openAnswer } from "../../src/session/three/client-call.js";
 import { ClientInit, type ClientSession } from "../../src/session/three/client-init.js";
 import { encodeInner } from "../../src/session/three/inner.js";
-import { checkKeySet, keyIdOf, parseKeySet } from "../../src/session/three/key-set.js";
+import { keyIdOf, parseKeySet } from "../../src/session/three/key-set.js";
 import { SessionKeys, schedule } from "../../src/session/three/keys.js";
 import {
   initHashInput,
@@ -14,7 +14,8 @@ import {
   parseInitRequest,
   transcript,
 } from "../../src/session/three/message.js";
-import { clockMac, parseProblem, provenTimeMs } from "../../src/session/three/problem.js";
+import { clockMac, parseProblem, provenTimeMs, sendsAgain } from "../../src/session/three/problem.js";
+import { checkKeySet, checkKeySetTimes } from "../../src/session/three/root.js";
 import { beginSeal, openRequest } from "../../src/session/three/server-call.js";
 import { acceptInit, admitInit, type Identity } from "../../src/session/three/server-init.js";
 import type { StreamKeys } from "../../src/session/three/stream.js";
@@ -328,7 +329,8 @@ async function answer3Refused(provider: Provider, s: Json): Promise<void> {
 async function takeKeySet(provider: Provider, s: Json) {
   const { root_public_hex: root, now_ms: now, taken_issued_ms: taken } = s as Json;
   const set = await parseKeySet(provider, utf8(s["body"]));
-  await checkKeySet(provider, set, unhex(root), now, taken ?? undefined);
+  await checkKeySet(provider, set, unhex(root));
+  checkKeySetTimes(set, now, taken ?? undefined);
   return set;
 }
 
@@ -356,6 +358,11 @@ async function problem3(provider: Provider, s: Json): Promise<void> {
   const trusted = await trustedOf(provider, s["trusted_hex"]);
   const time = await provenTimeMs(provider, problem, { session, stamp, nonce }, trusted);
   same("proven", time !== undefined, s["proven"]);
+  for (const { method, elapsed_ms, again } of s["resends"]) {
+    const endMs = s["session"]["expires_ms"];
+    const told = sendsAgain(problem.code, time, method, Number(stamp), elapsed_ms, endMs);
+    same(`${method} after ${elapsed_ms} ms sent again`, told, again);
+  }
   // The key that signs is one of those that the client trusts, where anything is proven.
   const signer = (await provider.p256(unhex(s["identity_scalar_hex"]))).publicKey;
   if (time === undefined) return;

@@ -42,7 +42,7 @@ export type TrustedKey = (keyId: string) => Uint8Array | undefined;
 /** An init that was begun; good for one answer. */
 export class ClientInit {
   readonly #provider: Provider;
-  readonly #request: InitRequest;
+  #request: InitRequest;
   readonly #authorization: string | undefined;
   readonly #keys: ShareKeys;
   readonly #suite: Suite;
@@ -69,6 +69,11 @@ export class ClientInit {
   /** The body to send. */
   body(): Bytes {
     return encodeInitRequest(this.#request);
+  }
+
+  /** Adds a DPoP proof, made for {@link initHash}, before the body is sent. */
+  prove(proof: string): void {
+    this.#request = { ...this.#request, proof };
   }
 
   /** What a DPoP proof's `init_hash` is, before base64url. */

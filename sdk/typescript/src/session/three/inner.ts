@@ -27,7 +27,7 @@ export function mayBeInner(name: string): boolean {
 }
 
 function refuse(blame: "caller" | "peer"): SealwayError {
-  const what = "the headers within the seal are malformed, too many, or of names that may not be there";
+  const what = "headers within the seal are malformed, too many, or not allowed";
   return new SealwayError("inner_headers_invalid", what, { blame });
 }
 

@@ -1,8 +1,7 @@
 /** Identity keys and the set of them that a root signs (`spec/session-3.md`, Identity keys). */
 import type { Provider } from "../../crypto/provider.js";
-import { type Bytes, concat, hex, utf8 } from "../../wire/bytes.js";
+import { type Bytes, hex } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
-import { field, list, number } from "../../wire/fields.js";
 import { membersOf } from "../../wire/json.js";
 import { bytesOf, Reader, textOf, wholeUpTo } from "../../wire/reader.js";
 import { KEY_ID } from "./message.js";
@@ -76,33 +75,5 @@ function parseKey(value: unknown): SetKey {
     };
   } catch {
     throw malformed("keys");
-  }
-}
-
-/**
- * Checks that a set is one to take for a client that pins `root`.
- *
- * @throws {SealwayError} `key_untrusted`, `signature_invalid`.
- */
-export async function checkKeySet(
-  provider: Provider,
-  set: KeySet,
-  root: Uint8Array,
-  nowMs: number,
-  takenIssuedMs: number | undefined,
-): Promise<void> {
-  if (set.rootKeyId !== (await keyIdOf(provider, root)) || set.rootSignature === undefined) {
-    throw new SealwayError("key_untrusted", "the key set is of another root, or of none");
-  }
-  const keys = set.keys.map((key) =>
-    concat(field(key.keyId), field(key.publicKey), number(key.notBeforeMs), number(key.notAfterMs)),
-  );
-  const hash = await provider.sha256(number(set.issuedMs), number(set.expiresMs), list(keys));
-  if (!(await provider.verify(root, concat(utf8("sealway/3 keys"), hash), set.rootSignature))) {
-    throw new SealwayError("signature_invalid", "the key set is not signed by the pinned root");
-  }
-  if (nowMs >= set.expiresMs) throw new SealwayError("key_untrusted", "the key set is over");
-  if (takenIssuedMs !== undefined && set.issuedMs < takenIssuedMs) {
-    throw new SealwayError("key_untrusted", "the key set is older than one that was taken before");
   }
 }

@@ -5,6 +5,7 @@ import { fromBase64 } from "../../wire/base64.js";
 import { type Bytes, concat, equal, utf8 } from "../../wire/bytes.js";
 import type { Problem } from "../../wire/error.js";
 import { field, number } from "../../wire/fields.js";
+import { WINDOW_MAX_MS } from "../../wire/forms.js";
 import { isWhole, membersOf, parseJson } from "../../wire/json.js";
 import type { PendingCall } from "./client-call.js";
 import type { TrustedKey } from "./client-init.js";
@@ -45,9 +46,8 @@ export async function expiredMessage(
 }
 
 /**
- * The server's time that a problem proves; none if it proves nothing. `clock_skew` needs the session's mac, and
- * `session_expired` a trusted key's signature. One of the latter whose time is at or after the session's end proves nothing
- * of a request that was stamped before it: the caller looks.
+ * The server's time that a problem proves, in milliseconds of the epoch; none if it proves nothing. `clock_skew` needs the
+ * session's mac, and `session_expired` a trusted key's signature.
  */
 export async function provenTimeMs(
   provider: Provider,
@@ -70,6 +70,30 @@ export async function provenTimeMs(
   if (key === undefined || signature === undefined) return undefined;
   const message = await expiredMessage(provider, session.id, nonce, stamp, time);
   return (await provider.verify(key, message, signature)) ? time : undefined;
+}
+
+/**
+ * Whether what a problem refused is sent once more (`spec/session-3.md`, What is sent again). A refusal is genuine for a copy
+ * too, which somebody in the middle may have held back until the original, delivered before, could be served no more: what is
+ * not safe is sent again only where no server can have served it, at any moment of the `elapsedMs` since it was sent, nor can
+ * later.
+ *
+ * @param provenMs what {@link provenTimeMs} gave.
+ * @param elapsedMs since the request was sent, by the longer of a steady clock and the wall clock, rounded up.
+ * @param endMs when the session ends, by the server's clock.
+ */
+export function sendsAgain(
+  code: string | undefined,
+  provenMs: number | undefined,
+  method: string,
+  stampMs: number,
+  elapsedMs: number,
+  endMs: number,
+): boolean {
+  const isSafe = /^(?:GET|HEAD|OPTIONS|TRACE)$/.test(method);
+  const isProven = provenMs !== undefined;
+  if (code === "clock_skew") return isProven && (isSafe || stampMs + WINDOW_MAX_MS < provenMs - elapsedMs);
+  return code === "session_expired" && (isSafe || (isProven && (provenMs < endMs || stampMs >= endMs)));
 }
 
 function bytes(value: unknown): Bytes | undefined {

@@ -11,6 +11,7 @@ import {
   sessionIdOf,
   splitIdempotencyKey,
   TARGET_LEN_MAX,
+  WINDOW_MAX_MS,
 } from "../../wire/forms.js";
 import {
   firstOf,
@@ -94,7 +95,8 @@ export function checkSession(
   }
   if (nowMs >= session.expiresMs) throw new SealwayError("session_expired", "the session is over");
   if (session.wire !== 3) throw new SealwayError("wire_mismatch", "the session was agreed on another wire");
-  checkWindow(request.stampMs, nowMs, windowMs);
+  // However wide it is configured: a client knows by the greatest width what no server takes any more.
+  checkWindow(request.stampMs, nowMs, Math.min(windowMs, WINDOW_MAX_MS));
 }
 
 /** What opens a request's stream; the stream too, where it is in `X-Sealed`. Check 6 but for the body. */

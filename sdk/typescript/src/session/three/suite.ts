@@ -5,9 +5,6 @@ import { SealwayError } from "../../wire/error.js";
 
 export type Suite = "X25519MLKEM768" | "SecP256r1MLKEM768" | "P256";
 
-/** All suites that this SDK has, the one liked most first. */
-export const SUITES: readonly Suite[] = ["X25519MLKEM768", "SecP256r1MLKEM768", "P256"];
-
 type Part = "kem" | "x25519" | "p256";
 
 const PARTS: Readonly<Record<Suite, readonly Part[]>> = {
@@ -15,6 +12,10 @@ const PARTS: Readonly<Record<Suite, readonly Part[]>> = {
   SecP256r1MLKEM768: ["p256", "kem"],
   P256: ["p256"],
 };
+
+/** All suites that this SDK has, the one liked most first. */
+export const SUITES = Object.keys(PARTS) as readonly Suite[];
+
 const CLIENT_LENGTHS: Readonly<Record<Part, number>> = { kem: 1184, x25519: 32, p256: 65 };
 const SERVER_LENGTHS: Readonly<Record<Part, number>> = { kem: 1088, x25519: 32, p256: 65 };
 const KEM_Q = 3329;

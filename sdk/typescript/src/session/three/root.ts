@@ -1,0 +1,37 @@
+/** The word of a root on a service's identity keys (`spec/session-3.md`, Identity keys). */
+import type { Provider } from "../../crypto/provider.js";
+import { concat, utf8 } from "../../wire/bytes.js";
+import { SealwayError } from "../../wire/error.js";
+import { field, list, number } from "../../wire/fields.js";
+import { type KeySet, keyIdOf } from "./key-set.js";
+
+/**
+ * Checks that `root` signed a set.
+ *
+ * @throws {SealwayError} `key_untrusted`, `signature_invalid`.
+ */
+export async function checkKeySet(provider: Provider, set: KeySet, root: Uint8Array): Promise<void> {
+  if (set.rootKeyId !== (await keyIdOf(provider, root)) || set.rootSignature === undefined) {
+    throw new SealwayError("key_untrusted", "the key set is of another root, or of none");
+  }
+  const keys = set.keys.map((key) =>
+    concat(field(key.keyId), field(key.publicKey), number(key.notBeforeMs), number(key.notAfterMs)),
+  );
+  const hash = await provider.sha256(number(set.issuedMs), number(set.expiresMs), list(keys));
+  if (!(await provider.verify(root, concat(utf8("sealway/3 keys"), hash), set.rootSignature))) {
+    throw new SealwayError("signature_invalid", "the key set is not signed by the pinned root");
+  }
+}
+
+/**
+ * Checks that a set that a root signed is to be taken now, and by a client that took one of `takenMs` before. Nothing may be
+ * waited for between this and the taking.
+ *
+ * @throws {SealwayError} `key_untrusted`.
+ */
+export function checkKeySetTimes(set: KeySet, nowMs: number, takenMs = 0): void {
+  if (nowMs >= set.expiresMs) throw new SealwayError("key_untrusted", "the key set is over");
+  if (set.issuedMs < takenMs) {
+    throw new SealwayError("key_untrusted", "the key set is older than one that was taken before");
+  }
+}
