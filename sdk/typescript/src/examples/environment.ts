@@ -63,8 +63,8 @@ export function environment(): Environment {
 }
 
 export function clientOf(env: Environment, onMetrics?: (metrics: CallMetrics) => void): Client {
-  const { sessionUrl: url, wire, trust, clientId } = env;
-  return createClient({ url, wire, trust, clientId, ...(onMetrics && { onMetrics }) });
+  const { sessionUrl: url, serverUrl, wire, trust, clientId } = env;
+  return createClient({ url, serverUrl, wire, trust, clientId, ...(onMetrics && { onMetrics }) });
 }
 
 /** Makes the purchase; anything but 200 is an error. */

@@ -9,7 +9,7 @@ import type { Answering } from "./body.js";
 import type { Caller } from "./handled.js";
 import { OldGate } from "./old.js";
 import { routeOf, type ServerOptions, type ServerSettings, serverSettings } from "./options.js";
-import { type Answer, plainOf, problem, problemOf } from "./refusal.js";
+import { ALLOW, type Answer, plainOf, problem, problemOf } from "./refusal.js";
 import { ThreeGate } from "./three.js";
 
 /** A request as it came in. */
@@ -62,12 +62,15 @@ export class Gate {
     this.#old = new OldGate(nodeProvider, this.settings);
   }
 
-  /** Opens a request, if its route is sealed. It never throws for what a peer sends. */
+  /** Opens a request, if its route is sealed; `OPTIONS` there is answered with 204, and no handler sees it. It never throws for what a peer sends. */
   async open(incoming: Incoming): Promise<Opened> {
     const path = incoming.target.split("?", 1)[0] ?? "/";
     const route = routeOf(this.settings, path);
-    // What a browser asks before it sends anything is not sealed.
-    if (route === undefined || incoming.method === "OPTIONS") return { kind: "plain" };
+    if (route.sealed === "off") return { kind: "plain" };
+    // What a browser asks before it sends anything is never sealed, and what answers it for pages stands in front of this.
+    if (incoming.method === "OPTIONS") {
+      return { kind: "refused", answer: { status: 204, headers: [["Allow", ALLOW]], body: undefined } };
+    }
     const has = (name: string) => firstOf(incoming.headers, name) !== undefined;
     const isThree = has(X_SEAL);
     if (route.sealed === "optional" && !isThree && !has(X_KID) && !has(X_IDEMPOTENCY_KEY)) {

@@ -13,9 +13,9 @@ export interface Caller {
   readonly tenant: string | undefined;
 }
 
-/** Outside a seal anybody on the path could have written these: they say where a request came from. */
-const OF_THE_WAY =
-  /^(?:forwarded|x-forwarded-[a-z-]+|x-real-ip|via|traceparent|tracestate|client-cert|client-cert-chain)$/;
+/** These say where a request came from. Outside a seal anybody on the path could have written them; inside they mean nothing. */
+const OF_ORIGIN = /^(?:forwarded|x-forwarded-.+|x-real-ip|client-cert|client-cert-chain)$/;
+const OF_THE_WAY = new Set(["via", "traceparent", "tracestate"]);
 /** Taken from outside where the seal has none. */
 const FROM_OUTSIDE = new Set(["host", "user-agent", "accept-language"]);
 const HOP = new Set([
@@ -56,24 +56,41 @@ function callerHeaders(caller: Caller): [string, string][] {
   return headers;
 }
 
+/** Whether a header says where a request came from; as with {@link isClaimed}, a hyphen may be an underscore. */
+export function isOfOrigin(name: string): boolean {
+  return OF_ORIGIN.test(name.toLowerCase().replaceAll("_", "-"));
+}
+
 /** The headers that a handler sees of a request of wire 3. */
-export function handlerHeaders(inner: HeaderList, outer: HeaderList, caller: Caller): [string, string][] {
+export function handlerHeaders(
+  inner: HeaderList,
+  outer: HeaderList,
+  caller: Caller,
+  trustForwarded: boolean,
+): [string, string][] {
   const inside = inner.flatMap(([name, value]): [string, string][] =>
-    OF_THE_WAY.test(name) || isClaimed(name) ? [] : [[name, value]],
+    OF_THE_WAY.has(name) || isOfOrigin(name) || isClaimed(name) ? [] : [[name, value]],
   );
   const names = new Set(inside.map(([name]) => name));
   const outside = outer.flatMap(([key, value]): [string, string][] => {
     const name = key.toLowerCase();
-    return OF_THE_WAY.test(name) || (FROM_OUTSIDE.has(name) && !names.has(name)) ? [[name, value]] : [];
+    const isTaken = OF_THE_WAY.has(name) || (trustForwarded && OF_ORIGIN.test(name));
+    return isTaken || (FROM_OUTSIDE.has(name) && !names.has(name)) ? [[name, value]] : [];
   });
   return [...inside, ...outside, ...callerHeaders(caller)];
 }
 
 /** The headers that a handler sees of a request of wire 1 or 2, all of which stood outside. */
-export function oldHandlerHeaders(outer: HeaderList, caller: Caller, hasBody: boolean): [string, string][] {
+export function oldHandlerHeaders(
+  outer: HeaderList,
+  caller: Caller,
+  hasBody: boolean,
+  trustForwarded: boolean,
+): [string, string][] {
   const kept = outer.flatMap(([key, value]): [string, string][] => {
     const name = key.toLowerCase();
     const isBody = name.startsWith("content-") || name === "transfer-encoding" || name === "expect";
+    if (!trustForwarded && isOfOrigin(name)) return [];
     return isBody || OF_ANSWERS.test(name) || HOP.has(name) || SEALING.has(name) || isClaimed(name)
       ? []
       : [[name, value]];

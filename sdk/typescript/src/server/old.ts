@@ -33,10 +33,10 @@ export class OldGate {
   async open(incoming: Incoming, path: string, routeMax: number): Promise<OpenedCall> {
     const { store, wires, windowMs, anonymousPaths, bodyTimeoutMs, now } = this.#settings;
     const { headers } = incoming;
+    if (!wires.includes(oldWireOf(headers))) throw new Refused("wire_disabled", plain(403, "WIRE_DISABLED"));
     if (incoming.method !== "POST") {
       throw new Refused("method_not_allowed", plain(405, "METHOD_NOT_ALLOWED"));
     }
-    if (!wires.includes(oldWireOf(headers))) throw new Refused("wire_disabled", plain(403, "WIRE_DISABLED"));
     const request = parseOldRequest(headers, path, now(), windowMs);
     const found = request.sessionId === undefined ? undefined : await store.get(request.sessionId);
     const nowMs = now();
@@ -66,7 +66,7 @@ export class OldGate {
     const caller = callerOf(found);
     return {
       caller,
-      headers: oldHandlerHeaders(headers, caller, plaintext.length > 0),
+      headers: oldHandlerHeaders(headers, caller, plaintext.length > 0, this.#settings.trustForwarded),
       body: plaintext.length > 0 ? once(plaintext) : undefined,
       seal: (status, answered, content) => this.#seal(request, session, status, answered, content),
     };

@@ -2,6 +2,9 @@
 import { utf8 } from "../wire/bytes.js";
 import type { SealwayError } from "../wire/error.js";
 
+/** The methods that a path must be asked with where nothing passes in plain. */
+export const ALLOW = "POST, OPTIONS";
+
 /** An answer as it goes out. */
 export interface Answer {
   readonly status: number;
@@ -32,6 +35,7 @@ export function problem(code: ProblemCode, more: Readonly<Record<string, unknown
     ["Cache-Control", "no-store"],
   ];
   if (status === 503) headers.push(["Retry-After", "1"]);
+  if (status === 405) headers.push(["Allow", ALLOW]);
   return { status, headers, body: utf8(JSON.stringify(members)) };
 }
 
@@ -62,6 +66,7 @@ export function plain(status: number, error: string): Answer {
     ["Cache-Control", "no-store"],
   ];
   if (status === 503) headers.push(["Retry-After", "1"]);
+  if (status === 405) headers.push(["Allow", ALLOW]);
   return { status, headers, body: utf8(JSON.stringify({ error })) };
 }
 

@@ -39,10 +39,10 @@ export class ThreeGate {
   async open(incoming: Incoming, _path: string, bodyMax: number): Promise<OpenedCall> {
     const { store, wires, windowMs, bodyTimeoutMs, now } = this.#settings;
     const { method, target, headers } = incoming;
+    if (!wires.includes(3)) throw new Refused("wire_disabled", problem("wire_disabled"));
     if (method === "CONNECT" || method === "TRACE") {
       throw new Refused("method_not_allowed", problem("method_not_allowed"));
     }
-    if (!wires.includes(3)) throw new Refused("wire_disabled", problem("wire_disabled"));
     const request = parseRequestHeaders(headers);
     if (target.length > TARGET_LEN_MAX) throw invalid("target");
     const found = request.sessionId === undefined ? undefined : await store.get(request.sessionId);
@@ -97,7 +97,7 @@ export class ThreeGate {
     const caller = callerOf(found);
     return {
       caller,
-      headers: handlerHeaders(first.headers, incoming.headers, caller),
+      headers: handlerHeaders(first.headers, incoming.headers, caller, this.#settings.trustForwarded),
       body: opening.isOver && first.body.length === 0 ? undefined : opening.rest(first.body),
       seal: (status, headers, body) => this.#seal(pending, opening, status, headers, body),
     };

@@ -194,6 +194,6 @@ it("a handler on wires 1 and 2 is not asked for an answer that they could not sa
     ["Range", "bytes=0-1"],
     ["Cookie", "a=b"],
   ] as const;
-  const names = oldHandlerHeaders(sent, caller, true).map(([name]) => name);
+  const names = oldHandlerHeaders(sent, caller, true, false).map(([name]) => name);
   expect(names).toEqual(["cookie", "content-type", "x-sealway-auth", "x-sealway-client-id"]);
 });

@@ -128,16 +128,17 @@ afterAll(async () => {
   await sealway?.stop();
 });
 
-function client(wire: Wire = 3, send: typeof fetch = routed) {
+function client(serverUrl = "", wire: Wire = 3, send: typeof fetch = routed) {
   const trust = { pins: wire === 3 ? [sealway.pin] : [] };
-  return createClient({ url: sealway.url, trust, wire, clientId: "tester", fetch: send, suites: ["P256"] });
+  const { url } = sealway;
+  return createClient({ url, serverUrl, trust, wire, clientId: "tester", fetch: send, suites: ["P256"] });
 }
 
 describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
   const at = (path: string) => `${urls[kind]}${path}`;
 
   it.each([3, 2, 1] as Wire[])("opens and seals around a handler on wire %s", async (wire) => {
-    const response = await client(wire).fetch(at("/echo"), {
+    const response = await client(urls[kind], wire).fetch(at("/echo"), {
       method: "POST",
       headers: { "Content-Type": "application/json", Authorization: "Bearer inside" },
       body: JSON.stringify({ a: 1 }),
@@ -157,7 +158,7 @@ describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
   });
 
   it("serves a request without a body, and one of many frames", async () => {
-    const { fetch: sealed } = client();
+    const { fetch: sealed } = client(urls[kind]);
     const read = await sealed(at("/echo?x=1"));
     expect(await read.json()).toMatchObject({ method: "GET", body: null, wire: 3 });
     const long = "x".repeat(150_000);
@@ -170,13 +171,13 @@ describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
   });
 
   it.each([201, 204, 404, 422, 503])("keeps a handler's status %s on wire 3", async (status) => {
-    const response = await client().fetch(at(`/status/${status}`), { method: "POST" });
+    const response = await client(urls[kind]).fetch(at(`/status/${status}`), { method: "POST" });
     expect(response.status).toBe(status);
     expect(await response.text()).toBe(status === 204 ? "" : "text");
   });
 
   it("answers wires 1 and 2 with the statuses that they know", async () => {
-    const { fetch: sealed } = client(2);
+    const { fetch: sealed } = client(urls[kind], 2);
     expect((await sealed(at("/status/201"), { method: "POST" })).status).toBe(200);
     expect((await sealed(at("/status/404"), { method: "POST" })).status).toBe(404);
     await expect(sealed(at("/status/422"), { method: "POST" })).rejects.toMatchObject({ status: 400 });
@@ -190,6 +191,12 @@ describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
     expect([refused.status, await refused.json()]).toEqual([400, { error: "CRYPTO_ERROR" }]);
     const other = await routed(at("/echo"));
     expect([other.status, await other.json()]).toEqual([405, { error: "METHOD_NOT_ALLOWED" }]);
+    const asked = await routed(at("/echo"), { method: "OPTIONS" });
+    expect([asked.status, asked.headers.get("allow"), await asked.text()]).toEqual([
+      204,
+      "POST, OPTIONS",
+      "",
+    ]);
   });
 
   it("serves no request twice, and none that was changed", async () => {
@@ -198,7 +205,7 @@ describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
       if (!String(input).startsWith(sealway.url)) sent.push([String(input), init ?? {}]);
       return routed(input, init);
     };
-    const { fetch: sealed } = client(3, spy);
+    const { fetch: sealed } = client(urls[kind], 3, spy);
     const init = { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" };
     await (await sealed(at("/echo"), init)).text();
     const [url, message] = sent[0] ?? ["", {}];

@@ -148,8 +148,49 @@ describe("the gate", () => {
     const twice = [...headers, headers[1] as [string, string]];
     expect((await status(gate, { headers: twice }))[0]).toBe(400);
     expect(refused).toEqual(["session_unknown", "method_not_allowed", "wire_disabled", "header_invalid"]);
-    expect(await status(gate, { method: "OPTIONS" })).toBe("plain");
-    expect(await status(gate, { target: "/other" })).toBe("plain");
+    expect(await status(gate, { method: "OPTIONS" })).toEqual([
+      204,
+      expect.stringContaining("POST, OPTIONS"),
+    ]);
+  });
+
+  it("says that a wire is switched off before it looks at anything else", async () => {
+    const gate = new Gate({ store: new MemoryStore(), wires: [1] });
+    expect((await status(gate, { method: "TRACE" }))[0]).toBe(403);
+    const wire2: [string, string][] = [["X-Kid", `session:${ID}`]];
+    expect((await status(gate, { method: "GET", headers: wire2 }))[0]).toBe(403);
+  });
+
+  it("seals every path but those that a route names, however they are spelt", async () => {
+    const plain = ["/health", "/public/*"].map((path) => ({ path, sealed: "off" as const }));
+    const gate = new Gate({ store: new MemoryStore(), routes: plain });
+    const of = async (target: string) => {
+      const opened = await gate.open({ method: "POST", target, headers: [], body: undefined });
+      return opened.kind;
+    };
+    for (const target of ["/health", "/health?a=b", "/public/", "/public/a/b"]) {
+      expect(await of(target), target).toBe("plain");
+    }
+    const sealed = [
+      "/",
+      "/other",
+      "/healthy",
+      "/publi",
+      "/public/../other",
+      "/public/%2e%2e/other",
+      "/public/..;/x",
+    ];
+    for (const target of sealed) expect(await of(target), target).toBe("refused");
+    expect(
+      (
+        await new Gate({ store: new MemoryStore() }).open({
+          method: "GET",
+          target: "/",
+          headers: [],
+          body: undefined,
+        })
+      ).kind,
+    ).toBe("refused");
   });
 
   it("grants a claim in memory once, and refuses when it is full", async () => {

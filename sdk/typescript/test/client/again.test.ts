@@ -1,0 +1,211 @@
+/** What a client sends again after a refusal, and when it gives a session up: over sockets, with a service that a test plays. */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Client, createClient } from "../../src/index.js";
+import { problem, Service } from "./service.js";
+
+let service: Service;
+beforeEach(async () => {
+  service = await Service.start();
+});
+afterEach(() => service.stop());
+
+const WINDOW = 300_000;
+const POST = { method: "POST", body: "{}" };
+const CALLS = /\/order$/;
+const INITS = /^POST \/v3\/sessions$/;
+const RENEWALS = /renew$/;
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+function client(): Client {
+  const { url, identity } = service;
+  return createClient({ url, trust: { pins: [identity.id] }, suites: ["P256"], timeoutMs: 5000 });
+}
+
+const order = async (made: Client, init: RequestInit = POST) => (await made.fetch("/order", init)).text();
+
+/** Runs with the steady clock, or the wall clock, moved on by what the function that is given is told. */
+async function withClocks(run: (move: (steadyMs: number, wallMs: number) => void) => Promise<void>) {
+  const [steady, wall] = [performance.now.bind(performance), Date.now.bind(Date)];
+  let [steadyBy, wallBy] = [0, 0];
+  performance.now = () => steady() + steadyBy;
+  Date.now = () => wall() + wallBy;
+  try {
+    await run((steadyMs, wallMs) => {
+      [steadyBy, wallBy] = [steadyBy + steadyMs, wallBy + wallMs];
+    });
+  } finally {
+    performance.now = steady;
+    Date.now = wall;
+  }
+}
+
+describe("a genuine clock_skew", () => {
+  it("has no purchase sent again that was in time when it left, but a safe request; the time serves the next call", async () => {
+    const made = client();
+    await made.connect();
+    service.aheadMs = WINDOW + 100;
+    service.beforeRefusal = () => sleep(300);
+    await expect(order(made)).rejects.toMatchObject({ code: "clock_skew", status: 400 });
+    expect(service.count(CALLS)).toBe(1);
+    expect(await order(made)).toBe("served");
+    expect(service.count(CALLS)).toBe(2);
+    service.aheadMs += WINDOW + 100;
+    expect(await order(made, {})).toBe("served");
+    expect(service.seen.filter((each) => each === "GET /order")).toHaveLength(2);
+    expect(service.count(INITS)).toBe(1);
+  });
+
+  it("has no purchase sent again while which a machine slept: the steady clock stood still, the other did not", async () => {
+    const made = client();
+    await made.connect();
+    service.aheadMs = WINDOW + 10_000;
+    await withClocks(async (move) => {
+      service.beforeRefusal = () => move(0, 20_000);
+      await expect(order(made)).rejects.toMatchObject({ code: "clock_skew" });
+    });
+    expect(service.count(CALLS)).toBe(1);
+  });
+
+  it("has a purchase sent again that was too old for any server before it left, as after a sleep", async () => {
+    const made = client();
+    await made.connect();
+    service.aheadMs = 2 * WINDOW;
+    expect(await order(made)).toBe("served");
+    expect(service.count(CALLS)).toBe(2);
+  });
+
+  it("has no purchase sent again whose stamp is early: whoever kept it can show it later", async () => {
+    const made = client();
+    await made.connect();
+    service.aheadMs = -2 * WINDOW;
+    await expect(order(made)).rejects.toMatchObject({ code: "clock_skew" });
+    expect(service.count(CALLS)).toBe(1);
+    expect(await order(made)).toBe("served");
+    expect(service.count(CALLS)).toBe(2);
+  });
+
+  it("has a call sent again once, and no oftener", async () => {
+    const made = client();
+    await made.connect();
+    service.before = (request) => {
+      if (request.url === "/order") service.aheadMs += 2 * WINDOW;
+    };
+    await expect(order(made, {})).rejects.toMatchObject({ code: "clock_skew" });
+    expect(service.count(CALLS)).toBe(2);
+  });
+});
+
+describe("a session that is over", () => {
+  const forget = async (made: Client) => service.store.delete((await made.connect()).id);
+
+  it("is given up without proof too: the purchase is not sent again, and the next one goes through", async () => {
+    const made = client();
+    await forget(made);
+    await expect(order(made)).rejects.toMatchObject({ code: "session_expired" });
+    expect([service.count(CALLS), service.count(INITS)]).toEqual([1, 1]);
+    expect(made.session).toBeUndefined();
+    expect(await order(made)).toBe("served");
+    expect([service.count(CALLS), service.count(INITS)]).toEqual([2, 2]);
+  });
+
+  it.each([
+    ["before its end has a purchase sent again", -1, 2],
+    ["at its end has none sent again, and is given up", 0, 1],
+  ])("if that is proven, %s", async (_, fromEndMs, calls) => {
+    const made = client();
+    const agreedMs = Date.now();
+    await made.connect();
+    let refused = 0;
+    service.before = async (request, response) => {
+      if (request.url !== "/order" || refused > 0) return;
+      refused += 1;
+      const marginMs = fromEndMs < 0 ? -60_000 : 60_000;
+      problem(response, 401, await service.expired(request, agreedMs + 3_600_000 + marginMs));
+    };
+    if (calls === 2) expect(await order(made)).toBe("served");
+    else await expect(order(made)).rejects.toMatchObject({ code: "session_expired" });
+    expect(service.count(CALLS)).toBe(calls);
+    expect(await order(made)).toBe("served");
+    expect(service.count(INITS)).toBe(2);
+  });
+
+  it("is followed by one new session, however many find out at once", async () => {
+    const made = client();
+    await forget(made);
+    const refused = await Promise.allSettled(Array.from({ length: 6 }, () => order(made)));
+    expect(refused.map(({ status }) => status)).toEqual(Array(6).fill("rejected"));
+    expect(service.count(INITS)).toBe(1);
+    expect(await Promise.all(Array.from({ length: 6 }, () => order(made)))).toEqual(Array(6).fill("served"));
+    expect(await Promise.all(Array.from({ length: 6 }, () => order(made, {})))).toEqual(
+      Array(6).fill("served"),
+    );
+    expect(service.count(INITS)).toBe(2);
+    service.store.delete(made.session?.id ?? "");
+    expect(await Promise.all(Array.from({ length: 6 }, () => order(made, {})))).toEqual(
+      Array(6).fill("served"),
+    );
+    expect(service.count(INITS)).toBe(3);
+  });
+
+  it("does not take a newer one with it, when that is told late of an older one", async () => {
+    const made = client();
+    await forget(made);
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let isFirst = true;
+    service.beforeRefusal = () => {
+      if (!isFirst) return undefined;
+      isFirst = false;
+      return held;
+    };
+    const late = order(made).catch((error) => error);
+    while (isFirst) await sleep(5);
+    await expect(order(made)).rejects.toMatchObject({ code: "session_expired" });
+    expect(await order(made)).toBe("served");
+    const newer = made.session?.id;
+    release();
+    expect(await late).toMatchObject({ code: "session_expired" });
+    expect(made.session?.id).toBe(newer);
+    expect(await order(made)).toBe("served");
+    expect(service.count(INITS)).toBe(2);
+  });
+});
+
+describe("a session that is about to end", () => {
+  it("is renewed, by one renewal and no new init", async () => {
+    service.expiresInSec = 300;
+    const made = client();
+    const before = await made.connect();
+    await withClocks(async (move) => {
+      move(280_000, 280_000);
+      service.aheadMs = 280_000;
+      expect(await Promise.all([order(made), order(made)])).toEqual(["served", "served"]);
+    });
+    expect([service.count(RENEWALS), service.count(INITS)]).toEqual([1, 1]);
+    expect(made.session?.id).not.toBe(before.id);
+  });
+
+  it("serves to its end where it cannot be renewed, and is not tried at every call", async () => {
+    service.expiresInSec = 300;
+    const made = client();
+    const before = await made.connect();
+    service.before = (request, response) => {
+      if (request.url?.startsWith("/v3/")) problem(response, 503, { code: "store_unavailable", status: 503 });
+    };
+    await withClocks(async (move) => {
+      move(280_000, 280_000);
+      service.aheadMs = 280_000;
+      expect(await order(made)).toBe("served");
+      expect(await order(made)).toBe("served");
+      expect(made.session?.id).toBe(before.id);
+      expect(service.count(RENEWALS)).toBe(1);
+      move(6000, 6000);
+      expect(await order(made)).toBe("served");
+      expect(service.count(RENEWALS)).toBe(2);
+      move(20_000, 20_000);
+      await expect(order(made)).rejects.toMatchObject({ code: "store_unavailable" });
+    });
+  });
+});

@@ -1,0 +1,258 @@
+/** A service of wire 3 that a test plays: it agrees sessions by itself, sees all that reaches it, and may meddle. */
+import * as crypto from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { nodeProvider as provider } from "../../src/crypto/node.js";
+import type { Answering } from "../../src/server/body.js";
+import { Gate, MemoryStore, type OpenedCall } from "../../src/server/index.js";
+import { keyIdOf } from "../../src/session/three/key-set.js";
+import { SessionKeys } from "../../src/session/three/keys.js";
+import type { InitRequest } from "../../src/session/three/message.js";
+import { expiredMessage } from "../../src/session/three/problem.js";
+import { acceptInit, admitInit } from "../../src/session/three/server-init.js";
+import { drawServerShareKeys } from "../../src/session/three/suite.js";
+import { toBase64 } from "../../src/wire/base64.js";
+import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
+import { SealwayError } from "../../src/wire/error.js";
+import { field, list, number } from "../../src/wire/fields.js";
+
+const realNow = Date.now.bind(Date);
+
+/** A pair of ES256, made for a test. */
+export class Signer {
+  readonly publicKey: Bytes;
+  readonly #privateKey: crypto.KeyObject;
+  id = "";
+
+  private constructor() {
+    const pair = crypto.generateKeyPairSync("ec", { namedCurve: "prime256v1" });
+    this.publicKey = Uint8Array.from(pair.publicKey.export({ format: "der", type: "spki" }).subarray(-65));
+    this.#privateKey = pair.privateKey;
+  }
+
+  static async make(): Promise<Signer> {
+    const made = new Signer();
+    made.id = await keyIdOf(provider, made.publicKey);
+    return made;
+  }
+
+  sign(message: Uint8Array): Bytes {
+    const key = { key: this.#privateKey, dsaEncoding: "ieee-p1363" as const };
+    return Uint8Array.from(crypto.sign("sha256", message, key));
+  }
+}
+
+/** A key set, signed by a root if there is one. */
+export async function keySetOf(keys: Signer[], root?: Signer, issuedMs = 1): Promise<object> {
+  const expiresMs = 4_000_000_000_000;
+  const fields = keys.map((key) => concat(field(key.id), field(key.publicKey), number(0), number(expiresMs)));
+  const hash = await provider.sha256(number(issuedMs), number(expiresMs), list(fields));
+  const listed = keys.map((key) => ({
+    key_id: key.id,
+    alg: "ES256",
+    public_key: toBase64(key.publicKey),
+    not_before_ms: 0,
+    not_after_ms: expiresMs,
+  }));
+  const signed = root && {
+    root_key_id: root.id,
+    root_signature: toBase64(root.sign(concat(utf8("sealway/3 keys"), hash))),
+  };
+  return { issued_ms: issuedMs, expires_ms: expiresMs, keys: listed, ...signed };
+}
+
+/** What an answer is made of, before it is sealed. */
+export interface Plain {
+  readonly status: number;
+  readonly body: Answering;
+}
+
+export class Service {
+  readonly identity: Signer;
+  readonly store = new MemoryStore();
+  /** All requests that came: method and path. */
+  readonly seen: string[] = [];
+  /** How far its clock is ahead of this machine's, in milliseconds. */
+  aheadMs = 0;
+  expiresInSec = 3600;
+  suites: string[] = ["X25519MLKEM768", "SecP256r1MLKEM768", "P256"];
+  keySet: object = {};
+  url = "";
+  /** Looks at a request before anything else; what it answers itself is done with. */
+  before: (request: IncomingMessage, response: ServerResponse) => unknown = () => undefined;
+  /** Waits before a refusal goes out. */
+  beforeRefusal: () => unknown = () => undefined;
+  /** Serves a call that has opened. */
+  serve: (call: OpenedCall, request: IncomingMessage) => Promise<Plain> | Plain = () => ({
+    status: 200,
+    body: utf8("served"),
+  });
+  /** Says who a client is, from its init. */
+  recognise: (
+    init: InitRequest,
+    authorization: string | undefined,
+  ) => Promise<"none" | "bearer" | "dpop"> | "none" | "bearer" | "dpop" = () => "none";
+  readonly #gate: Gate;
+  readonly #server: Server;
+
+  private constructor(identity: Signer) {
+    this.identity = identity;
+    this.#gate = new Gate({ store: this.store, now: () => this.now() });
+    this.#server = createServer((request, response) => {
+      this.#handle(request, response).catch(() => response.destroy());
+    });
+  }
+
+  static async start(): Promise<Service> {
+    const made = new Service(await Signer.make());
+    made.keySet = await keySetOf([made.identity]);
+    await new Promise<void>((resolve) => made.#server.listen(0, "127.0.0.1", resolve));
+    made.url = `http://127.0.0.1:${(made.#server.address() as AddressInfo).port}`;
+    return made;
+  }
+
+  stop(): void {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+
+  now(): number {
+    return realNow() + this.aheadMs;
+  }
+
+  /** How many requests came whose method and path are of this form. */
+  count(form: RegExp): number {
+    return this.seen.filter((each) => form.test(each)).length;
+  }
+
+  /** A `session_expired` that is signed, for the request that was refused. */
+  async expired(request: IncomingMessage, timeMs: number): Promise<object> {
+    const id = String(request.headers["x-kid"]).slice("session:".length);
+    const [stamp = "", nonce = ""] = String(request.headers["x-idempotency-key"]).split(".");
+    const message = await expiredMessage(provider, id, nonce, stamp, timeMs);
+    const signature = toBase64(this.identity.sign(message));
+    return {
+      code: "session_expired",
+      status: 401,
+      server_time_ms: timeMs,
+      key_id: this.identity.id,
+      signature,
+    };
+  }
+
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [method = "", target = ""] = [request.method, request.url];
+    this.seen.push(`${method} ${target}`);
+    await this.before(request, response);
+    if (response.writableEnded || response.destroyed) return;
+    if (target === "/.well-known/sealway-keys") return problem(response, 200, this.keySet);
+    if (target === "/v3/sessions") {
+      const { authorization } = request.headers;
+      return this.#answerInit(response, await this.#agree(await bodyOf(request), authorization));
+    }
+    const headers = pairs(request.rawHeaders);
+    const opened = await this.#gate.open({ method, target, headers, body: request });
+    if (opened.kind === "refused") {
+      await this.beforeRefusal();
+      return send(response, opened.answer.status, opened.answer.headers, opened.answer.body);
+    }
+    if (opened.kind === "plain") throw new Error("nothing is plain here");
+    const { call } = opened;
+    const { status, body } = await this.#served(call, request, method, target);
+    const answer = await call.seal(status, [], body);
+    return send(response, answer.status, answer.headers, answer.body);
+  }
+
+  async #served(call: OpenedCall, request: IncomingMessage, method: string, target: string): Promise<Plain> {
+    const id = call.caller.sessionId;
+    if (target === `/v3/sessions/${id}/renew`) {
+      const parts: Uint8Array[] = [];
+      for await (const part of call.body ?? []) parts.push(part);
+      const { status, body } = await this.#agree(concat(...parts), undefined, id);
+      return { status, body };
+    }
+    if (method === "DELETE" && target === `/v3/sessions/${id}`) {
+      this.store.delete(id);
+      return { status: 204, body: undefined };
+    }
+    return this.serve(call, request);
+  }
+
+  async #agree(
+    body: Uint8Array,
+    authorization: string | undefined,
+    oldId?: string,
+  ): Promise<{ status: number; body: Bytes }> {
+    const nowMs = this.now();
+    const identities = [{ keyId: this.identity.id, notBeforeMs: 0, notAfterMs: 4_000_000_000_000 }];
+    const served = { suites: this.suites, identities };
+    try {
+      const init = admitInit(body, served, nowMs);
+      const keys = await drawServerShareKeys(provider, init.suite, init.request.share);
+      const found = oldId === undefined ? undefined : await this.store.get(oldId);
+      const old = found && { id: found.id, keys: await SessionKeys.of(provider, found.key) };
+      const decided = {
+        sessionIdRandom: provider.random(16),
+        expiresInSec: this.expiresInSec,
+        auth: await this.recognise(init.request, authorization),
+        nowMs,
+        authorization,
+        old,
+      };
+      const sign = async (_: string, message: Bytes) => this.identity.sign(message);
+      const agreed = await acceptInit(provider, init, served, keys, decided, sign);
+      this.store.put({
+        id: agreed.id,
+        wire: 3,
+        clientId: init.request.clientId,
+        subject: undefined,
+        tenant: undefined,
+        auth: decided.auth,
+        expiresMs: nowMs + 1000 * this.expiresInSec,
+        key: agreed.prk,
+      });
+      return { status: 201, body: agreed.body };
+    } catch (error) {
+      if (!(error instanceof SealwayError)) throw error;
+      const [suite] = this.suites;
+      const more =
+        error.code === "suite_required" ? { suites: this.suites, suite } : { key_set: this.keySet };
+      return { status: 409, body: utf8(JSON.stringify({ code: error.code, status: 409, ...more })) };
+    }
+  }
+
+  #answerInit(response: ServerResponse, { status, body }: { status: number; body: Bytes }): void {
+    response.writeHead(status, { "Content-Type": "application/json" }).end(body);
+  }
+}
+
+/** Answers with JSON in plain, as problems and key sets are. */
+export function problem(response: ServerResponse, status: number, members: object): void {
+  response.writeHead(status, { "Content-Type": "application/problem+json" }).end(JSON.stringify(members));
+}
+
+async function send(
+  response: ServerResponse,
+  status: number,
+  headers: [string, string][],
+  body: Answering,
+): Promise<void> {
+  response.writeHead(status, headers.flat());
+  if (body === undefined || body instanceof Uint8Array) {
+    response.end(body);
+    return;
+  }
+  response.flushHeaders();
+  for await (const part of body) response.write(part);
+  response.end();
+}
+
+function pairs(flat: string[]): [string, string][] {
+  return Array.from({ length: flat.length / 2 }, (_, at) => [flat[2 * at] ?? "", flat[2 * at + 1] ?? ""]);
+}
+
+export async function bodyOf(request: AsyncIterable<Uint8Array>): Promise<Bytes> {
+  const parts: Uint8Array[] = [];
+  for await (const part of request) parts.push(part);
+  return concat(...parts);
+}
