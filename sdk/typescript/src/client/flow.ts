@@ -12,6 +12,11 @@ export function sealFlow(
   pace: Pace,
 ): ReadableStream<Uint8Array> {
   const reader = source.getReader();
+  let isStopped = false;
+  pace.stop = () => {
+    isStopped = true;
+    reader.cancel().catch(() => undefined);
+  };
   let rest: Uint8Array = inner;
   let isFirst = true;
   return new ReadableStream<Uint8Array>(
@@ -23,6 +28,8 @@ export function sealFlow(
           pace.note?.(true);
           const { done, value } = await reader.read();
           pace.note?.(false);
+          // A source that was let go of looks as if it were over: what is cut must not be sealed as whole.
+          if (isStopped) throw new TypeError("stopped");
           if (done) {
             controller.enqueue(await sealer.seal(new Uint8Array(), true));
             controller.close();

@@ -14,9 +14,9 @@ export interface Call {
   readonly headers: HeaderList;
   /** Whole, or as it comes: a stream can be sent once. */
   readonly body: Bytes | ReadableStream<Uint8Array>;
-  readonly signal: AbortSignal | undefined;
-  readonly credentials: RequestCredentials | undefined;
-  readonly showRedirects: boolean;
+  readonly signal?: AbortSignal | undefined;
+  readonly credentials?: RequestCredentials | undefined;
+  readonly showRedirects?: boolean;
 }
 
 /** Path and query of a URL, as `fetch` sends them. */

@@ -214,17 +214,7 @@ export class Three {
 
   /** A call of the client's own, about a session. */
   #own(method: string, target: string, headers: HeaderList, body: Bytes): Call {
-    const url = new URL(target, this.#settings.url);
-    return {
-      url,
-      method,
-      target,
-      headers,
-      body,
-      signal: undefined,
-      credentials: undefined,
-      showRedirects: false,
-    };
+    return { url: new URL(target, this.#settings.url), method, target, headers, body };
   }
 
   async #once(agreed: Agreed, call: Call, measure: Measure): Promise<Opened> {

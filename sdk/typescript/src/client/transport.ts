@@ -21,6 +21,8 @@ export interface Outgoing {
 export interface Pace {
   /** A part was taken, or, if `isIdle`, its source is waited for: that may take as long as it likes. */
   note?: ((isIdle: boolean) => void) | undefined;
+  /** Lets go of the source: a `fetch` that ends early may keep what it reads from. */
+  stop?: () => void;
 }
 
 export class Transport {
@@ -40,7 +42,10 @@ export class Transport {
   async send(url: URL, outgoing: Outgoing): Promise<Received> {
     const watch = new Watch(this.timeoutMs, outgoing.signal);
     const { body, pace } = outgoing;
-    if (pace !== undefined) pace.note = (isIdle) => (isIdle ? watch.pause() : watch.restart());
+    if (pace !== undefined) {
+      pace.note = (isIdle) => (isIdle ? watch.pause() : watch.restart());
+      watch.signal.addEventListener("abort", () => pace.stop?.());
+    }
     const init: RequestInit & { duplex?: "half" } = {
       method: outgoing.method,
       headers: outgoing.headers.map(([name, value]): [string, string] => [name, value]),
@@ -206,6 +211,8 @@ class Watch {
 /** Waits no longer than a signal lets one. */
 export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
+  // Whoever waits no longer does not hear of its end: that is nobody's unhandled rejection.
+  promise.catch(() => undefined);
   signal.throwIfAborted();
   let stop: (() => void) | undefined;
   const aborted = new Promise<never>((_, reject) => {
@@ -216,6 +223,5 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | un
     return await Promise.race([promise, aborted]);
   } finally {
     if (stop !== undefined) signal.removeEventListener("abort", stop);
-    promise.catch(() => undefined);
   }
 }

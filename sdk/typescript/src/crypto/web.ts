@@ -12,72 +12,54 @@ const bytes = (buffer: ArrayBuffer): Bytes => new Uint8Array(buffer);
 const joined = (parts: readonly Uint8Array[]): Bytes =>
   parts.length === 1 && parts[0] !== undefined ? owned(parts[0]) : concat(...parts);
 
-class WebMacKey implements MacKey {
-  readonly #key: CryptoKey;
-  constructor(key: CryptoKey) {
-    this.#key = key;
-  }
-  async mac(...parts: readonly Uint8Array[]): Promise<Bytes> {
-    return bytes(await subtle().sign(HMAC, this.#key, joined(parts)));
-  }
-}
+// Keys are in closures: nothing that prints an object shows them.
+const macKeyOf = (key: CryptoKey): MacKey => ({
+  mac: async (...parts) => bytes(await subtle().sign(HMAC, key, joined(parts))),
+});
 
-class WebAeadKey implements AeadKey {
-  readonly #key: CryptoKey;
-  constructor(key: CryptoKey) {
-    this.#key = key;
-  }
-  async seal(iv: Uint8Array, plaintext: Uint8Array, aad: Uint8Array): Promise<Bytes> {
-    const algorithm = { name: "AES-GCM", iv: owned(iv), additionalData: owned(aad) };
-    return bytes(await subtle().encrypt(algorithm, this.#key, owned(plaintext)));
-  }
-  async open(iv: Uint8Array, sealed: Uint8Array, aad: Uint8Array): Promise<Bytes | undefined> {
-    const algorithm = { name: "AES-GCM", iv: owned(iv), additionalData: owned(aad) };
-    try {
-      return bytes(await subtle().decrypt(algorithm, this.#key, owned(sealed)));
-    } catch {
-      return undefined;
-    }
-  }
-}
+const aeadKeyOf = (key: CryptoKey): AeadKey => {
+  const algorithm = (iv: Uint8Array, aad: Uint8Array) => ({
+    name: "AES-GCM",
+    iv: owned(iv),
+    additionalData: owned(aad),
+  });
+  return {
+    seal: async (iv, plaintext, aad) =>
+      bytes(await subtle().encrypt(algorithm(iv, aad), key, owned(plaintext))),
+    open: async (iv, sealed, aad) => {
+      try {
+        return bytes(await subtle().decrypt(algorithm(iv, aad), key, owned(sealed)));
+      } catch {
+        return undefined;
+      }
+    },
+  };
+};
 
-class WebAgreementKey implements AgreementKey {
-  readonly publicKey: Bytes;
-  readonly #key: CryptoKey;
-  readonly #algorithm: { name: string };
-  constructor(publicKey: Bytes, key: CryptoKey, algorithm: { name: string }) {
-    this.publicKey = publicKey;
-    this.#key = key;
-    this.#algorithm = algorithm;
-  }
-  async agree(peer: Uint8Array): Promise<Bytes | undefined> {
-    if (peer.length !== this.publicKey.length || (peer.length === 65 && peer[0] !== 4)) return undefined;
+const agreementKeyOf = (publicKey: Bytes, own: CryptoKey, algorithm: { name: string }): AgreementKey => ({
+  publicKey,
+  agree: async (peer) => {
+    if (peer.length !== publicKey.length || (peer.length === 65 && peer[0] !== 4)) return undefined;
     try {
-      const key = await subtle().importKey("raw", owned(peer), this.#algorithm, false, []);
-      const algorithm = { name: this.#algorithm.name, public: key };
-      const secret = bytes(await subtle().deriveBits(algorithm, this.#key, 256));
+      const key = await subtle().importKey("raw", owned(peer), algorithm, false, []);
+      const secret = bytes(await subtle().deriveBits({ name: algorithm.name, public: key }, own, 256));
       // RFC 7748 section 6.1: a point of small order gives everybody the same secret.
-      const isSmall = this.#algorithm === X25519 && secret.every((byte) => byte === 0);
-      return isSmall ? undefined : secret;
+      return algorithm === X25519 && secret.every((byte) => byte === 0) ? undefined : secret;
     } catch {
       return undefined;
     }
-  }
-}
+  },
+});
 
 async function newKey(algorithm: { name: string }): Promise<AgreementKey> {
   const pair = (await subtle().generateKey(algorithm, false, ["deriveBits"])) as CryptoKeyPair;
-  return new WebAgreementKey(
-    bytes(await subtle().exportKey("raw", pair.publicKey)),
-    pair.privateKey,
-    algorithm,
-  );
+  return agreementKeyOf(bytes(await subtle().exportKey("raw", pair.publicKey)), pair.privateKey, algorithm);
 }
 
 /** A key that is given, which only tests of a wire's bytes do: a page draws its own, and does not load this. */
 async function keyOf(algorithm: { name: string }, privateKey: Uint8Array): Promise<AgreementKey> {
   const [publicKey, key] = await (await import("./given.js")).importPrivate(algorithm, privateKey);
-  return new WebAgreementKey(publicKey, key, algorithm);
+  return agreementKeyOf(publicKey, key, algorithm);
 }
 
 /** X25519 where WebCrypto has none: a library, loaded when it is needed. */
@@ -102,9 +84,9 @@ async function libraryX25519(given?: Uint8Array): Promise<AgreementKey> {
 export const webProvider: Provider = {
   name: "webcrypto",
   sha256: async (...parts) => bytes(await subtle().digest("SHA-256", joined(parts))),
-  macKey: async (key) => new WebMacKey(await subtle().importKey("raw", owned(key), HMAC, false, ["sign"])),
+  macKey: async (key) => macKeyOf(await subtle().importKey("raw", owned(key), HMAC, false, ["sign"])),
   aeadKey: async (key) =>
-    new WebAeadKey(await subtle().importKey("raw", owned(key), "AES-GCM", false, ["encrypt", "decrypt"])),
+    aeadKeyOf(await subtle().importKey("raw", owned(key), "AES-GCM", false, ["encrypt", "decrypt"])),
   p256: (scalar) => (scalar === undefined ? newKey(P256) : keyOf(P256, scalar)),
   x25519: async (privateKey) => {
     try {

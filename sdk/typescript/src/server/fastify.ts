@@ -59,6 +59,8 @@ export function sealedFastify(app: FastifyLike, options: ServerOptions, done: (e
   app.addHook("onSend", async (request: Request, reply: Reply, payload: unknown) => {
     const call = calls.get(request.raw);
     if (call === undefined) return payload;
+    // Nobody reads what has not come yet: on a connection that is kept, the next request would wait behind it.
+    leaveRest(request.raw, reply.raw);
     const answer = await call.seal(reply.statusCode, headersOf(reply.getHeaders()), answering(payload));
     return put(reply, answer);
   });

@@ -94,6 +94,8 @@ function drained(response: ServerResponse): Promise<void> {
 /** Answers a request whose body nobody will read: the connection ends with the answer, and with a client that sends on. */
 export function leaveRest(request: IncomingMessage, response: ServerResponse): void {
   if (request.complete) return;
+  // Said, too: else a client would send its next request on a connection that is about to end.
+  response.shouldKeepAlive = false;
   response.once("finish", () => setTimeout(() => request.socket.destroy(), LINGER_MS).unref());
 }
 

@@ -1,0 +1,235 @@
+/** Sealed requests that are incomplete, slow or too long, and what of forwarding a handler sees: over sockets. */
+import { createServer, request as httpRequest } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import express from "express";
+import fastify from "fastify";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { nodeProvider as provider } from "../../src/crypto/node.js";
+import { MemoryStore, type ServerOptions, sealedExpress, sealedFastify } from "../../src/server/index.js";
+import { type OldSession, openOldAnswer, sealOldRequest } from "../../src/session/old/client.js";
+import { beginRequest, openAnswer, type PendingCall } from "../../src/session/three/client-call.js";
+import type { ClientSession } from "../../src/session/three/client-init.js";
+import { encodeInner } from "../../src/session/three/inner.js";
+import { SessionKeys } from "../../src/session/three/keys.js";
+import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
+
+const ID = `S-${"1".repeat(32)}`;
+const key = Uint8Array.from(provider.random(32));
+const store = new MemoryStore();
+const closing: (() => unknown)[] = [];
+const urls: Record<string, string> = {};
+let session: ClientSession;
+let served = 0;
+const BODY_MAX = 200_000;
+
+const options = (trustForwarded: boolean): ServerOptions => ({
+  store,
+  routes: [{ path: "/*", sealed: "required", bodyMax: BODY_MAX }],
+  bodyTimeoutMs: 300,
+  trustForwarded,
+});
+
+async function listen(name: string, app: express.Express): Promise<void> {
+  const server = createServer(app);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closing.push(() => server.close());
+  urls[name] = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+beforeAll(async () => {
+  const keys = await SessionKeys.of(provider, key);
+  session = { id: ID, clientId: "tester", keys, agreed: {} as ClientSession["agreed"] };
+  const more = { clientId: "tester", subject: undefined, tenant: undefined, auth: "none" };
+  store.put({ ...more, id: ID, wire: 3, expiresMs: Date.now() + 600_000, key });
+  for (const [name, trusted] of [
+    ["express", false],
+    ["trusting", true],
+  ] as const) {
+    const app = express();
+    app.use(sealedExpress(options(trusted)));
+    app.all("/{*path}", (request, response) => {
+      served += 1;
+      response.json(request.headers);
+    });
+    await listen(name, app);
+  }
+  const other = fastify();
+  other.register(sealedFastify, options(false));
+  other.addContentTypeParser("*", { parseAs: "buffer" }, (_, body, done) => done(null, body));
+  other.all("/*", async (request) => {
+    served += 1;
+    return request.headers;
+  });
+  closing.push(() => other.close());
+  urls["fastify"] = await other.listen({ port: 0, host: "127.0.0.1" });
+});
+afterAll(async () => {
+  for (const close of closing) await close();
+});
+
+type Headers = [string, string][];
+
+async function sealed(
+  parts: Uint8Array[],
+  inner: Headers = [["content-type", "application/octet-stream"]],
+): Promise<{ headers: Headers; stream: Bytes; pending: PendingCall; ends: number[] }> {
+  const line = { method: "POST", target: "/order" };
+  const type = "application/octet-stream";
+  const begun = await beginRequest(provider, session, line, type, Date.now(), provider.random(16));
+  const frames: Bytes[] = [];
+  for (const [at, part] of parts.entries()) {
+    const plaintext = at === 0 ? concat(encodeInner(inner), part) : part;
+    frames.push(await begun.sealer.seal(plaintext, at === parts.length - 1));
+  }
+  const ends: number[] = [];
+  for (const frame of frames) ends.push((ends.at(-1) ?? 0) + frame.length);
+  return { headers: begun.headers, stream: concat(...frames), pending: begun.pending, ends };
+}
+
+async function post(kind: string, headers: Headers, body: Uint8Array) {
+  const answer = await fetch(`${urls[kind]}/order`, { method: "POST", headers, body: Uint8Array.from(body) });
+  return {
+    status: answer.status,
+    headers: [...answer.headers] as Headers,
+    bytes: new Uint8Array(await answer.arrayBuffer()),
+  };
+}
+
+const codeOf = (bytes: Uint8Array) => JSON.parse(new TextDecoder().decode(bytes)).code;
+
+describe.each(["express", "fastify"])("with %s", (kind) => {
+  it.each(["X-Kid", "X-Idempotency-Key", "X-Seal"])("a request without %s is not served", async (name) => {
+    const { headers, stream } = await sealed([utf8("{}")]);
+    const before = served;
+    const { status } = await post(
+      kind,
+      headers.filter(([each]) => each !== name),
+      stream,
+    );
+    expect([status, served]).toEqual([400, before]);
+    const twice: Headers = [...headers, [name, headers.find(([each]) => each === name)?.[1] ?? ""]];
+    const repeated = await plainly(kind, twice, stream);
+    expect([repeated, served]).toEqual([400, before]);
+  });
+
+  it("a body over its bound is 413, whether its frames open or it is one that never ends", async () => {
+    const before = served;
+    const { headers, stream } = await sealed(Array.from({ length: 5 }, () => new Uint8Array(60_000)));
+    const { status, bytes } = await post(kind, headers, stream);
+    expect([status, codeOf(bytes)]).toEqual([413, "too_large"]);
+    expect(served).toBe(before);
+  });
+
+  it.each([0, 1, 2])(
+    "a stream that breaks off behind its first frame is no whole one: cut %s",
+    async (at) => {
+      const before = served;
+      const { headers, stream, ends } = await sealed([utf8("one"), utf8("two"), utf8("three")]);
+      const { status, bytes } = await post(
+        kind,
+        headers,
+        stream.subarray(0, [ends[0], ends[1], (ends[1] ?? 0) + 10][at]),
+      );
+      expect([status, codeOf(bytes)]).toEqual([400, "unsealable"]);
+      expect(served).toBe(before);
+    },
+  );
+
+  it("a body that comes too slowly is not waited for", async () => {
+    const { headers, stream } = await sealed([utf8("one"), utf8("two")]);
+    const before = served;
+    const begin = performance.now();
+    const said = await slowly(kind, headers, stream.subarray(0, 30), stream.length);
+    expect(said).toMatch(/^HTTP\/1.1 400 /);
+    expect(said).toContain("unsealable");
+    expect(performance.now() - begin).toBeLessThan(3000);
+    expect(served).toBe(before);
+  });
+});
+
+/** Sends headers that may be repeated, which \`fetch\` would join. */
+function plainly(kind: string, headers: Headers, body: Uint8Array): Promise<number> {
+  const { hostname, port } = new URL(urls[kind] ?? "");
+  return new Promise((resolve, reject) => {
+    const all = ["Host", hostname, ...headers.flat()];
+    const sent = httpRequest({ hostname, port, path: "/order", method: "POST", headers: all }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode ?? 0);
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
+}
+
+/** Sends a part of a body, and reads what is said before the rest. */
+function slowly(kind: string, headers: Headers, part: Uint8Array, length: number): Promise<string> {
+  const { hostname, port } = new URL(urls[kind] ?? "");
+  const head = [...headers, ["Host", hostname], ["Content-Length", String(length)]];
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(`POST /order HTTP/1.1\r\n${head.map((each) => each.join(": ")).join("\r\n")}\r\n\r\n`);
+      socket.write(part);
+    });
+    let said = "";
+    socket.on("data", (data) => {
+      said += data;
+    });
+    socket.on("close", () => resolve(said));
+    socket.on("error", reject);
+  });
+}
+
+describe("who says where a request came from", () => {
+  const OF_ORIGIN: Headers = [
+    ["Forwarded", "for=192.0.2.1"],
+    ["X-Forwarded-For", "192.0.2.1"],
+    ["X-Forwarded-Host", "elsewhere.test"],
+    ["X-Real-IP", "192.0.2.1"],
+    ["Client-Cert", ":AAAA:"],
+    ["Client-Cert-Chain", ":AAAA:"],
+  ];
+  const names = OF_ORIGIN.map(([name]) => name.toLowerCase()).sort();
+  const inner = OF_ORIGIN.map(([name, value]): [string, string] => [name.toLowerCase(), `inside ${value}`]);
+
+  async function seenOn3(kind: string): Promise<Record<string, string>> {
+    const { headers, stream, pending } = await sealed(
+      [utf8("{}")],
+      [...inner, ["x-own", "yes"], ["content-type", "application/octet-stream"]],
+    );
+    const answer = await post(kind, [...headers, ...OF_ORIGIN, ["Via", "1.1 proxy"]], stream);
+    const opened = await openAnswer(provider, pending, answer.status, answer.headers, answer.bytes);
+    return JSON.parse(new TextDecoder().decode(opened.body));
+  }
+
+  it.each(["express", "fastify"])("is nobody, with %s, unless the one in front is trusted", async (kind) => {
+    const seen = await seenOn3(kind);
+    expect(Object.keys(seen).filter((name) => names.includes(name))).toEqual([]);
+    expect(seen).toMatchObject({ "x-own": "yes", via: "1.1 proxy" });
+  });
+
+  it("is the one in front, where that is trusted, and never whoever sealed", async () => {
+    const seen = await seenOn3("trusting");
+    for (const [name, value] of OF_ORIGIN) expect(seen[name.toLowerCase()]).toBe(value);
+  });
+
+  it.each([
+    ["express", []],
+    ["trusting", names],
+  ])("is held alike on wire 2, with %s", async (kind, wanted) => {
+    const id = `S-${"2".repeat(32)}`;
+    const more = { clientId: "tester", subject: undefined, tenant: undefined, auth: "none" };
+    const expiresMs = Date.now() + 600_000;
+    store.put({ ...more, id, wire: 2, expiresMs, key });
+    const aead = await provider.aeadKey(key);
+    const own: OldSession = { wire: 2, id, clientId: "tester", expiresInSec: 600, expiresMs, key: aead };
+    const [stamp, nonce] = [String(Date.now()), `${kind}0123456789abcdef`];
+    const call = await sealOldRequest(own, "/order", utf8("{}"), stamp, nonce, provider.random(12));
+    const headers: Headers = [...call.headers, ["Content-Type", call.contentType], ...OF_ORIGIN];
+    const answer = await post(kind, [...headers, ["X_Forwarded_For", "192.0.2.1"]], call.body);
+    expect(answer.status).toBe(200);
+    const opened = await openOldAnswer(own, "/order", 200, answer.headers, answer.bytes, Date.now(), 300_000);
+    const seen = Object.keys(JSON.parse(new TextDecoder().decode(opened)));
+    expect(seen.filter((name) => names.includes(name)).sort()).toEqual(wanted);
+    expect(seen.includes("x_forwarded_for")).toBe(wanted.length > 0);
+  });
+});
