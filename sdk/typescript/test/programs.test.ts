@@ -12,6 +12,8 @@ describe("the examples", () => {
   let sealway: Running;
   let service: ChildProcess;
   let serverUrl = "";
+  /** What the program `server` printed. */
+  let serverSaid = "";
 
   beforeAll(async () => {
     sealway = await startSealway();
@@ -23,8 +25,13 @@ describe("the examples", () => {
     };
     service = spawn(process.execPath, [`${DIST}examples/server.js`], {
       env,
-      stdio: ["ignore", "pipe", "inherit"],
+      stdio: ["ignore", "pipe", "pipe"],
     });
+    for (const stream of [service.stdout, service.stderr]) {
+      stream?.on("data", (part) => {
+        serverSaid += part;
+      });
+    }
     serverUrl = await listening(service, /^listening (http:\S+)/m, "stdout");
   });
   afterAll(async () => {
@@ -75,6 +82,32 @@ describe("the examples", () => {
       "p99",
       "max",
     ]);
+  });
+
+  it.each(["3", "2", "1"])("print no key of a session, and no secret, on wire %s", async (wire) => {
+    const more = { SEALWAY_WIRE: wire, SERVER_URL: serverUrl };
+    const runs = [
+      run("single", [], more),
+      run("single", ["--json"], more),
+      run("benchmark", ["5"], more),
+      run("benchmark", ["5", "--json"], more),
+      // What fails tells why, and no more.
+      run("single", [], { ...more, SERVER_URL: "http://127.0.0.1:9" }),
+    ];
+    const said = runs.map(({ out, err }) => out + err).join("\n") + serverSaid;
+    const ids = [...new Set(said.match(/S-[0-9a-f]{32}/g))];
+    expect(ids.length).toBeGreaterThan(1);
+    const forbidden = [sealway.secret];
+    for (const id of ids) {
+      const headers = { Authorization: `Bearer ${sealway.secret}` };
+      const { key } = await (await fetch(`${sealway.url}/v1/authority/sessions/${id}`, { headers })).json();
+      // Those that a program ended are not known: what has the form of a key is looked for as well.
+      if (typeof key === "string") forbidden.push(key, Buffer.from(key, "base64").toString("hex"));
+    }
+    expect(forbidden.length).toBeGreaterThan(1);
+    for (const each of forbidden) expect(said.includes(each)).toBe(false);
+    expect(said).not.toMatch(/(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/i);
+    expect(said).not.toMatch(/(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{43}=?(?![A-Za-z0-9+/_=-])/);
   });
 
   it("name what of their arguments and environment is wrong, with exit code 2", () => {
