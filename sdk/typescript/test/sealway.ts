@@ -23,8 +23,11 @@ function binary(): string {
   return path;
 }
 
-/** Sessions, the authority's endpoints, and the demo service behind a sealed route, on one port; pages of `origin` may use it. */
-export async function startSealway(origin = "http://127.0.0.1:1"): Promise<Running> {
+/**
+ * Sessions, the authority's endpoints, and the demo service behind a sealed route, on one port; pages of `origin` may use it.
+ * `sessions` are more lines of that section.
+ */
+export async function startSealway(origin = "http://127.0.0.1:1", sessions: string[] = []): Promise<Running> {
   const folder = mkdtempSync(join(tmpdir(), "sealway-ts-"));
   const secretFile = join(folder, "peers.secret");
   writeFileSync(secretFile, `${SECRET}\n`, { mode: 0o600 });
@@ -41,9 +44,9 @@ routes:
 upstreams:
   shop: { servers: ["demo:"] }
 sessions:
-  identity: { allow_generated: true }
+  identity: { allow_generated: true, key_file: "identity.keys" }
   authority_secret_file: "peers.secret"
-cors: { origins: ["${origin}"] }
+${sessions.map((line) => `  ${line}\n`).join("")}cors: { origins: ["${origin}"] }
 telemetry: { log_format: json, log_level: info }
 `,
   );

@@ -3,6 +3,7 @@ import { fromBase64 } from "../wire/base64.js";
 import { type Bytes, hex } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { isWhole, type Members, membersOf, parseJson } from "../wire/json.js";
+import { FreshSessions } from "./fresh.js";
 
 /** A session as an authority keeps it. */
 export interface StoredSession {
@@ -49,11 +50,9 @@ export interface AuthorityOptions {
 }
 
 const MESSAGE_LEN_MAX = 65_536;
-/** A session is used for less than a second without asking again. */
-const FRESH_MS = 900;
-const CACHED_MAX = 10_000;
 
-function unavailable(what: string, cause?: unknown): SealwayError {
+/** A store that cannot tell: nothing is served. */
+export function unavailable(what: string, cause?: unknown): SealwayError {
   return new SealwayError("store_unavailable", what, { blame: "network", cause });
 }
 
@@ -71,7 +70,7 @@ class AuthorityStore implements SessionStore {
   readonly #secret: string;
   readonly #timeoutMs: number;
   readonly #fetch: typeof fetch;
-  readonly #cached = new Map<string, { until: number; session: Promise<StoredSession | undefined> }>();
+  readonly #sessions = new FreshSessions();
 
   constructor({ url, secret, timeoutMs = 2000, fetch: run }: AuthorityOptions) {
     const base = URL.canParse(url) ? new URL(url) : undefined;
@@ -90,23 +89,8 @@ class AuthorityStore implements SessionStore {
     this.#fetch = run ?? ((input, init) => globalThis.fetch(input, init));
   }
 
-  async get(id: string): Promise<StoredSession | undefined> {
-    const nowMs = performance.now();
-    const known = this.#cached.get(id);
-    if (known !== undefined && nowMs < known.until) return known.session;
-    const session = this.#get(id);
-    // In order of age: the first ones are the oldest.
-    this.#cached.delete(id);
-    for (const [old, { until }] of this.#cached) {
-      if (until > nowMs && this.#cached.size < CACHED_MAX) break;
-      this.#cached.delete(old);
-    }
-    this.#cached.set(id, { until: nowMs + FRESH_MS, session });
-    session.then(
-      (found) => found === undefined && this.#cached.delete(id),
-      () => this.#cached.delete(id),
-    );
-    return session;
+  get(id: string): Promise<StoredSession | undefined> {
+    return this.#sessions.get(id, () => this.#get(id));
   }
 
   async #get(id: string): Promise<StoredSession | undefined> {
@@ -186,7 +170,7 @@ function sessionOf(members: Members): StoredSession {
 }
 
 /** Keeps the key out of what is printed or serialised. */
-function redacted(session: StoredSession): StoredSession {
+export function redacted(session: StoredSession): StoredSession {
   return Object.defineProperty(session, "key", { value: session.key, enumerable: false });
 }
 

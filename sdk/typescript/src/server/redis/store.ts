@@ -1,0 +1,232 @@
+/** A store over the Redis of an authority (`spec/redis-store.md`): a round trip less than asking the authority. */
+import * as crypto from "node:crypto";
+import { SealwayError } from "../../wire/error.js";
+import { isSessionId, WINDOW_MS } from "../../wire/forms.js";
+import { FreshSessions } from "../fresh.js";
+import {
+  type ClaimOutcome,
+  type SessionStore,
+  type StoreClaim,
+  type StoredSession,
+  unavailable,
+} from "../store.js";
+import type { RedisConnection } from "./connection.js";
+import { scriptHash } from "./script.js";
+import { type KekOptions, Keks, openValue } from "./value.js";
+
+/** How long a join holds, in milliseconds. */
+const JOIN_AGAIN_MS = 1000;
+/** A stamp this much ahead of Redis's clock waits until it is no further ahead than {@link AHEAD_MS}. */
+const AHEAD_MAX_MS = 2500;
+const AHEAD_MS = 500;
+/** The most commands that wait for their answers at a time. */
+const WAITING_MAX = 10_000;
+
+export interface RedisOptions extends KekOptions {
+  /** A single server, 7.0 or newer: see {@link nodeRedis}, {@link ioRedis}. */
+  readonly redis: RedisConnection;
+  /** `sessions.redis.prefix`. Default `sealway`. */
+  readonly prefix?: string;
+  /** `replay.window_ms`, in milliseconds. Default 300 000. */
+  readonly windowMs?: number;
+  /** `replay.nonce_ttl_ms`, in milliseconds. Default, and least, twice the window. */
+  readonly nonceTtlMs?: number;
+  /**
+   * Whether PostgreSQL is behind the authority's Redis, and with it what Redis may lose. Without it, stamps from before an epoch
+   * that began while this process ran are refused. Default false.
+   */
+  readonly hasPostgres?: boolean;
+  /** How long a command may take, in milliseconds. Default 500. */
+  readonly timeoutMs?: number;
+}
+
+/** The epoch that claims are made in. */
+interface Joined {
+  /** Of the script of its generation. */
+  readonly hash: string;
+  /** By a clock that never jumps. */
+  readonly atMs: number;
+}
+
+/**
+ * A store that asks the authority's Redis.
+ *
+ * @throws {SealwayError} `configuration`.
+ */
+export function redisStore(options: RedisOptions): SessionStore {
+  return new RedisStore(options);
+}
+
+class RedisStore implements SessionStore {
+  readonly #redis: RedisConnection;
+  readonly #keks: Keks;
+  readonly #prefix: string;
+  readonly #epoch: string;
+  readonly #windowMs: number;
+  readonly #keptMs: number;
+  readonly #hasPostgres: boolean;
+  readonly #timeoutMs: number;
+  readonly #sessions = new FreshSessions();
+  #joined: Joined | undefined;
+  #joining: Promise<Joined> | undefined;
+  /** Counts how often the epoch was left. */
+  #age = 0;
+  /** How many commands wait for their answers. */
+  #waiting = 0;
+  /** The generation that was joined last. */
+  #before: string | undefined;
+  /** Stamps up to this are refused: whoever began the epoch may not have known of a loss. */
+  #refusedToMs = 0;
+
+  constructor(options: RedisOptions) {
+    const { prefix = "sealway", windowMs = WINDOW_MS, timeoutMs = 500 } = options;
+    const isBounded = (ms: number) => Number.isInteger(ms) && ms >= 1 && ms <= 864_000_000;
+    const nonceTtlMs = Math.max(2 * windowMs, options.nonceTtlMs ?? 0);
+    if (!/^[A-Za-z0-9._:-]{1,64}$/.test(prefix) || ![windowMs, nonceTtlMs, timeoutMs].every(isBounded)) {
+      throw new SealwayError(
+        "configuration",
+        "prefix, windowMs, nonceTtlMs or timeoutMs is out of its bounds",
+        {
+          blame: "caller",
+        },
+      );
+    }
+    this.#redis = options.redis;
+    this.#keks = new Keks(options);
+    this.#prefix = prefix;
+    this.#epoch = `{${prefix}:0}:epoch`;
+    this.#windowMs = windowMs;
+    this.#keptMs = nonceTtlMs + 1;
+    this.#hasPostgres = options.hasPostgres ?? false;
+    this.#timeoutMs = timeoutMs;
+    options.redis.onConnect(() => this.#leave());
+  }
+
+  get(id: string): Promise<StoredSession | undefined> {
+    return this.#sessions.get(id, async () => {
+      if (!isSessionId(id)) return undefined;
+      const value = await this.#ask("GET", `${this.#prefix}:s:${id}`);
+      if (value === null) return undefined;
+      if (!(value instanceof Uint8Array)) throw unavailable("Redis answered what is no session");
+      return value.length === 1 && value[0] === 0x78 ? undefined : openValue(id, value, this.#keks);
+    });
+  }
+
+  async claim({ key, stampMs }: StoreClaim): Promise<ClaimOutcome> {
+    const joined = await this.#join();
+    if (stampMs <= this.#refusedToMs) throw unavailable("the stamp is from before the epoch of the nonces");
+    const nonce = Buffer.concat([Buffer.from(`{${this.#prefix}:0}:n:`), key]);
+    const goneMs = stampMs + Math.floor((this.#keptMs - 1) / 2) + 1;
+    const numbers = [this.#keptMs, stampMs, goneMs].map(String);
+    const { state, nowMs, floorMs } = await this.#run(joined, nonce, crypto.randomBytes(8), numbers);
+    switch (state) {
+      case "FRESH":
+        return "fresh";
+      case "AHEAD":
+        await this.#await(joined, stampMs - AHEAD_MS - nowMs, stampMs - nowMs);
+        return "fresh";
+      case "REPLAYED":
+      case "FORGOTTEN":
+        return "replayed";
+      case "FLOOR":
+        if (floorMs < nowMs) return "replayed";
+        throw unavailable("nonces were lost, and the floor lies ahead");
+      default:
+        this.#leave();
+        throw unavailable("the memory of nonces is another one");
+    }
+  }
+
+  /** A claim that is stamped ahead of Redis's clock is good once a loss of memory could not forget it any more. */
+  async #await(joined: Joined, waitMs: number, aheadMs: number): Promise<void> {
+    if (aheadMs > AHEAD_MAX_MS) throw unavailable("the stamp is too far ahead of the clock of Redis");
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    const { state } = await this.#run(joined, Buffer.from(this.#epoch), Buffer.alloc(0), ["0", "0", "0"]);
+    if (state === "OK") return;
+    this.#leave();
+    throw unavailable("the memory of nonces was lost meanwhile");
+  }
+
+  async #run(
+    joined: Joined,
+    nonce: Buffer,
+    token: Buffer,
+    numbers: string[],
+  ): Promise<{ state: string; nowMs: number; floorMs: number }> {
+    const keys = [this.#epoch, `{${this.#prefix}:0}:canary`, nonce];
+    const answer = await this.#ask("EVALSHA", joined.hash, "3", ...keys, token, ...numbers);
+    const [state, nowMs, floorMs] = Array.isArray(answer) ? answer : [];
+    if (!(state instanceof Uint8Array) || typeof nowMs !== "number" || typeof floorMs !== "number") {
+      throw unavailable("Redis answered what is no claim");
+    }
+    return { state: Buffer.from(state).toString("latin1"), nowMs, floorMs };
+  }
+
+  /** The epoch in force, looked at less than a second ago. */
+  async #join(): Promise<Joined> {
+    const joined = this.#joined;
+    if (joined !== undefined && performance.now() - joined.atMs < JOIN_AGAIN_MS) return joined;
+    this.#joining ??= this.#look().finally(() => {
+      this.#joining = undefined;
+    });
+    return this.#joining;
+  }
+
+  async #look(): Promise<Joined> {
+    const [atMs, age] = [performance.now(), this.#age];
+    const [fields, info] = await Promise.all([
+      this.#ask("HMGET", this.#epoch, "gen", "floor", "made", "node"),
+      this.#ask("INFO", "replication"),
+    ]);
+    const [generation = "", , made = "", node = ""] = Array.isArray(fields) ? fields.map(textOf) : [];
+    const told = new Map(
+      textOf(info)
+        .split(/\r?\n/)
+        .map((line) => line.split(":", 2) as [string, string]),
+    );
+    if (!/^[0-9a-f]{32}$/.test(generation)) throw unavailable("no epoch of nonces is in force");
+    if (told.get("role") !== "master" || node === "" || told.get("master_replid") !== node) {
+      throw unavailable("Redis is not the server that the epoch of nonces was begun in");
+    }
+    if (!/^\d{1,15}$/.test(made)) throw unavailable("the epoch of nonces is not of its form");
+    if (this.#before !== undefined && this.#before !== generation && !this.#hasPostgres) {
+      this.#refusedToMs = Math.max(this.#refusedToMs, Number(made) + this.#windowMs);
+    }
+    this.#before = generation;
+    const joined = { hash: scriptHash(generation), atMs };
+    // What was lost meanwhile is looked at anew by the next claim.
+    if (age === this.#age) this.#joined = joined;
+    return joined;
+  }
+
+  #leave(): void {
+    this.#age += 1;
+    this.#joined = undefined;
+  }
+
+  /** Asks once. Whether a claim that was not answered was reserved is unknown: nobody asks for it again. */
+  async #ask(name: string, ...args: (string | Buffer)[]): Promise<unknown> {
+    if (this.#waiting >= WAITING_MAX) throw unavailable("too many commands wait for Redis");
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error("no answer in time")), this.#timeoutMs);
+    });
+    try {
+      this.#waiting += 1;
+      const asked = this.#redis.command(name, ...args).finally(() => {
+        this.#waiting -= 1;
+      });
+      return await Promise.race([asked, late]);
+    } catch (error) {
+      this.#leave();
+      throw unavailable("Redis did not answer, or with an error", error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+function textOf(value: unknown): string {
+  if (typeof value === "string") return value;
+  return value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : "";
+}

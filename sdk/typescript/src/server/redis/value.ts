@@ -1,0 +1,145 @@
+/** Sessions as they stand in Redis (`spec/redis-store.md`, Sessions). */
+import { readFile } from "node:fs/promises";
+import { nodeProvider as provider } from "../../crypto/node.js";
+import { fromBase64 } from "../../wire/base64.js";
+import { type Bytes, fromUtf8, utf8, wipe } from "../../wire/bytes.js";
+import { SealwayError } from "../../wire/error.js";
+import { redacted, type StoredSession, unavailable } from "../store.js";
+
+const AUTHS = ["none", "bearer", "dpop", "certificate"] as const;
+const NONE = 0xffff;
+const WRAPPED_LEN = 60;
+const KEKS_MAX = 16;
+/** How long a file of keys is not read again, in milliseconds. */
+const READ_AGAIN_MS = 1000;
+
+/** Where the key-encryption keys are. */
+export interface KekOptions {
+  /** The file of `sessions.kek_file`: lines of `id base64`. It is read again when an id is unknown. */
+  readonly kekFile?: string;
+  /** Such lines themselves, as in the variable `SEALWAY_KEK`. */
+  readonly kek?: string;
+}
+
+/** Key-encryption keys by id. */
+export class Keks {
+  readonly #file: string | undefined;
+  #keys = new Map<string, Bytes>();
+  #readAt = Number.NEGATIVE_INFINITY;
+
+  /** @throws {SealwayError} `configuration`. */
+  constructor({ kekFile, kek }: KekOptions) {
+    if ((kekFile === undefined) === (kek === undefined)) throw wrong("one of kekFile and kek is needed");
+    this.#file = kekFile;
+    if (kek !== undefined) this.#keys = parseKeks(kek);
+  }
+
+  /** @throws {SealwayError} `store_unavailable` for an id that is unknown. */
+  async get(id: string): Promise<Bytes> {
+    const nowMs = performance.now();
+    if (this.#file !== undefined && !this.#keys.has(id) && nowMs - this.#readAt >= READ_AGAIN_MS) {
+      this.#readAt = nowMs;
+      try {
+        this.#keys = parseKeks(await readFile(this.#file, "utf8"));
+      } catch (error) {
+        throw unavailable("the file of key-encryption keys cannot be read", error);
+      }
+    }
+    const key = this.#keys.get(id);
+    if (key === undefined)
+      throw unavailable("a session is wrapped under a key-encryption key that is unknown");
+    return key;
+  }
+}
+
+function parseKeks(text: string): Map<string, Bytes> {
+  const keys = new Map<string, Bytes>();
+  const lines = text.split("\n").map((line) => line.trim());
+  for (const line of lines) {
+    if (line === "" || line.startsWith("#")) continue;
+    const [id = "", base64 = "", more] = line.split(/\s+/);
+    const key = fromBase64(base64);
+    const isNew = /^[\x21-\x7e]{1,32}$/.test(id) && !keys.has(id);
+    if (!isNew || key?.length !== 32 || more !== undefined) throw wrong("a line of keks is not `id base64`");
+    keys.set(id, key);
+  }
+  if (keys.size === 0 || keys.size > KEKS_MAX) throw wrong(`there are 1 to ${KEKS_MAX} key-encryption keys`);
+  return keys;
+}
+
+function wrong(what: string): SealwayError {
+  return new SealwayError("configuration", what, { blame: "caller" });
+}
+
+function malformed(): SealwayError {
+  return unavailable("a session in Redis is not of its form");
+}
+
+/** Reads numbers and texts, one after the other. */
+class Reader {
+  readonly #bytes: Uint8Array;
+  readonly #view: DataView;
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
+  take(length: number): Uint8Array {
+    const end = this.#at + length;
+    if (end > this.#bytes.length) throw malformed();
+    const part = this.#bytes.subarray(this.#at, end);
+    this.#at = end;
+    return part;
+  }
+
+  number(length: 1 | 2 | 8): number {
+    const at = this.#at;
+    this.take(length);
+    if (length === 1) return this.#view.getUint8(at);
+    if (length === 2) return this.#view.getUint16(at);
+    const value = this.#view.getBigUint64(at);
+    if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw malformed();
+    return Number(value);
+  }
+
+  text(): string | undefined {
+    const length = this.number(2);
+    if (length === NONE) return undefined;
+    const text = fromUtf8(this.take(length));
+    if (text === undefined) throw malformed();
+    return text;
+  }
+
+  end(): void {
+    if (this.#at !== this.#bytes.length) throw malformed();
+  }
+}
+
+/**
+ * Reads and unwraps a value.
+ *
+ * @throws {SealwayError} `store_unavailable`: what cannot be read is a fault, and never the end of a session.
+ */
+export async function openValue(id: string, value: Uint8Array, keks: Keks): Promise<StoredSession> {
+  const reader = new Reader(value);
+  const expiresMs = reader.number(8);
+  const version = reader.number(1);
+  const wire = reader.number(1);
+  reader.number(8);
+  const [clientId, subject] = [reader.text(), reader.text()];
+  const tenant = version === 2 ? reader.text() : undefined;
+  const auth = AUTHS[version === 2 ? reader.number(1) : 0];
+  const kekId = reader.text();
+  const wrapped = reader.take(WRAPPED_LEN);
+  reader.end();
+  const isKnown = (version === 1 || version === 2) && wire >= 1 && wire <= 3;
+  if (!isKnown || auth === undefined || kekId === undefined) throw malformed();
+  const aead = await provider.aeadKey(await keks.get(kekId));
+  const opened = await aead.open(wrapped.subarray(0, 12), wrapped.subarray(12), utf8(id));
+  if (opened?.length !== 32) throw unavailable("a session in Redis does not unwrap");
+  const key = opened.slice();
+  wipe(opened);
+  return redacted({ id, wire, clientId, subject, tenant, auth, expiresMs, key });
+}
