@@ -35,6 +35,7 @@ export class Trust {
   client(config: Config, events: ClientEvents): Client {
     return createClient({
       url: config.sessionUrl,
+      serverUrl: config.serverUrl,
       clientId: CLIENT_ID,
       timeoutMs: CALL_TIME_MS,
       trust: this.isPinned ? { pins: [...this.pins] } : { firstUse: this.#met },

@@ -1,11 +1,12 @@
 /** The provider over WebCrypto: browsers, and any runtime. No key that lasts is readable. */
 import { type Bytes, concat, owned, wipe } from "../wire/bytes.js";
+import { SealwayError } from "../wire/error.js";
 import type { AeadKey, AgreementKey, MacKey, Provider } from "./provider.js";
 
 const HMAC = { name: "HMAC", hash: "SHA-256" };
-const P256 = { name: "ECDH", namedCurve: "P-256" };
+export const P256 = { name: "ECDH", namedCurve: "P-256" };
 const ES256 = { name: "ECDSA", namedCurve: "P-256" };
-const X25519 = { name: "X25519" };
+export const X25519 = { name: "X25519" };
 
 const subtle = (): SubtleCrypto => globalThis.crypto.subtle;
 const bytes = (buffer: ArrayBuffer): Bytes => new Uint8Array(buffer);
@@ -36,7 +37,12 @@ const aeadKeyOf = (key: CryptoKey): AeadKey => {
   };
 };
 
-const agreementKeyOf = (publicKey: Bytes, own: CryptoKey, algorithm: { name: string }): AgreementKey => ({
+/** A key for ECDH with P-256 or X25519, of its two halves. */
+export const agreementKeyOf = (
+  publicKey: Bytes,
+  own: CryptoKey,
+  algorithm: { name: string },
+): AgreementKey => ({
   publicKey,
   agree: async (peer) => {
     if (peer.length !== publicKey.length || (peer.length === 65 && peer[0] !== 4)) return undefined;
@@ -54,12 +60,6 @@ const agreementKeyOf = (publicKey: Bytes, own: CryptoKey, algorithm: { name: str
 async function newKey(algorithm: { name: string }): Promise<AgreementKey> {
   const pair = (await subtle().generateKey(algorithm, false, ["deriveBits"])) as CryptoKeyPair;
   return agreementKeyOf(bytes(await subtle().exportKey("raw", pair.publicKey)), pair.privateKey, algorithm);
-}
-
-/** A key that is given, which only tests of a wire's bytes do: a page draws its own, and does not load this. */
-async function keyOf(algorithm: { name: string }, privateKey: Uint8Array): Promise<AgreementKey> {
-  const [publicKey, key] = await (await import("./given.js")).importPrivate(algorithm, privateKey);
-  return agreementKeyOf(publicKey, key, algorithm);
 }
 
 /** X25519 where WebCrypto has none: a library, loaded when it is needed. */
@@ -87,13 +87,17 @@ export const webProvider: Provider = {
   macKey: async (key) => macKeyOf(await subtle().importKey("raw", owned(key), HMAC, false, ["sign"])),
   aeadKey: async (key) =>
     aeadKeyOf(await subtle().importKey("raw", owned(key), "AES-GCM", false, ["encrypt", "decrypt"])),
-  p256: (scalar) => (scalar === undefined ? newKey(P256) : keyOf(P256, scalar)),
+  p256: async (privateKey) => {
+    if (privateKey === undefined) return newKey(P256);
+    throw new SealwayError("provider", "WebCrypto draws keys of P-256, and is given none");
+  },
   x25519: async (privateKey) => {
     try {
-      return await (privateKey === undefined ? newKey(X25519) : keyOf(X25519, privateKey));
+      if (privateKey === undefined) return await newKey(X25519);
     } catch {
-      return libraryX25519(privateKey);
+      // There is none: below.
     }
+    return libraryX25519(privateKey);
   },
   kem: async () => (await import("./kem.js")).newKemKey(),
   encapsulate: async (publicKey) => (await import("./kem.js")).encapsulate(publicKey),

@@ -1,13 +1,14 @@
 /** What the test in a browser runs there. */
-import { webProvider } from "../../src/crypto/web.js";
+import type { Provider } from "../../src/crypto/provider.js";
 import { createClient, memoryTrustStore } from "../../src/index.js";
+import { givenWebProvider } from "../vectors/given.js";
 import { type Json, track } from "../vectors/scenario.js";
 import { SESSION } from "../vectors/session.js";
 import { SESSION3 } from "../vectors/session3.js";
 import { type Agreements, runAgreements } from "../vectors/wycheproof.js";
 
 const TYPES: Readonly<
-  Record<string, Readonly<Record<string, (provider: typeof webProvider, s: Json) => Promise<void>>>>
+  Record<string, Readonly<Record<string, (provider: Provider, s: Json) => Promise<void>>>>
 > = {
   session: SESSION,
   session3: SESSION3,
@@ -22,7 +23,7 @@ async function vectors(folder: string): Promise<{ ran: Record<string, number>; f
     const { scenario } = track(value);
     try {
       if (run === undefined) throw new Error("unknown type");
-      await run(webProvider, scenario);
+      await run(givenWebProvider, scenario);
       ran[value["type"]] = (ran[value["type"]] ?? 0) + 1;
     } catch (error) {
       faults.push(`${value["name"]}: ${error instanceof Error ? error.message : String(error)}`);
@@ -33,7 +34,7 @@ async function vectors(folder: string): Promise<{ ran: Record<string, number>; f
 
 async function agreements(curve: "p256" | "x25519") {
   return runAgreements(
-    webProvider,
+    givenWebProvider,
     curve,
     (await (await fetch(`/wycheproof/${curve}.json`)).json()) as Agreements,
   );
