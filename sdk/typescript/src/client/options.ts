@@ -141,7 +141,7 @@ export function settingsOf(options: ClientOptions): Settings {
   if (!isClientId(clientId)) throw refuse("clientId is 1 to 256 printable ASCII characters without |");
   const [first, ...more] = options.suites ?? SUITES;
   if (first === undefined || ![first, ...more].every(isSuite))
-    throw refuse("suites holds no suite, or unknown ones");
+    throw refuse("suites holds none, or unknown ones");
   if (ttlSec !== undefined && !(Number.isInteger(ttlSec) && ttlSec >= 0 && ttlSec < 2 ** 32)) {
     throw refuse("ttlSec is a whole number of seconds");
   }

@@ -46,13 +46,11 @@ interface Opened {
 
 /** A call that was refused in plain. */
 class Failed {
-  readonly code: string | undefined;
   /** Whether the call may be sent once more. */
   readonly again: boolean;
   readonly error: SealwayError;
 
-  constructor(code: string | undefined, again: boolean, error: SealwayError) {
-    this.code = code;
+  constructor(again: boolean, error: SealwayError) {
     this.again = again;
     this.error = error;
   }
@@ -85,7 +83,7 @@ export class Three {
     const body = await received.whole(PROBLEM_LEN_MAX);
     if (received.status === 200) return body;
     const { status } = received;
-    throw new SealwayError("key_untrusted", `the service has no key set at ${KEY_SET_PATH}: ${status}`, {
+    throw new SealwayError("key_untrusted", `no key set at ${KEY_SET_PATH}: ${status}`, {
       status,
     });
   };
@@ -112,7 +110,7 @@ export class Three {
       }
       try {
         const { status, body, arrivedMs } = await this.#ask(init.body(), value, measure, path, old);
-        const said = init.claimed(status, body);
+        const said = init.claimed(status, body).answer;
         const key = await ring.key(said.keyId, this.#fetchSet);
         const trusted = (id: string) => (id === said.keyId ? key : undefined);
         const session = await measure.step("agree", () => init.finish(status, body, trusted));
@@ -188,7 +186,8 @@ export class Three {
       } catch (failed) {
         if (!(failed instanceof Failed)) throw failed;
         // Proven or not: else a client of nothing but purchases would stay with a session that a service forgot.
-        const { code, again, error } = failed;
+        const { again, error } = failed;
+        const { code } = error;
         if (code === EXPIRED) sessions.drop(agreed);
         if (!again || heard.has(code) || call.body instanceof ReadableStream) throw error;
         heard.add(code);
@@ -208,7 +207,7 @@ export class Three {
     } catch (failed) {
       if (!(failed instanceof Failed)) throw failed;
       // It knows no such session any more: that is what was wanted.
-      if (failed.code !== EXPIRED) throw failed.error;
+      if (failed.error.code !== EXPIRED) throw failed.error;
     }
   }
 
@@ -304,11 +303,9 @@ export class Three {
     body: Bytes,
     elapsedMs: number,
   ): Promise<Failed> {
-    const error = refusal(status, body);
-    const { problem } = error;
     const { method } = pending.line;
-    // What answers HEAD has no body to say more in; of sealed requests, this status has one reason.
-    const code = problem?.code ?? (method === "HEAD" && status === 401 ? EXPIRED : undefined);
+    const error = refusal(status, body, method);
+    const { code, problem } = error;
     let time: number | undefined;
     if (problem !== undefined) {
       const ring = await this.#ring();
@@ -320,15 +317,19 @@ export class Three {
     }
     if (code === "clock_skew" && time !== undefined) agreed.setClock(time);
     const again = sendsAgain(code, time, method, Number(pending.stamp), elapsedMs, agreed.endMs);
-    return new Failed(code, again, error);
+    return new Failed(again, error);
   }
 }
 
 /** The error of an answer that is not what was hoped for. Nobody has signed it. */
-function refusal(status: number, body: Uint8Array): SealwayError {
+function refusal(status: number, body: Uint8Array, method?: string): SealwayError {
   const problem = parseProblem(body);
   if (problem === undefined) {
-    return new SealwayError("unsealed", `the answer is not sealed, and no problem: ${status}`, { status });
+    // What answers HEAD has no body to say more in; of sealed requests, this status has one reason.
+    const isOver = method === "HEAD" && status === 401;
+    return new SealwayError(isOver ? EXPIRED : "unsealed", `neither sealed nor a problem: ${status}`, {
+      status,
+    });
   }
   const code = String(problem.code);
   const known = /^[a-z_]{1,64}$/.test(code) ? code : "unsealed";

@@ -65,7 +65,7 @@ export class Transport {
     const isRedirect = type === "opaqueredirect" || [301, 302, 303, 307, 308].includes(status);
     if (isRedirect && (outgoing.showRedirects !== true || type === "opaqueredirect")) {
       watch.stop();
-      throw new SealwayError("redirected", "the answer is a redirect, which a sealed call does not follow", {
+      throw new SealwayError("redirected", "redirects are not followed", {
         status,
       });
     }
@@ -200,7 +200,7 @@ class Watch {
       if (this.#callers?.aborted) throw this.#callers.reason;
       // A body of the caller's that breaks off is its own error.
       if (error instanceof SealwayError) throw error;
-      throw new SealwayError("network", "there was no answer, or it broke off", {
+      throw new SealwayError("network", "no answer, or it broke off", {
         blame: "network",
         cause: error,
       });

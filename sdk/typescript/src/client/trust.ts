@@ -172,7 +172,7 @@ export class Keyring {
         : undefined;
     if (this.#root !== undefined && set !== undefined) return this.#take(set);
     const ids = set?.keys.map((key) => key.keyId).join(", ") || "none";
-    const message = `none of the pinned identity keys is live any more; the service names: ${ids}. Ask its operator`;
+    const message = `no pinned identity key is live; the service names: ${ids}`;
     throw new SealwayError("key_retired", message, { status: 409, problem });
   }
 

@@ -12,8 +12,8 @@ export interface MacKey {
 
 /** A key of AES-256-GCM. */
 export interface AeadKey {
-  /** Ciphertext and tag. `iv` has 12 bytes and is new for each message. */
-  seal(iv: Uint8Array, plaintext: Uint8Array, aad: Uint8Array): Promise<Bytes>;
+  /** Ciphertext and tag, written to `out` where that is given. `iv` has 12 bytes and is new for each message. */
+  seal(iv: Uint8Array, plaintext: Uint8Array, aad: Uint8Array, out?: Bytes): Promise<Bytes>;
   /** The plaintext of ciphertext and tag; none if the tag does not verify. */
   open(iv: Uint8Array, sealed: Uint8Array, aad: Uint8Array): Promise<Bytes | undefined>;
 }

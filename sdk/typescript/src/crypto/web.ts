@@ -25,8 +25,11 @@ const aeadKeyOf = (key: CryptoKey): AeadKey => {
     additionalData: owned(aad),
   });
   return {
-    seal: async (iv, plaintext, aad) =>
-      bytes(await subtle().encrypt(algorithm(iv, aad), key, owned(plaintext))),
+    seal: async (iv, plaintext, aad, out) => {
+      const sealed = bytes(await subtle().encrypt(algorithm(iv, aad), key, owned(plaintext)));
+      out?.set(sealed);
+      return out ?? sealed;
+    },
     open: async (iv, sealed, aad) => {
       try {
         return bytes(await subtle().decrypt(algorithm(iv, aad), key, owned(sealed)));

@@ -1,32 +1,36 @@
 /** The encoding of all that is hashed or expanded over more than one part (`spec/session-3.md`, Encodings). */
-import { type Bytes, concat, utf8 } from "./bytes.js";
+import { type Bytes, utf8 } from "./bytes.js";
 
-/** `field(x)`: the length in 32 bits, big-endian, and the bytes; of a text its UTF-8. */
-export function field(value: Uint8Array | string): Bytes {
-  const data = typeof value === "string" ? utf8(value) : value;
-  const out = new Uint8Array(4 + data.length);
-  new DataView(out.buffer).setUint32(0, data.length);
-  out.set(data, 4);
-  return out;
-}
-
-/** `number(n)` of a whole number from 0 to 2^53 - 1. */
-export function number(value: number): Bytes {
-  const out = new Uint8Array(12);
+/**
+ * Fields one after the other: of bytes; of a text in UTF-8; `number(n)` of a whole number from 0 to 2^53 - 1; the empty field of
+ * what is absent. A list is the field of its fields: `fields(fields(a, b))`.
+ */
+export function fields(...values: readonly (Uint8Array | string | number | undefined)[]): Bytes {
+  let length = 0;
+  for (const value of values) length += 4 + (typeof value === "number" ? 8 : (value?.length ?? 0));
+  const out = new Uint8Array(length);
   const view = new DataView(out.buffer);
-  view.setUint32(0, 8);
-  view.setUint32(4, Math.floor(value / 2 ** 32));
-  view.setUint32(8, value % 2 ** 32);
+  let at = 0;
+  for (const value of values) {
+    const begin = at + 4;
+    at = begin;
+    if (typeof value === "number") {
+      view.setUint32(at, Math.floor(value / 2 ** 32));
+      view.setUint32(at + 4, value % 2 ** 32);
+      at += 8;
+    } else if (typeof value === "string") {
+      // Nearly all is ASCII, and encoded in place.
+      for (let i = 0; i < value.length; i += 1) {
+        const code = value.charCodeAt(i);
+        if (code > 127)
+          return fields(...values.map((each) => (typeof each === "string" ? utf8(each) : each)));
+        out[at++] = code;
+      }
+    } else if (value !== undefined) {
+      out.set(value, at);
+      at += value.length;
+    }
+    view.setUint32(begin - 4, at - begin);
+  }
   return out;
-}
-
-/** `list(a, b…)`, of parts that are no fields yet. */
-export function list(values: readonly (Uint8Array | string)[]): Bytes {
-  return field(concat(...values.map(field)));
-}
-
-/** What may be absent: then the empty field. */
-export function optional(value: number | string | undefined): Bytes {
-  if (value === undefined) return field("");
-  return typeof value === "number" ? number(value) : field(value);
 }

@@ -14,7 +14,7 @@ import { drawServerShareKeys } from "../../src/session/three/suite.js";
 import { toBase64 } from "../../src/wire/base64.js";
 import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
 import { SealwayError } from "../../src/wire/error.js";
-import { field, list, number } from "../../src/wire/fields.js";
+import { fields } from "../../src/wire/fields.js";
 
 const realNow = Date.now.bind(Date);
 
@@ -45,8 +45,8 @@ export class Signer {
 /** A key set, signed by a root if there is one. */
 export async function keySetOf(keys: Signer[], root?: Signer, issuedMs = 1): Promise<object> {
   const expiresMs = 4_000_000_000_000;
-  const fields = keys.map((key) => concat(field(key.id), field(key.publicKey), number(0), number(expiresMs)));
-  const hash = await provider.sha256(number(issuedMs), number(expiresMs), list(fields));
+  const each = keys.map((key) => fields(key.id, key.publicKey, 0, expiresMs));
+  const hash = await provider.sha256(fields(issuedMs, expiresMs, fields(...each)));
   const listed = keys.map((key) => ({
     key_id: key.id,
     alg: "ES256",

@@ -7,7 +7,7 @@ import { keyIdOf } from "../../src/session/three/key-set.js";
 import type { InitAnswer } from "../../src/session/three/message.js";
 import { toBase64 } from "../../src/wire/base64.js";
 import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
-import { field, list, number } from "../../src/wire/fields.js";
+import { fields } from "../../src/wire/fields.js";
 
 const ORIGIN = "https://service.test";
 
@@ -31,8 +31,8 @@ async function keySet(
   issuedMs = 1,
   expiresMs = 4_000_000_000_000,
 ): Promise<Bytes> {
-  const fields = keys.map((key) => concat(field(key.id), field(key.publicKey), number(0), number(expiresMs)));
-  const hash = await provider.sha256(number(issuedMs), number(expiresMs), list(fields));
+  const each = keys.map((key) => fields(key.id, key.publicKey, 0, expiresMs));
+  const hash = await provider.sha256(fields(issuedMs, expiresMs, fields(...each)));
   const listed = keys.map((key) => ({
     key_id: key.id,
     alg: "ES256",

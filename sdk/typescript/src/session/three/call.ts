@@ -1,8 +1,8 @@
 /** What requests and answers of wire 3 have in common: keys, contexts, and where a stream stands. */
 import type { MacKey, Provider } from "../../crypto/provider.js";
 import { fromBase64 } from "../../wire/base64.js";
-import { type Bytes, concat } from "../../wire/bytes.js";
-import { field, number } from "../../wire/fields.js";
+import type { Bytes } from "../../wire/bytes.js";
+import { fields } from "../../wire/fields.js";
 import { SEALED_HEADER_LEN_MAX } from "../../wire/forms.js";
 import { type HeaderList, invalid, valuesOf, X_SEALED } from "../../wire/headers.js";
 import { type StreamKeys, streamKeys } from "./stream.js";
@@ -23,7 +23,7 @@ export function requestKeys(
   nonce: string,
   stamp: string,
 ): Promise<StreamKeys> {
-  return streamKeys(provider, c2s, concat(field("sealway/3 request"), field(nonce), field(stamp)));
+  return streamKeys(provider, c2s, fields("sealway/3 request", nonce, stamp));
 }
 
 /** The keys of an answer's stream. */
@@ -33,7 +33,7 @@ export function answerKeys(
   requestNonce: string,
   nonce: string,
 ): Promise<StreamKeys> {
-  return streamKeys(provider, s2c, concat(field("sealway/3 answer"), field(requestNonce), field(nonce)));
+  return streamKeys(provider, s2c, fields("sealway/3 answer", requestNonce, nonce));
 }
 
 /** The context of a request: the AAD of its frames. */
@@ -45,14 +45,9 @@ export function requestContext(
   nonce: string,
   sessionId: string,
 ): Promise<Bytes> {
+  const { method, target } = line;
   return provider.sha256(
-    field("sealway/3 request context"),
-    field(line.method),
-    field(line.target),
-    field(contentType),
-    field(stamp),
-    field(nonce),
-    field(sessionId),
+    fields("sealway/3 request context", method, target, contentType, stamp, nonce, sessionId),
   );
 }
 
@@ -66,15 +61,9 @@ export function answerContext(
   nonce: string,
   sessionId: string,
 ): Promise<Bytes> {
+  const { method, target } = line;
   return provider.sha256(
-    field("sealway/3 answer context"),
-    number(status),
-    field(line.method),
-    field(line.target),
-    field(contentType),
-    field(stamp),
-    field(nonce),
-    field(sessionId),
+    fields("sealway/3 answer context", status, method, target, contentType, stamp, nonce, sessionId),
   );
 }
 

@@ -9,6 +9,7 @@ import {
   type InitRequest,
   initHashInput,
   parseInitAnswer,
+  type SignedAnswer,
   signedMessage,
   transcript,
 } from "./message.js";
@@ -86,15 +87,16 @@ export class ClientInit {
    *
    * @throws {SealwayError} `answer_mismatch`, `suite_downgraded`.
    */
-  claimed(status: number, body: Uint8Array): InitAnswer {
-    const { answer } = parseInitAnswer(status, body);
+  claimed(status: number, body: Uint8Array): SignedAnswer {
+    const signed = parseInitAnswer(status, body);
+    const { answer } = signed;
     if (answer.suite !== this.#suite) {
       throw new SealwayError("answer_mismatch", "the answer is of another suite than the share");
     }
     if (chosenSuite(this.#request.suites, answer.suites) !== answer.suite) {
       throw new SealwayError("suite_downgraded", "the suite is not the first that both sides take");
     }
-    return answer;
+    return signed;
   }
 
   /**
@@ -105,13 +107,12 @@ export class ClientInit {
    */
   async finish(status: number, body: Uint8Array, trusted: TrustedKey): Promise<ClientSession> {
     const provider = this.#provider;
-    this.claimed(status, body);
-    const { answer, signature, confirm } = parseInitAnswer(status, body);
+    const { answer, signature, confirm } = this.claimed(status, body);
     const key = trusted(answer.keyId);
     if (key === undefined) {
       throw new SealwayError(
         "key_untrusted",
-        `the answer is signed by a key that is not trusted: ${answer.keyId}`,
+        `the answer is signed by ${answer.keyId}, which is not trusted`,
       );
     }
     const credential =

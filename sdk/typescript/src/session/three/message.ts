@@ -2,7 +2,7 @@
 import { toBase64 } from "../../wire/base64.js";
 import { type Bytes, concat, utf8 } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
-import { field, list, number, optional } from "../../wire/fields.js";
+import { fields } from "../../wire/fields.js";
 import { INIT_LEN_MAX } from "../../wire/forms.js";
 import { bytesOf, namesOf, Reader, shortText, textOf, wholeUpTo } from "../../wire/reader.js";
 
@@ -149,42 +149,34 @@ export function transcript(
   answer: InitAnswer,
   renewed: string | undefined,
 ): Bytes {
-  const head =
-    renewed === undefined ? field("sealway/3 init") : concat(field("sealway/3 renew"), field(renewed));
-  return concat(
-    head,
-    field(request.suite),
-    list(request.suites),
-    field(request.share),
-    field(request.clientId),
-    optional(request.ttlSec),
-    optional(request.proof),
-    list(request.pinnedKeyIds),
-    field(credential),
-    field(answer.sessionId),
-    field(answer.suite),
-    list(answer.suites),
-    field(answer.share),
-    number(answer.expiresInSec),
-    number(answer.serverTimeMs),
-    field(answer.keyId),
-    list(answer.keyIds),
-    field(answer.auth),
-    optional(answer.subject),
-    optional(answer.tenant),
+  return fields(
+    ...(renewed === undefined ? ["sealway/3 init"] : ["sealway/3 renew", renewed]),
+    request.suite,
+    fields(...request.suites),
+    request.share,
+    request.clientId,
+    request.ttlSec,
+    request.proof,
+    fields(...request.pinnedKeyIds),
+    credential,
+    answer.sessionId,
+    answer.suite,
+    fields(...answer.suites),
+    answer.share,
+    answer.expiresInSec,
+    answer.serverTimeMs,
+    answer.keyId,
+    fields(...answer.keyIds),
+    answer.auth,
+    answer.subject,
+    answer.tenant,
   );
 }
 
 /** What a DPoP proof is bound to: its SHA-256, in base64url, is the claim `init_hash`. */
 export function initHashInput(request: InitRequest): Bytes {
-  return concat(
-    list(request.suites),
-    field(request.suite),
-    field(request.share),
-    field(request.clientId),
-    optional(request.ttlSec),
-    list(request.pinnedKeyIds),
-  );
+  const { suites, suite, share, clientId, ttlSec, pinnedKeyIds } = request;
+  return fields(fields(...suites), suite, share, clientId, ttlSec, fields(...pinnedKeyIds));
 }
 
 /** What an identity key signs of a transcript's hash. */

@@ -4,7 +4,7 @@ import type { Provider } from "../../crypto/provider.js";
 import { fromBase64 } from "../../wire/base64.js";
 import { type Bytes, concat, equal, utf8 } from "../../wire/bytes.js";
 import type { Problem } from "../../wire/error.js";
-import { field, number } from "../../wire/fields.js";
+import { fields } from "../../wire/fields.js";
 import { WINDOW_MAX_MS } from "../../wire/forms.js";
 import { isWhole, membersOf, parseJson } from "../../wire/json.js";
 import type { PendingCall } from "./client-call.js";
@@ -30,7 +30,7 @@ export async function clockMac(
   serverTimeMs: number,
 ): Promise<Bytes> {
   const key = await expandKey(provider, keys.s2c, "sealway/3 clock");
-  return key.mac(field(nonce), field(stamp), number(serverTimeMs));
+  return key.mac(fields(nonce, stamp, serverTimeMs));
 }
 
 /** What an identity key signs in `session_expired`. */
@@ -41,7 +41,7 @@ export async function expiredMessage(
   stamp: string,
   serverTimeMs: number,
 ): Promise<Bytes> {
-  const hash = await provider.sha256(field(sessionId), field(nonce), field(stamp), number(serverTimeMs));
+  const hash = await provider.sha256(fields(sessionId, nonce, stamp, serverTimeMs));
   return concat(utf8("sealway/3 expired"), hash);
 }
 

@@ -2,7 +2,7 @@
 import type { Provider } from "../../crypto/provider.js";
 import { concat, utf8 } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
-import { field, list, number } from "../../wire/fields.js";
+import { fields } from "../../wire/fields.js";
 import { type KeySet, keyIdOf } from "./key-set.js";
 
 /**
@@ -14,10 +14,8 @@ export async function checkKeySet(provider: Provider, set: KeySet, root: Uint8Ar
   if (set.rootKeyId !== (await keyIdOf(provider, root)) || set.rootSignature === undefined) {
     throw new SealwayError("key_untrusted", "the key set is of another root, or of none");
   }
-  const keys = set.keys.map((key) =>
-    concat(field(key.keyId), field(key.publicKey), number(key.notBeforeMs), number(key.notAfterMs)),
-  );
-  const hash = await provider.sha256(number(set.issuedMs), number(set.expiresMs), list(keys));
+  const keys = set.keys.map((key) => fields(key.keyId, key.publicKey, key.notBeforeMs, key.notAfterMs));
+  const hash = await provider.sha256(fields(set.issuedMs, set.expiresMs, fields(...keys)));
   if (!(await provider.verify(root, concat(utf8("sealway/3 keys"), hash), set.rootSignature))) {
     throw new SealwayError("signature_invalid", "the key set is not signed by the pinned root");
   }
@@ -32,6 +30,6 @@ export async function checkKeySet(provider: Provider, set: KeySet, root: Uint8Ar
 export function checkKeySetTimes(set: KeySet, nowMs: number, takenMs = 0): void {
   if (nowMs >= set.expiresMs) throw new SealwayError("key_untrusted", "the key set is over");
   if (set.issuedMs < takenMs) {
-    throw new SealwayError("key_untrusted", "the key set is older than one that was taken before");
+    throw new SealwayError("key_untrusted", "the key set is older than one taken before");
   }
 }

@@ -57,10 +57,13 @@ export class FrameSealer {
     this.#context = context;
   }
 
-  /** The bytes of the next frame; with the first of them, the commit. A frame has at most {@link FRAME_LEN_MAX} bytes. */
-  async seal(plaintext: Uint8Array, isLast: boolean): Promise<Bytes> {
+  /**
+   * The bytes of the next frame; with the first of them, the commit. A frame has at most {@link FRAME_LEN_MAX} bytes. Where `given`
+   * is there they are written to its beginning, and what is behind them is the result.
+   */
+  async seal(plaintext: Uint8Array, isLast: boolean, given?: Bytes): Promise<Bytes> {
     if (this.#isDone || plaintext.length > FRAME_LEN_MAX || this.#count >= COUNT_MAX) {
-      throw new SealwayError("frame_invalid", "the frame is too long, or behind the last one", {
+      throw new SealwayError("frame_invalid", "a frame too long, or behind the last one", {
         blame: "caller",
       });
     }
@@ -68,13 +71,15 @@ export class FrameSealer {
     this.#count += 1;
     this.#isDone = isLast;
     const { aead, iv, commit } = this.#keys;
-    const sealed = await aead.seal(frameNonce(iv, count, isLast), plaintext, this.#context);
     const head = count === 0 ? COMMIT : 0;
-    const out = new Uint8Array(head + 4 + sealed.length);
+    const length = plaintext.length + TAG;
+    const end = head + 4 + length;
+    const out = given ?? new Uint8Array(end);
     if (count === 0) out.set(commit);
-    new DataView(out.buffer).setUint32(head, (isLast ? 0x8000_0000 : 0) + sealed.length);
-    out.set(sealed, head + 4);
-    return out;
+    new DataView(out.buffer, out.byteOffset).setUint32(head, (isLast ? 0x8000_0000 : 0) + length);
+    const nonce = frameNonce(iv, count, isLast);
+    await aead.seal(nonce, plaintext, this.#context, out.subarray(head + 4, end));
+    return given === undefined ? out : out.subarray(end);
   }
 }
 
@@ -187,10 +192,10 @@ export function* cut(plaintext: Uint8Array): Generator<{ part: Uint8Array; isLas
 
 /** The whole stream of these plaintexts. */
 export async function sealAll(sealer: FrameSealer, plaintext: Uint8Array): Promise<Bytes> {
-  const parts: Bytes[] = [];
-  for (const { part, isLast } of cut(plaintext)) parts.push(await sealer.seal(part, isLast));
-  const [only] = parts;
-  return parts.length === 1 && only !== undefined ? only : concat(...parts);
+  const out = new Uint8Array(streamLength(plaintext.length));
+  let rest: Bytes = out;
+  for (const { part, isLast } of cut(plaintext)) rest = await sealer.seal(part, isLast, rest);
+  return out;
 }
 
 /**
