@@ -129,6 +129,14 @@ describe("a session that is over", () => {
     expect(service.count(INITS)).toBe(2);
   });
 
+  it("is given up after HEAD too, whose refusal has no body to say it in, and HEAD is sent again", async () => {
+    const made = client();
+    await forget(made);
+    const answer = await made.fetch("/order", { method: "HEAD" });
+    expect(answer.status).toBe(200);
+    expect([service.count(CALLS), service.count(INITS)]).toEqual([2, 2]);
+  });
+
   it("is followed by one new session, however many find out at once", async () => {
     const made = client();
     await forget(made);

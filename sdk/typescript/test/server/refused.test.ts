@@ -23,6 +23,8 @@ let served = 0;
 const BODY_MAX = 200_000;
 
 const options = (trustForwarded: boolean): ServerOptions => ({
+  // Wider than wire 3 takes it.
+  windowMs: 3_600_000,
   store,
   routes: [{ path: "/*", sealed: "required", bodyMax: BODY_MAX }],
   bodyTimeoutMs: 300,
@@ -72,10 +74,11 @@ type Headers = [string, string][];
 async function sealed(
   parts: Uint8Array[],
   inner: Headers = [["content-type", "application/octet-stream"]],
+  stampMs = Date.now(),
 ): Promise<{ headers: Headers; stream: Bytes; pending: PendingCall; ends: number[] }> {
   const line = { method: "POST", target: "/order" };
   const type = "application/octet-stream";
-  const begun = await beginRequest(provider, session, line, type, Date.now(), provider.random(16));
+  const begun = await beginRequest(provider, session, line, type, stampMs, provider.random(16));
   const frames: Bytes[] = [];
   for (const [at, part] of parts.entries()) {
     const plaintext = at === 0 ? concat(encodeInner(inner), part) : part;
@@ -147,6 +150,20 @@ describe.each(["express", "fastify"])("with %s", (kind) => {
   });
 });
 
+/** A request of wire 2, whose session the store has. */
+async function sealedOn2(kind: string, stampMs: number) {
+  const id = `S-${"2".repeat(32)}`;
+  const more = { clientId: "tester", subject: undefined, tenant: undefined, auth: "none" };
+  const expiresMs = Date.now() + 600_000;
+  store.put({ ...more, id, wire: 2, expiresMs, key });
+  const aead = await provider.aeadKey(key);
+  const own: OldSession = { wire: 2, id, clientId: "tester", expiresInSec: 600, expiresMs, key: aead };
+  const nonce = `${kind}-${Buffer.from(provider.random(12)).toString("hex")}`;
+  const call = await sealOldRequest(own, "/order", utf8("{}"), String(stampMs), nonce, provider.random(12));
+  const headers: Headers = [...call.headers, ["Content-Type", call.contentType]];
+  return { own, headers, body: call.body };
+}
+
 /** Sends headers that may be repeated, which \`fetch\` would join. */
 function plainly(kind: string, headers: Headers, body: Uint8Array): Promise<number> {
   const { hostname, port } = new URL(urls[kind] ?? "");
@@ -178,6 +195,19 @@ function slowly(kind: string, headers: Headers, part: Uint8Array, length: number
     socket.on("error", reject);
   });
 }
+
+it("a window that is configured wider is five minutes on wire 3, and what it is on wire 2", async () => {
+  const told = async (ageMs: number) => {
+    const { headers, stream } = await sealed([utf8("{}")], undefined, Date.now() - ageMs);
+    const { status, bytes } = await post("express", headers, stream);
+    return status === 400 ? codeOf(bytes) : status;
+  };
+  expect(await told(290_000)).toBe(200);
+  expect(await told(301_000)).toBe("clock_skew");
+  expect(await told(-301_000)).toBe("clock_skew");
+  const { headers, body } = await sealedOn2("express", Date.now() - 301_000);
+  expect((await post("express", headers, body)).status).toBe(200);
+});
 
 describe("who says where a request came from", () => {
   const OF_ORIGIN: Headers = [
@@ -216,16 +246,8 @@ describe("who says where a request came from", () => {
     ["express", []],
     ["trusting", names],
   ])("is held alike on wire 2, with %s", async (kind, wanted) => {
-    const id = `S-${"2".repeat(32)}`;
-    const more = { clientId: "tester", subject: undefined, tenant: undefined, auth: "none" };
-    const expiresMs = Date.now() + 600_000;
-    store.put({ ...more, id, wire: 2, expiresMs, key });
-    const aead = await provider.aeadKey(key);
-    const own: OldSession = { wire: 2, id, clientId: "tester", expiresInSec: 600, expiresMs, key: aead };
-    const [stamp, nonce] = [String(Date.now()), `${kind}0123456789abcdef`];
-    const call = await sealOldRequest(own, "/order", utf8("{}"), stamp, nonce, provider.random(12));
-    const headers: Headers = [...call.headers, ["Content-Type", call.contentType], ...OF_ORIGIN];
-    const answer = await post(kind, [...headers, ["X_Forwarded_For", "192.0.2.1"]], call.body);
+    const { own, headers, body } = await sealedOn2(kind, Date.now());
+    const answer = await post(kind, [...headers, ...OF_ORIGIN, ["X_Forwarded_For", "192.0.2.1"]], body);
     expect(answer.status).toBe(200);
     const opened = await openOldAnswer(own, "/order", 200, answer.headers, answer.bytes, Date.now(), 300_000);
     const seen = Object.keys(JSON.parse(new TextDecoder().decode(opened)));
