@@ -1,9 +1,13 @@
 /** What goes over the wire between a client and a service that a test plays: streams, cancelling, trust, credentials, suites. */
 import type { IncomingMessage } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { sealFlow } from "../../src/client/flow.js";
+import type { Pace } from "../../src/client/transport.js";
 import { nodeProvider as provider } from "../../src/crypto/node.js";
 import { createClient, type MetKeys, memoryTrustStore, SealwayError } from "../../src/index.js";
+import { encodeInner } from "../../src/session/three/inner.js";
 import { initHashInput } from "../../src/session/three/message.js";
+import { FrameSealer } from "../../src/session/three/stream.js";
 import { toBase64, toBase64Url } from "../../src/wire/base64.js";
 import { utf8 } from "../../src/wire/bytes.js";
 import { keySetOf, Service, Signer } from "./service.js";
@@ -172,6 +176,22 @@ describe("a call that is cancelled under way", () => {
     await expect(call).rejects.toThrow("enough");
     await Promise.all([ended(request), cancelled.opened]);
   });
+});
+
+it("a body whose source was let go of is no whole one, even for a fetch that looks at no signal", async () => {
+  const keys = {
+    aead: await provider.aeadKey(provider.random(32)),
+    iv: provider.random(12),
+    commit: provider.random(16),
+  };
+  const pace: Pace = {};
+  const source = new ReadableStream<Uint8Array>({ pull: () => new Promise(() => undefined) });
+  const sealer = new FrameSealer(keys, provider.random(32));
+  const reader = sealFlow(source, sealer, encodeInner([]), pace).getReader();
+  expect((await reader.read()).done).toBe(false);
+  const next = reader.read();
+  pace.stop?.();
+  await expect(next).rejects.toThrow("stopped");
 });
 
 describe("trust by a root", () => {
