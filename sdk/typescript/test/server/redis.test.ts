@@ -8,11 +8,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import express from "express";
+import { Redis } from "ioredis";
 import { createClient as createRedis } from "redis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Client, createClient } from "../../src/index.js";
 import { sealedExpress } from "../../src/server/index.js";
-import { nodeRedis, type RedisOptions, redisStore } from "../../src/server/redis/index.js";
+import { ioRedis, nodeRedis, type RedisOptions, redisStore } from "../../src/server/redis/index.js";
 import { scriptOf } from "../../src/server/redis/script.js";
 import { Keks, openValue } from "../../src/server/redis/value.js";
 import { type Running, startSealway, stopped } from "../sealway.js";
@@ -145,6 +146,24 @@ describe("the store over Redis", () => {
       const made = createClient({ url: sealway.url, serverUrl: serviceUrl, trust: { pins: [] }, wire });
       expect((await buy(made)).status).toBe(200);
     }
+  });
+
+  it("works with the package ioredis as with the package redis, and with neither while that has no connection", async () => {
+    const other = new Redis(port, "127.0.0.1", { lazyConnect: true });
+    other.on("error", () => undefined);
+    const made = store({ redis: ioRedis(other) });
+    const claim = { key: randomBytes(16), sealed: true, stampMs: Date.now() };
+    await expect(made.claim(claim)).rejects.toMatchObject({ code: "store_unavailable" });
+    await other.connect();
+    try {
+      expect(await made.claim(claim)).toBe("fresh");
+      expect(await store().claim(claim)).toBe("replayed");
+      const { id } = await client(serviceUrl).made.connect();
+      expect(await made.get(id)).toMatchObject({ id, wire: 3, clientId: "tester" });
+    } finally {
+      other.disconnect();
+    }
+    await expect(made.claim(claim)).rejects.toMatchObject({ code: "store_unavailable" });
   });
 
   it("hears that a session was deleted, within a second", async () => {
