@@ -35,6 +35,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 
 /** A service of wire 3 on a real socket, of the same core, that can be told to misbehave. */
 final class FakeService implements AutoCloseable {
@@ -54,6 +55,12 @@ final class FakeService implements AutoCloseable {
     volatile boolean isProving = true;
     volatile int status = 200;
     volatile long keysLateMs;
+    /** Sealed requests that came, served or not. */
+    final AtomicInteger calls = new AtomicInteger();
+    /** If set, the next call is refused for a stamp that is so much older than the clock, by a genuine problem. */
+    final AtomicReference<Long> skewMs = new AtomicReference<>();
+    /** How long a refusal is kept back. */
+    volatile long refusalLateMs;
     private final SecureRandom random = new SecureRandom();
     private final KeyPair pair = P256.generate(random);
     final Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
@@ -142,6 +149,7 @@ final class FakeService implements AutoCloseable {
         ServerCall3 call = new ServerCall3(exchange.getRequestMethod(), exchange.getRequestURI().toString(), headers(exchange), nowMs(),
                 ReplayPolicy.DEFAULT);
         SessionRecord session = sessions.get(call.sessionId());
+        calls.incrementAndGet();
         if (session == null) {
             Map<String, Object> more = new LinkedHashMap<>();
             if (isProving) {
@@ -151,11 +159,14 @@ final class FakeService implements AutoCloseable {
                 more.put("signature", StrictBase64.encode(identity.signer().sign(
                         Proofs.expiredMessage(call.sessionId(), call.nonce(), call.stamp(), time))));
             }
+            sleep(refusalLateMs);
             plain(exchange, 401, Problem.of("session_expired", more).write());
             return;
         }
-        if (Math.abs(Long.parseLong(call.stamp()) - nowMs()) > ReplayPolicy.DEFAULT.windowMs()) {
-            long time = nowMs();
+        Long skew = skewMs.getAndSet(null);
+        if (skew != null || Math.abs(Long.parseLong(call.stamp()) - nowMs()) > ReplayPolicy.DEFAULT.windowMs()) {
+            long time = skew == null ? nowMs() : Long.parseLong(call.stamp()) + skew;
+            sleep(refusalLateMs);
             plain(exchange, 400, Problem.of("clock_skew", Map.of("server_time_ms", time, "mac",
                     StrictBase64.encode(Proofs.clockMac(session, call.nonce(), call.stamp(), time)))).write());
             return;
