@@ -58,6 +58,7 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         Kind kind = gate.kind(request.getMethod().name(), path, headers);
         Mono<Void> done = switch (kind) {
             case PASS -> chain.filter(exchange.mutate().request(new Plain(request, gate.passed(headers), null)).build());
+            case QUESTION -> write(exchange.getResponse(), gate.question());
             case OLD -> old(exchange, headers, path, chain);
             case THREE -> three(exchange, headers, path, chain);
         };
@@ -70,6 +71,9 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         }
         response.setStatusCode(HttpStatusCode.valueOf(answer.status()));
         answer.headers().forEach(header -> response.getHeaders().set(header.name(), header.value()));
+        if (answer.status() == 204) {
+            return response.setComplete();
+        }
         response.getHeaders().setContentLength(answer.body().length);
         return response.writeWith(Mono.just(response.bufferFactory().wrap(answer.body())));
     }
@@ -79,7 +83,8 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
             return Mono.error(gate.tooLarge(kind));
         }
         return DataBufferUtils.join(request.getBody(), max).map(Buffers::take).defaultIfEmpty(new byte[0])
-                .onErrorMap(DataBufferLimitException.class, large -> gate.tooLarge(kind)).publishOn(Schedulers.boundedElastic());
+                .onErrorMap(DataBufferLimitException.class, large -> gate.tooLarge(kind))
+                .timeout(gate.bodyTime(), Mono.error(() -> gate.broken(kind))).publishOn(Schedulers.boundedElastic());
     }
 
     private Mono<Void> old(ServerWebExchange exchange, HeaderList headers, String path, WebFilterChain chain) {
