@@ -310,7 +310,7 @@ final class Sessions3 {
                             Long.toString(live.stampMs()), HexFormat.of().formatHex(settings.draw(16)));
                     call = begun.call();
                     plain = Transport.request(settings.serverUrl(), request.method(), request.target(), begun.headers(), Placement.OCTETS,
-                            BodyPublishers.ofInputStream(() -> new SealingInputStream(head, body, begun.sealer())));
+                            new SealingBody(head, body, begun.sealer()));
                 }
                 Transport.Streaming answer = transport.open(plain, deadline);
                 if (answer.headers().has(HeaderNames.X_SEAL)) {
