@@ -249,6 +249,32 @@ class RedisStoreTest {
     }
 
     @Test
+    void aMemoryThatIsYoungerThanWhatWasJoinedBeforeGrantsNothingThatMayBeOlder() {
+        store.reserve(claim(System.currentTimeMillis()));
+        try (RedisStore durable = RedisStore.builder(uri(), KeyEncryptionKeys.of(Servers.KEK)).durableBehind(true).build();
+                RedisStore fresh = RedisStore.builder(uri(), KeyEncryptionKeys.of(Servers.KEK)).build()) {
+            durable.reserve(claim(System.currentTimeMillis()));
+            String next = "0123456789abcdef".repeat(2);
+            redis(connection -> {
+                connection.sync().scriptLoad(Script.TEXT.replace("GENERATION", next));
+                connection.sync().hset("{sealway:0}:epoch", java.util.Map.of("gen", next, "made", Long.toString(System.currentTimeMillis())));
+            });
+            // The first one finds out; then it is known.
+            assertThrows(StoreException.class, () -> store.reserve(claim(System.currentTimeMillis())));
+            assertThrows(StoreException.class, () -> store.reserve(claim(System.currentTimeMillis())));
+            assertThrows(StoreException.class, () -> durable.reserve(claim(System.currentTimeMillis())));
+            durable.reserve(claim(System.currentTimeMillis()));
+            fresh.reserve(claim(System.currentTimeMillis()));
+        }
+    }
+
+    @Test
+    void anEpochOfAnotherServerIsNotJoined() {
+        redis(connection -> connection.sync().hset("{sealway:0}:epoch", "node", "0".repeat(40)));
+        assertThrows(StoreException.class, () -> store.reserve(claim(System.currentTimeMillis())));
+    }
+
+    @Test
     void aSessionOfAnotherFormIsAFaultAndNoEndOfASession() {
         String id = client.session().id();
         String key = "sealway:s:" + id;
