@@ -223,7 +223,7 @@ class OldWiresTest {
         for (String body : new String[] {"", "{}", "[]", "{\"sessionId\":\"S-1\"}", "<html>"}) {
             ofInits = (exchange, honest) -> FakeService.plain(exchange, 200, body.getBytes());
             SealwayException refused = assertThrows(SealwayException.class, client::session);
-            assertTrue(List.of("json_invalid", "field_invalid", "answer_malformed", "public_key_invalid").contains(refused.code()), refused.code());
+            assertTrue(List.of("json_invalid", "field_invalid", "public_key_invalid").contains(refused.code()), refused.code());
         }
         ofInits = (exchange, honest) -> FakeService.plain(exchange, 503, "{\"error\":\"SERVICE_UNAVAILABLE\"}".getBytes());
         assertEquals("SERVICE_UNAVAILABLE", assertThrows(ProblemException.class, client::session).code());
