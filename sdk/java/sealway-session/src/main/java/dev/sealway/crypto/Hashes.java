@@ -10,10 +10,21 @@ import javax.crypto.spec.SecretKeySpec;
 
 /** SHA-256, HMAC-SHA256 and HKDF-SHA256. */
 public final class Hashes {
+    /** Cloned, as looking for it by name takes longer than a short hash. */
+    private static final MessageDigest SHA256 = platformSha256();
+
     private Hashes() {
     }
 
     static MessageDigest newSha256() {
+        try {
+            return (MessageDigest) SHA256.clone();
+        } catch (CloneNotSupportedException impossible) {
+            throw new IllegalStateException("the platform's SHA-256 cannot be cloned", impossible);
+        }
+    }
+
+    private static MessageDigest platformSha256() {
         try {
             return MessageDigest.getInstance("SHA-256");
         } catch (GeneralSecurityException missing) {
