@@ -9,6 +9,7 @@ final class HmacState {
     private static final int BLOCK = 64;
     private final MessageDigest inner = Hashes.newSha256();
     private final MessageDigest outer = Hashes.newSha256();
+    private volatile boolean isWiped;
 
     HmacState(byte[] key) {
         byte[] pad = Arrays.copyOf(key.length > BLOCK ? Hashes.sha256(key) : key, BLOCK);
@@ -26,10 +27,14 @@ final class HmacState {
     byte[] mac(byte[]... parts) {
         try {
             MessageDigest first = (MessageDigest) inner.clone();
+            MessageDigest second = (MessageDigest) outer.clone();
+            // After both were cloned: what was wiped before would be a hash without a key, which anybody can compute.
+            if (isWiped) {
+                throw new IllegalStateException("the key was wiped");
+            }
             for (byte[] part : parts) {
                 first.update(part);
             }
-            MessageDigest second = (MessageDigest) outer.clone();
             second.update(first.digest());
             return second.digest();
         } catch (CloneNotSupportedException impossible) {
@@ -38,6 +43,7 @@ final class HmacState {
     }
 
     void wipe() {
+        isWiped = true;
         inner.reset();
         outer.reset();
     }
