@@ -78,6 +78,7 @@ class WebFluxTest {
     private final MemoryStore store = new MemoryStore(1000, System::currentTimeMillis);
     private final AtomicInteger served = new AtomicInteger();
     private final AtomicInteger inits = new AtomicInteger();
+    private final AtomicInteger collected = new AtomicInteger();
     private final CountDownLatch begun = new CountDownLatch(1);
     private final CountDownLatch cancelled = new CountDownLatch(1);
     private final Sinks.Many<String> pieces = Sinks.many().unicast().onBackpressureBuffer();
@@ -138,6 +139,15 @@ class WebFluxTest {
         if (path.endsWith("/never")) {
             begun.countDown();
             return Mono.<Void>never().doOnCancel(cancelled::countDown);
+        }
+        if (path.endsWith("/collect")) {
+            return DataBufferUtils.join(exchange.getRequest().getBody()).flatMap(all -> {
+                collected.incrementAndGet();
+                return response.writeWith(Mono.just(all));
+            });
+        }
+        if (path.endsWith("/first")) {
+            return response.writeWith(exchange.getRequest().getBody().doOnNext(part -> begun.countDown()));
         }
         if (path.endsWith("/pieces")) {
             return response.writeAndFlushWith(pieces.asFlux().map(text -> Mono.just(response.bufferFactory().wrap(text.getBytes()))));
@@ -207,6 +217,71 @@ class WebFluxTest {
         }
         pieces.tryEmitComplete();
         assertEquals("end", arrived.poll(5, TimeUnit.SECONDS));
+    }
+
+    /** Sends two frames, the second when the first was seen by the handler, and gives the status. */
+    private String frames() throws Exception {
+        try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/first");
+                java.net.Socket socket = new java.net.Socket("127.0.0.1", server.port())) {
+            socket.setSoTimeout(8_000);
+            var sealing = exchange.begin(List.of());
+            byte[] head = dev.sealway.crypto.Bytes.join(sealing.innerHeaders(), "ab".getBytes());
+            byte[] first = sealing.sealer().seal(head, 0, head.length, false);
+            byte[] last = sealing.sealer().seal("cd".getBytes(), 0, 2, true);
+            StringBuilder lines = new StringBuilder("POST /sealed/first HTTP/1.1\r\nHost: a\r\nContent-Length: "
+                    + (first.length + last.length) + "\r\nContent-Type: " + sealing.contentType() + "\r\n");
+            sealing.headers().forEach(header -> lines.append(header.name()).append(": ").append(header.value()).append("\r\n"));
+            socket.getOutputStream().write((lines + "\r\n").getBytes());
+            socket.getOutputStream().write(first);
+            assertTrue(begun.await(5, TimeUnit.SECONDS));
+            socket.getOutputStream().write(last);
+            return new String(socket.getInputStream().readNBytes(12));
+        }
+    }
+
+    @Test
+    void theFirstPieceOfARequestIsReadBeforeTheRestWasSent() throws Exception {
+        assertEquals("HTTP/1.1 200", frames());
+    }
+
+    @Test
+    void aBodyWhoseLaterFrameDoesNotOpenIsNoWholeOne() throws Exception {
+        byte[] body = draw(300_000);
+        for (boolean isCut : new boolean[] {false, true}) {
+            try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/collect")) {
+                var sealing = exchange.begin(List.of());
+                byte[] stream = {};
+                for (int at = 0; at < body.length; at += 50_000) {
+                    byte[] plain = at == 0 ? dev.sealway.crypto.Bytes.join(sealing.innerHeaders(), java.util.Arrays.copyOf(body, 50_000))
+                            : java.util.Arrays.copyOfRange(body, at, at + 50_000);
+                    stream = dev.sealway.crypto.Bytes.join(stream, sealing.sealer().seal(plain, 0, plain.length, at == 250_000));
+                }
+                stream[280_000] ^= (byte) (isCut ? 0 : 1);
+                HttpResponse<byte[]> answer = send("/sealed/collect", new dev.sealway.session.SealedMessage(sealing.headers(),
+                        sealing.contentType(), isCut ? java.util.Arrays.copyOf(stream, 200_000) : stream));
+                assertEquals(400, answer.statusCode());
+                assertTrue(new String(answer.body()).contains("unsealable"), new String(answer.body()));
+            }
+        }
+        assertEquals(0, collected.get());
+    }
+
+    @Test
+    void aRequestOfWire3IsServedOnceAndWithAByteBehindItsLastFrameNever() throws Exception {
+        try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/collect")) {
+            var sealing = exchange.begin(List.of());
+            byte[] plain = dev.sealway.crypto.Bytes.join(sealing.innerHeaders(), "body".getBytes());
+            byte[] stream = sealing.sealer().seal(plain, 0, plain.length, true);
+            byte[] longer = java.util.Arrays.copyOf(stream, stream.length + 1);
+            assertEquals(400, send("/sealed/collect", new dev.sealway.session.SealedMessage(sealing.headers(), sealing.contentType(), longer))
+                    .statusCode());
+            assertEquals(0, collected.get());
+            for (int status : new int[] {200, 409}) {
+                assertEquals(status, send("/sealed/collect", new dev.sealway.session.SealedMessage(sealing.headers(), sealing.contentType(),
+                        stream)).statusCode());
+            }
+        }
+        assertEquals(1, collected.get());
     }
 
     @Test
@@ -344,7 +419,7 @@ class WebFluxTest {
     @Test
     void whatIsTooLargeOrNotSealedIsRefusedInTheWordsOfItsWire() throws Exception {
         ProblemException large = assertThrows(ProblemException.class,
-                () -> web.post().uri("/sealed/echo").bodyValue(new byte[400_000]).retrieve().toBodilessEntity().block(LIMIT));
+                () -> web.post().uri("/sealed/collect").bodyValue(new byte[400_000]).retrieve().toBodilessEntity().block(LIMIT));
         assertEquals("too_large", large.code());
         assertTrue(assertThrows(ProblemException.class, () -> client.send(new SealedRequest("POST", "/sealed/echo", List.of(),
                 new byte[500_000], null))).code().equals("too_large"));
@@ -353,6 +428,6 @@ class WebFluxTest {
                     .POST(HttpRequest.BodyPublishers.ofString("x")).build(), HttpResponse.BodyHandlers.ofString());
             assertEquals("400{\"error\":\"CRYPTO_ERROR\"}", plain.statusCode() + plain.body());
         }
-        assertEquals(0, served.get());
+        assertEquals(0, collected.get());
     }
 }
