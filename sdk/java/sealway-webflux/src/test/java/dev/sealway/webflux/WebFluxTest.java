@@ -272,10 +272,18 @@ class WebFluxTest {
             var sealing = exchange.begin(List.of());
             byte[] plain = dev.sealway.crypto.Bytes.join(sealing.innerHeaders(), "body".getBytes());
             byte[] stream = sealing.sealer().seal(plain, 0, plain.length, true);
-            byte[] longer = java.util.Arrays.copyOf(stream, stream.length + 1);
-            assertEquals(400, send("/sealed/collect", new dev.sealway.session.SealedMessage(sealing.headers(), sealing.contentType(), longer))
-                    .statusCode());
-            assertEquals(0, collected.get());
+            try (java.net.Socket socket = new java.net.Socket("127.0.0.1", server.port())) {
+                socket.setSoTimeout(8_000);
+                StringBuilder lines = new StringBuilder("POST /sealed/collect HTTP/1.1\r\nHost: a\r\nContent-Length: " + (stream.length + 1)
+                        + "\r\nContent-Type: " + sealing.contentType() + "\r\n");
+                sealing.headers().forEach(header -> lines.append(header.name()).append(": ").append(header.value()).append("\r\n"));
+                socket.getOutputStream().write((lines + "\r\n").getBytes());
+                socket.getOutputStream().write(stream);
+                Thread.sleep(300);
+                socket.getOutputStream().write(0);
+                assertEquals("HTTP/1.1 400", new String(socket.getInputStream().readNBytes(12)));
+            }
+            assertEquals(0, served.get());
             for (int status : new int[] {200, 409}) {
                 assertEquals(status, send("/sealed/collect", new dev.sealway.session.SealedMessage(sealing.headers(), sealing.contentType(),
                         stream)).statusCode());
