@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -99,5 +100,19 @@ class WireTest {
         assertArrayEquals(new byte[32], secret);
         assertTrue(key.isDestroyed());
         assertThrows(IllegalStateException.class, () -> Hashes.hmac(key, new byte[1]));
+    }
+
+    @Test
+    void whatIsKeptOfAKeyIsWipedWithIt() {
+        SecretBytes key = SecretBytes.owning("0123456789abcdef0123456789abcdef".getBytes());
+        SecretBytes kept = Hashes.kept(key, "a label");
+        assertSame(kept, Hashes.kept(key, "a label"));
+        assertArrayEquals(Hashes.expand(key, "a label").copy(), kept.copy());
+        Hashes.hmac(kept, new byte[1]);
+        key.destroy();
+        assertTrue(kept.isDestroyed());
+        assertThrows(IllegalStateException.class, () -> Hashes.hmac(kept, new byte[1]));
+        assertThrows(IllegalStateException.class, () -> Hashes.expand(kept, new byte[1], 60));
+        assertThrows(IllegalStateException.class, () -> Hashes.kept(key, "a label"));
     }
 }

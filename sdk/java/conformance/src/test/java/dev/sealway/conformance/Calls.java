@@ -196,6 +196,11 @@ final class Calls {
         ClientCall3 call = client.call("POST", "/", stamp, nonce);
         boolean isProven = call.provesClock(problem) || call.provesExpiry(problem, trusted::get);
         assertEquals(s.flag("proven"), isProven, s.name());
+        for (Scenario resend : s.objects("resends")) {
+            ClientCall3 sent = client.call(resend.text("method"), "/", stamp, nonce);
+            assertEquals(resend.flag("again"), sent.isSentAgain(problem, isProven, resend.number("elapsed_ms")),
+                    s.name() + " " + resend.text("method") + " " + resend.number("elapsed_ms"));
+        }
         byte[] identity = s.hex("identity_scalar_hex");
         if (isProven && problem.code().equals("clock_skew")) {
             byte[] mac = Proofs.clockMac(session, nonce, stamp, problem.serverTimeMs());

@@ -30,7 +30,7 @@ public final class Benchmark {
             throw new Environment.UsageException("usage: benchmark N [--json]");
         }
         int calls = Environment.number("N", plain.getFirst(), 1, CALLS_MAX);
-        int concurrency = Environment.number("BENCHMARK_CONCURRENCY", Environment.get("BENCHMARK_CONCURRENCY", "1"), 1, 1024);
+        int concurrency = Environment.number("BENCHMARK_CONCURRENCY", Environment.get("BENCHMARK_CONCURRENCY", "1"), 1, 1000);
         int warmup = Math.clamp(calls / 10, 1, 1000);
         try (SealwayClient client = Environment.client()) {
             int failedWarm = calls(client, warmup, concurrency, new long[warmup], false);

@@ -30,9 +30,14 @@ import java.net.http.HttpResponse;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HexFormat;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.eclipse.jetty.server.ServerConnector;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -167,6 +172,38 @@ class GatewayTest {
         return new Run(process.exitValue(), out, err);
     }
 
+    /** Runs of hexadecimal digits or base64 that are as long as 32 bytes or longer. */
+    private static final Pattern LONG = Pattern.compile("[0-9A-Fa-f]{64,}|[A-Za-z0-9+/_-]{43,}=?");
+
+    @Test
+    void theProgramsPrintNoKeyMaterial() throws Exception {
+        try (AuthorityStore store = store()) {
+            int looked = 0;
+            for (String wire : List.of("1", "2", "3")) {
+                for (List<String> each : List.of(List.of("Single"), List.of("Single", "--json"), List.of("Benchmark", "5", "--json"))) {
+                    ProcessBuilder builder = program(each.getFirst(), each.subList(1, each.size()).toArray(String[]::new));
+                    builder.environment().putAll(Map.of("SEALWAY_WIRE", wire, "SEALWAY_PINS", pins));
+                    Run ran = run(builder);
+                    assertEquals(0, ran.status(), ran.err());
+                    String all = ran.out() + "\n" + ran.err();
+                    Matcher found = LONG.matcher(all);
+                    assertFalse(found.find(), () -> "as long as a key: " + found.group());
+                    Matcher id = Pattern.compile("S-[0-9a-f]{32}").matcher(all);
+                    // Sessions of wires 1 and 2 outlive their client, so that the authority tells their keys.
+                    if (id.find() && !wire.equals("3")) {
+                        byte[] key = store.find(id.group()).key().copy();
+                        String lower = all.toLowerCase(Locale.ROOT);
+                        assertFalse(lower.contains(HexFormat.of().formatHex(key).substring(0, 16)));
+                        assertFalse(all.contains(Base64.getEncoder().withoutPadding().encodeToString(key).substring(0, 10)));
+                        assertFalse(all.contains(Base64.getUrlEncoder().withoutPadding().encodeToString(key).substring(0, 10)));
+                        looked++;
+                    }
+                }
+            }
+            assertEquals(4, looked);
+        }
+    }
+
     @Test
     void theProgramsKeepTheirContract() throws Exception {
         ProcessBuilder serverProgram = program("Server");
@@ -186,6 +223,10 @@ class GatewayTest {
             Map<?, ?> line = (Map<?, ?>) Json.parse(ran.out().strip().getBytes());
             assertEquals(List.of("program", "language", "wire", "suite", "session_id", "status", "body", "timings"),
                     new ArrayList<>(line.keySet()));
+            Map<?, ?> timings = (Map<?, ?>) line.get("timings");
+            assertEquals(List.of("init", "call"), new ArrayList<>(timings.keySet()));
+            timings.values().forEach(each -> assertEquals(List.of("round_trip_ms", "http_ms", "crypto_ms", "server_ms"),
+                    new ArrayList<>(((Map<?, ?>) each).keySet())));
             ProcessBuilder benchmark = program("Benchmark", "20", "--json");
             benchmark.environment().put("BENCHMARK_CONCURRENCY", "2");
             Run measured = run(benchmark);
@@ -194,11 +235,19 @@ class GatewayTest {
             Map<?, ?> figures = (Map<?, ?>) Json.parse(measured.out().strip().getBytes());
             assertEquals(List.of("min", "mean", "p50", "p90", "p95", "p99", "max"),
                     new ArrayList<>(((Map<?, ?>) figures.get("latency_ms")).keySet()));
-            ProcessBuilder wrong = program("Single");
-            wrong.environment().put("SEALWAY_WIRE", "4");
-            Run refused = run(wrong);
-            assertEquals(2, refused.status());
-            assertTrue(refused.err().contains("SEALWAY_WIRE"), refused.err());
+            for (String[] each : new String[][] {{"Single", "SEALWAY_WIRE", "4"}, {"Benchmark", "BENCHMARK_CONCURRENCY", "0"},
+                    {"Benchmark", "BENCHMARK_CONCURRENCY", "1001"}, {"Benchmark", "BENCHMARK_CONCURRENCY", "some"}}) {
+                ProcessBuilder wrong = each[0].equals("Single") ? program("Single") : program("Benchmark", "1");
+                wrong.environment().put(each[1], each[2]);
+                Run refused = run(wrong);
+                assertEquals(2, refused.status(), each[1]);
+                assertTrue(refused.err().contains(each[1]), refused.err());
+            }
+            ProcessBuilder empty = program("Benchmark", "1");
+            List.of("BENCHMARK_CONCURRENCY", "SEALWAY_WIRE", "SEALWAY_PINS", "SEALWAY_CLIENT_ID", "SERVER_URL")
+                    .forEach(name -> empty.environment().put(name, ""));
+            Run unset = run(empty);
+            assertEquals(0, unset.status(), unset.err());
         } finally {
             server.destroy();
             assertTrue(server.waitFor(10, TimeUnit.SECONDS));

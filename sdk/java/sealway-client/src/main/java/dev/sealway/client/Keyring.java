@@ -7,8 +7,10 @@ import dev.sealway.session.three.KeySet;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -32,7 +34,7 @@ final class Keyring {
         this.fetch = fetch;
         switch (trust) {
             case Trust.Pins pins -> pins.texts().stream().filter(text -> !Forms.isKeyId(text)).forEach(this::add);
-            case Trust.Root root -> root.store().load(name(root)).stream().findFirst().ifPresent(line -> issuedMs = Long.valueOf(line));
+            case Trust.Root root -> root.store().load(name(root)).stream().findFirst().ifPresent(line -> issuedMs = number(line));
             case Trust.FirstUse met -> met.store().load(origin).forEach(this::add);
         }
     }
@@ -43,6 +45,14 @@ final class Keyring {
             throw new IllegalStateException("what was kept of " + origin + " is damaged");
         }
         keys.put(Identity.keyId(key), key);
+    }
+
+    private long number(String line) {
+        try {
+            return Long.parseLong(line);
+        } catch (NumberFormatException damaged) {
+            throw new IllegalStateException("what was kept of " + origin + " is damaged", damaged);
+        }
     }
 
     private String name(Trust.Root root) {
@@ -106,7 +116,7 @@ final class Keyring {
         expiresMs = set.expiresMs();
         if (issuedMs == null || set.issuedMs() > issuedMs) {
             issuedMs = set.issuedMs();
-            root.store().save(name(root), List.of(Long.toString(issuedMs)));
+            save(root.store(), name(root), List.of(Long.toString(issuedMs)));
         }
     }
 
@@ -119,17 +129,32 @@ final class Keyring {
         return false;
     }
 
-    /** Keeps what an authenticated answer says of the service's keys, where trust comes from the first use. */
+    /** Keeps what an authenticated answer says of the service's keys, where trust comes from the first use. Only the first key is needed
+     * for a session; that others are not to be had ends no agreement. */
     synchronized void remember(InitAnswer agreed, Deadline deadline) {
         if (!(trust instanceof Trust.FirstUse met) || keys.keySet().containsAll(agreed.keyIds()) && keys.containsKey(agreed.keyId())) {
             return;
         }
         boolean isFirst = keys.isEmpty();
-        KeySet set = fetch.apply(deadline);
+        KeySet set;
+        try {
+            set = fetch.apply(deadline);
+        } catch (SealwayException absent) {
+            if (isFirst) {
+                throw absent;
+            }
+            LOG.log(System.Logger.Level.WARNING, "{0} has keys that are not to be had ({1}); they are asked for again at the next agreement",
+                    origin, absent.code());
+            return;
+        }
+        Map<String, byte[]> published = set.byId();
         for (String id : agreed.keyIds()) {
-            byte[] key = set.byId().get(id);
-            if (key != null && (keys.size() < KEYS_MAX || keys.containsKey(id))) {
-                keys.put(id, key);
+            byte[] key = published.get(id);
+            if (key != null) {
+                makeRoom(id, agreed.keyId(), published);
+                if (keys.size() < KEYS_MAX) {
+                    keys.put(id, key);
+                }
             }
         }
         if (isFirst && !keys.containsKey(agreed.keyId())) {
@@ -138,6 +163,28 @@ final class Keyring {
         }
         List<String> lines = new ArrayList<>();
         keys.values().forEach(key -> lines.add(StrictBase64.encode(key)));
-        met.store().save(origin, lines);
+        save(met.store(), origin, lines);
+    }
+
+    /** Lets the oldest keys go that the service has no more: else a keyring that is full could never meet a new one. */
+    private void makeRoom(String id, String signing, Map<String, byte[]> published) {
+        Iterator<String> oldest = keys.keySet().iterator();
+        while (!keys.containsKey(id) && keys.size() >= KEYS_MAX && oldest.hasNext()) {
+            String old = oldest.next();
+            if (!published.containsKey(old) && !old.equals(signing)) {
+                oldest.remove();
+                oldest = keys.keySet().iterator();
+            }
+        }
+    }
+
+    /** What cannot be kept is told of, and ends no call: what is trusted in this process is right either way. */
+    private void save(TrustStore store, String name, List<String> lines) {
+        try {
+            store.save(name, lines);
+        } catch (RuntimeException unwritable) {
+            LOG.log(System.Logger.Level.ERROR, "what is known of " + name + " could not be kept: the next start will not know of it",
+                    unwritable);
+        }
     }
 }

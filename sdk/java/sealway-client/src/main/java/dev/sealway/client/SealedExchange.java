@@ -21,6 +21,7 @@ public final class SealedExchange implements AutoCloseable {
     private boolean isClosed;
     private boolean isEmpty;
     private ClientCall3 call;
+    private SentAt sent;
 
     SealedExchange(Sessions3 sessions, Settings settings, Live live, String method, String target) {
         this.sessions = sessions;
@@ -39,6 +40,7 @@ public final class SealedExchange implements AutoCloseable {
      * @param headers those that go within
      */
     public synchronized Begun begin(List<Header> headers) {
+        sent = SentAt.now();
         byte[] inner = InnerHeaders.encode(Sessions3.inner(headers));
         ClientSession3.Begun begun = live.session().begin(method, target, Placement.OCTETS, Long.toString(live.stampMs()),
                 HexFormat.of().formatHex(settings.draw(16)));
@@ -48,6 +50,7 @@ public final class SealedExchange implements AutoCloseable {
 
     /** Seals a request without a body. */
     public synchronized SealedMessage empty(List<Header> headers) {
+        sent = SentAt.now();
         ClientSession3.Sealed sealed = live.session().seal(method, target, Sessions3.inner(headers), new byte[0], live.stampMs(),
                 settings.draw(16));
         isEmpty = true;
@@ -63,12 +66,13 @@ public final class SealedExchange implements AutoCloseable {
         return call.opening(status, headers);
     }
 
-    /** What an answer that is not sealed says. Where the request is safe to send once more, because it had no body and the service has
-     * certainly not served it or the method is safe, the session or its clock has been mended; {@code isRepeatable} says so.
+    /** What an answer that is not sealed says. The session or its clock has been mended for the next exchange; {@code isRepeatable} says
+     * whether this request, if it had no body, may be sent in one: {@code spec/session-3.md}, "What is sent again".
      * It may ask the service for its keys, so it blocks. */
     public synchronized Refused refused(int status, byte[] body) {
         ProblemException refusal = Sessions3.refusal(status, body);
-        return new Refused(refusal, sessions.mend(live, call, method, refusal) && isEmpty);
+        long elapsedMs = sent.elapsedMs();
+        return new Refused(refusal, sessions.mend(live, call, elapsedMs, refusal, Transport.Deadline.in(settings.timeout())) && isEmpty);
     }
 
     /** A refusal, and whether the request may be sent once more. */

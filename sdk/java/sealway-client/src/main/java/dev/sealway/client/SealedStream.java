@@ -158,6 +158,9 @@ public final class SealedStream extends InputStream {
         if (isClosed) {
             throw new IllegalStateException("the stream is closed");
         }
+        if (length == 0) {
+            return 0;
+        }
         while (parts.isEmpty()) {
             // The last frame is not the end: nothing may follow it.
             if (isEnded) {

@@ -103,6 +103,11 @@ public final class SealwayClient implements AutoCloseable {
         return three.stream(request, body, Deadline.in(request.timeout() == null ? settings.timeout() : request.timeout()));
     }
 
+    /** Whether calls go to this URL's origin: scheme, host and port. */
+    public boolean isOwnOrigin(URI url) {
+        return url.getScheme() != null && url.getHost() != null && Settings.origin(settings.serverUrl()).equals(Settings.origin(url));
+    }
+
     /** Begins an exchange that another HTTP library carries; wire 3 alone. It agrees a session where there is none, so it blocks. */
     public SealedExchange exchange(String method, String target) {
         if (three == null) {

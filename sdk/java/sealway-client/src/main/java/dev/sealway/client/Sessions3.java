@@ -26,6 +26,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 
 /** The sessions of one client on wire 3, one at a time, and calls in them. {@code spec/session-3.md}. */
@@ -36,7 +37,7 @@ final class Sessions3 {
     private final Transport transport;
     private final Keyring keyring;
     private final ReentrantLock lock = new ReentrantLock();
-    private volatile Live current;
+    private final AtomicReference<Live> current = new AtomicReference<>();
 
     Sessions3(Settings settings, Transport transport) {
         this.settings = settings;
@@ -45,7 +46,7 @@ final class Sessions3 {
     }
 
     /** What came of a request: an answer that opened, or a refusal. */
-    private record Outcome(SealedAnswer answer, ClientCall3 call, ProblemException refusal) {
+    private record Outcome(SealedAnswer answer, ClientCall3 call, long elapsedMs, ProblemException refusal) {
     }
 
     /** What was done once and is not done again. */
@@ -57,7 +58,7 @@ final class Sessions3 {
     /** The session in use, for {@link Live#release} to give back; renewed when it is about to end, agreed anew when there is none
      * or it is {@code not} wanted any more. Whoever comes while one is agreed waits for that one. */
     Live acquire(Live not, Deadline deadline) {
-        Live live = current;
+        Live live = current.get();
         if (live != null && live != not && live.isUsable() && live.acquire()) {
             return live;
         }
@@ -70,7 +71,7 @@ final class Sessions3 {
             throw new TransportException("cancelled", "the call was cancelled", interrupted);
         }
         try {
-            live = current;
+            live = current.get();
             if (live != null && live != not && live.isUsable() && live.acquire()) {
                 return live;
             }
@@ -79,7 +80,7 @@ final class Sessions3 {
                 made = agree(null, deadline);
             }
             made.acquire();
-            current = made;
+            current.set(made);
             if (live != null) {
                 live.retire();
             }
@@ -186,7 +187,7 @@ final class Sessions3 {
                 if (outcome.refusal() == null) {
                     return outcome.answer();
                 }
-                Live next = heal(live, outcome.call(), request.method(), outcome.refusal(), again, deadline);
+                Live next = heal(live, outcome.call(), outcome.elapsedMs(), outcome.refusal(), again, deadline);
                 if (next != live) {
                     live.release();
                     live = next;
@@ -198,49 +199,53 @@ final class Sessions3 {
     }
 
     /** What to send a call in that was refused, if it may be sent once more; else throws the refusal. */
-    private Live heal(Live live, ClientCall3 call, String method, ProblemException refusal, Again again, Deadline deadline) {
+    private Live heal(Live live, ClientCall3 call, long elapsedMs, ProblemException refusal, Again again, Deadline deadline) {
+        if (!mend(live, call, elapsedMs, refusal, deadline)) {
+            throw refusal;
+        }
+        boolean isClock = refusal.code().equals("clock_skew");
+        if (isClock ? again.clock : again.session) {
+            throw refusal;
+        }
+        again.clock |= isClock;
+        again.session |= !isClock;
+        return isClock ? live : acquire(live, deadline);
+    }
+
+    /** Takes the time that a refusal proves, or gives up the session that it says is over: that serves the next call, whatever becomes of
+     * this one. Whether this one may be sent once more. */
+    boolean mend(Live live, ClientCall3 call, long elapsedMs, ProblemException refusal, Deadline deadline) {
         Problem problem = refusal.problem();
-        if (problem != null && problem.code().equals("clock_skew") && !again.clock && call.provesClock(problem)) {
-            again.clock = true;
-            live.setClock(problem.serverTimeMs());
-            return live;
+        if (problem == null) {
+            return false;
         }
-        if (problem != null && problem.code().equals("session_expired") && !again.session && (isLost(call, problem, deadline) || isSafe(method))) {
-            again.session = true;
-            return acquire(live, deadline);
-        }
-        throw refusal;
-    }
-
-    /** Mends the clock or drops the session as a refusal proves; whether a request may be sent once more for it. */
-    boolean mend(Live live, ClientCall3 call, String method, ProblemException refusal) {
-        Problem problem = refusal.problem();
-        if (problem != null && problem.code().equals("clock_skew") && call.provesClock(problem)) {
-            live.setClock(problem.serverTimeMs());
-            return true;
-        }
-        if (problem != null && problem.code().equals("session_expired") && (isLost(call, problem, Deadline.in(settings.timeout())) || isSafe(method))) {
-            if (current == live) {
-                forget();
+        boolean isProven = false;
+        if (problem.code().equals("clock_skew")) {
+            isProven = call.provesClock(problem);
+            if (isProven) {
+                live.setClock(problem.serverTimeMs());
             }
-            return true;
+        } else if (problem.code().equals("session_expired")) {
+            // Proven or not: else whoever only posts is stuck with it at a service that has no identity key.
+            drop(live);
+            isProven = call.provesExpiry(problem, id -> trusted(id, deadline));
         }
-        return false;
+        return call.isSentAgain(problem, isProven, elapsedMs);
     }
 
-    /** Without proof only a safe method is sent again: somebody in between may have swallowed the answer to one that was served. */
-    private boolean isLost(ClientCall3 call, Problem problem, Deadline deadline) {
-        return call.wasLost(problem) && call.provesExpiry(problem, id -> {
-            try {
-                return keyring.key(id, deadline);
-            } catch (SealwayException unknown) {
-                return null;
-            }
-        });
+    private byte[] trusted(String id, Deadline deadline) {
+        try {
+            return keyring.key(id, deadline);
+        } catch (SealwayException unknown) {
+            return null;
+        }
     }
 
-    private static boolean isSafe(String method) {
-        return method.equals("GET") || method.equals("HEAD");
+    /** Gives up this session, and no newer one. */
+    private void drop(Live live) {
+        if (current.compareAndSet(live, null)) {
+            live.retire();
+        }
     }
 
     static List<Header> inner(List<Header> headers) {
@@ -254,6 +259,7 @@ final class Sessions3 {
     }
 
     private Outcome exchange(Live live, URI base, SealedRequest request, Deadline deadline, Laps laps) {
+        SentAt sent = SentAt.now();
         ClientSession3.Sealed sealed = live.session().seal(request.method(), request.target(), inner(request.headers()), request.body(),
                 live.stampMs(), settings.draw(16));
         SealedMessage message = sealed.message();
@@ -263,12 +269,12 @@ final class Sessions3 {
         Transport.Whole answer = transport.send(plain, deadline);
         laps.http();
         if (!answer.headers().has(HeaderNames.X_SEAL)) {
-            return new Outcome(null, sealed.call(), refusal(answer.status(), answer.body()));
+            return new Outcome(null, sealed.call(), sent.elapsedMs(), refusal(answer.status(), answer.body()));
         }
         ClientCall3.Opened opened = sealed.call().open(answer.status(), answer.headers(), answer.body());
         laps.named("aes-gcm-decrypt");
         return new Outcome(new SealedAnswer(answer.status(), opened.headers(), opened.body(),
-                laps.metrics(answer.headers().first("Server-Timing"))), sealed.call(), null);
+                laps.metrics(answer.headers().first("Server-Timing"))), sealed.call(), sent.elapsedMs(), null);
     }
 
     private static ClientCall3.Opening opening(ClientCall3 call, Transport.Streaming answer) {
@@ -287,6 +293,7 @@ final class Sessions3 {
         boolean isOpen = false;
         try {
             while (true) {
+                SentAt sent = SentAt.now();
                 byte[] head = InnerHeaders.encode(inner(request.headers()));
                 boolean isBodiless = body == null && request.body().length == 0 && Placement.isBodiless(request.method(), head.length);
                 ClientCall3 call;
@@ -303,7 +310,7 @@ final class Sessions3 {
                             Long.toString(live.stampMs()), HexFormat.of().formatHex(settings.draw(16)));
                     call = begun.call();
                     plain = Transport.request(settings.serverUrl(), request.method(), request.target(), begun.headers(), Placement.OCTETS,
-                            BodyPublishers.ofInputStream(() -> new SealingInputStream(head, body, begun.sealer())));
+                            new SealingBody(head, body, begun.sealer()));
                 }
                 Transport.Streaming answer = transport.open(plain, deadline);
                 if (answer.headers().has(HeaderNames.X_SEAL)) {
@@ -314,9 +321,10 @@ final class Sessions3 {
                 }
                 ProblemException refusal = refusal(answer.status(), SealedStream.readPlain(answer, deadline));
                 if (body != null) {
+                    mend(live, call, sent.elapsedMs(), refusal, deadline);
                     throw refusal;
                 }
-                Live next = heal(live, call, request.method(), refusal, again, deadline);
+                Live next = heal(live, call, sent.elapsedMs(), refusal, again, deadline);
                 if (next != live) {
                     live.release();
                     live = next;
@@ -331,8 +339,7 @@ final class Sessions3 {
 
     /** Has the service forget the session, if there is one. */
     void end(Deadline deadline) {
-        Live live = current;
-        current = null;
+        Live live = current.getAndSet(null);
         if (live == null || live.isOver() || !live.acquire()) {
             return;
         }
@@ -350,8 +357,7 @@ final class Sessions3 {
 
     /** Forgets the session and wipes its keys, without asking anybody. */
     void forget() {
-        Live live = current;
-        current = null;
+        Live live = current.getAndSet(null);
         if (live != null) {
             live.retire();
         }

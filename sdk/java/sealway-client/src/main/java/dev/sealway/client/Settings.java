@@ -17,8 +17,13 @@ record Settings(URI sessionUrl, URI serverUrl, Wire wire, String initPath, List<
         long streamMax, SecureRandom random) {
     /** How the service is named in a trust store: scheme, host and port. */
     String origin() {
-        int port = sessionUrl.getPort() >= 0 ? sessionUrl.getPort() : sessionUrl.getScheme().equals("https") ? 443 : 80;
-        return sessionUrl.getScheme() + "://" + sessionUrl.getHost().toLowerCase(Locale.ROOT) + ":" + port;
+        return origin(sessionUrl);
+    }
+
+    static String origin(URI url) {
+        String scheme = url.getScheme().toLowerCase(Locale.ROOT);
+        int port = url.getPort() >= 0 ? url.getPort() : scheme.equals("https") ? 443 : 80;
+        return scheme + "://" + url.getHost().toLowerCase(Locale.ROOT) + ":" + port;
     }
 
     byte[] draw(int length) {

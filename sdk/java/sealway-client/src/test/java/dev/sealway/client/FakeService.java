@@ -3,6 +3,7 @@ package dev.sealway.client;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import dev.sealway.crypto.Bytes;
+import dev.sealway.crypto.Hashes;
 import dev.sealway.crypto.P256;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
@@ -12,8 +13,10 @@ import dev.sealway.session.Unreplayed;
 import dev.sealway.session.three.Acceptance;
 import dev.sealway.session.three.Identity;
 import dev.sealway.session.three.InitRequest;
+import dev.sealway.session.three.InnerHeaders;
 import dev.sealway.session.three.Problem;
 import dev.sealway.session.three.Proofs;
+import dev.sealway.session.three.Reply3;
 import dev.sealway.session.three.ServerCall3;
 import dev.sealway.session.three.ServerShare;
 import dev.sealway.wire.Header;
@@ -33,8 +36,11 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 
 /** A service of wire 3 on a real socket, of the same core, that can be told to misbehave. */
 final class FakeService implements AutoCloseable {
@@ -54,10 +60,30 @@ final class FakeService implements AutoCloseable {
     volatile boolean isProving = true;
     volatile int status = 200;
     volatile long keysLateMs;
-    private final SecureRandom random = new SecureRandom();
-    private final KeyPair pair = P256.generate(random);
-    final Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
-            message -> P256.sign(pair.getPrivate(), message, random));
+    /** Sealed requests that came, served or not. */
+    final AtomicInteger calls = new AtomicInteger();
+    /** If set, the next call is refused for a stamp that is so much older than the clock, by a genuine problem. */
+    final AtomicReference<Long> skewMs = new AtomicReference<>();
+    /** How long a refusal is kept back. */
+    volatile long refusalLateMs;
+    /** The status of the key set. */
+    volatile int keysStatus = 200;
+    /** The root that signs the key set, and when it says that it was issued; null for none. */
+    volatile KeyPair root;
+    volatile long issuedMs = 1;
+    /** {@code Authorization} and {@code proof} of each init. */
+    final List<String> authorizations = new CopyOnWriteArrayList<>();
+    final List<String> proofs = new CopyOnWriteArrayList<>();
+    /** If set, the init is taken as if it had come with this token. */
+    volatile String tokenInstead;
+    /** At {@code /flow}: counted down when the first piece of a request is here, and when the answer may go on. */
+    final CountDownLatch firstPiece = new CountDownLatch(1);
+    final CountDownLatch goOn = new CountDownLatch(1);
+    private static final SecureRandom RANDOM = new SecureRandom();
+    private final SecureRandom random = RANDOM;
+    final Identity identity = identity();
+    /** Those that are published and sign, the first one before others. */
+    volatile List<Identity> identities = List.of(identity);
     private final HttpServer http;
 
     FakeService() throws IOException {
@@ -65,6 +91,12 @@ final class FakeService implements AutoCloseable {
         http.setExecutor(Executors.newVirtualThreadPerTaskExecutor());
         http.createContext("/", this::handle);
         http.start();
+    }
+
+    static Identity identity() {
+        KeyPair pair = P256.generate(RANDOM);
+        return new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+                message -> P256.sign(pair.getPrivate(), message, RANDOM));
     }
 
     URI url() {
@@ -93,17 +125,15 @@ final class FakeService implements AutoCloseable {
 
     private void handle(HttpExchange exchange) throws IOException {
         try (exchange) {
+            if (exchange.getRequestURI().getRawPath().equals("/flow")) {
+                flow(exchange);
+                return;
+            }
             byte[] body = exchange.getRequestBody().readAllBytes();
             String path = exchange.getRequestURI().getRawPath();
             if (path.equals("/.well-known/sealway-keys")) {
                 sleep(keysLateMs);
-                Map<String, Object> key = new LinkedHashMap<>();
-                key.put("key_id", identity.keyId());
-                key.put("alg", "ES256");
-                key.put("public_key", pin());
-                key.put("not_before_ms", 0);
-                key.put("not_after_ms", 9_999_999_999_999L);
-                plain(exchange, 200, Json.write(Map.of("issued_ms", 1, "expires_ms", 9_999_999_999_999L, "keys", List.of(key))).getBytes());
+                plain(exchange, keysStatus, keySet());
             } else if (path.equals("/v3/sessions")) {
                 init(exchange, InitRequest.read(body));
             } else {
@@ -111,6 +141,69 @@ final class FakeService implements AutoCloseable {
             }
         } catch (SealwayException refused) {
             plain(exchange, 400, Problem.of("unsealable", Map.of()).write());
+        }
+    }
+
+    private byte[] keySet() {
+        long endMs = 9_999_999_999_999L;
+        List<Object> keys = new ArrayList<>();
+        byte[] listed = {};
+        for (Identity each : identities) {
+            Map<String, Object> key = new LinkedHashMap<>();
+            key.put("key_id", each.keyId());
+            key.put("alg", "ES256");
+            key.put("public_key", StrictBase64.encode(each.publicKey()));
+            key.put("not_before_ms", 0);
+            key.put("not_after_ms", endMs);
+            keys.add(key);
+            listed = Bytes.join(listed, field(Bytes.join(field(each.keyId().getBytes()), field(each.publicKey()), number(0), number(endMs))));
+        }
+        Map<String, Object> set = new LinkedHashMap<>(Map.of("issued_ms", issuedMs, "expires_ms", endMs, "keys", keys));
+        if (root != null) {
+            byte[] hash = Hashes.sha256(number(issuedMs), number(endMs), field(listed));
+            set.put("root_key_id", Identity.keyId(P256.encode((ECPublicKey) root.getPublic())));
+            set.put("root_signature", StrictBase64.encode(P256.sign(root.getPrivate(), Bytes.join("sealway/3 keys".getBytes(), hash), random)));
+        }
+        return Json.write(set).getBytes();
+    }
+
+    private static byte[] field(byte[] value) {
+        return Bytes.join(java.nio.ByteBuffer.allocate(4).putInt(value.length).array(), value);
+    }
+
+    private static byte[] number(long value) {
+        return field(java.nio.ByteBuffer.allocate(8).putLong(value).array());
+    }
+
+    /** Opens a request as it comes and seals the answer in two pieces. */
+    private void flow(HttpExchange exchange) throws IOException {
+        ServerCall3 call = new ServerCall3(exchange.getRequestMethod(), exchange.getRequestURI().toString(), headers(exchange), nowMs(),
+                ReplayPolicy.DEFAULT);
+        ServerCall3.Opening opening = call.opening(sessions.get(call.sessionId()));
+        byte[] buffer = new byte[70_000];
+        boolean isOpen = false;
+        while (!isOpen) {
+            isOpen = opening.feed(buffer, 0, exchange.getRequestBody().read(buffer));
+        }
+        Unreplayed<ServerCall3.Begun> first = opening.first();
+        ServerCall3.Begun begun = first.release(Fresh.granted(first.claim()));
+        firstPiece.countDown();
+        for (int read = exchange.getRequestBody().read(buffer); read >= 0; read = exchange.getRequestBody().read(buffer)) {
+            begun.rest().feed(buffer, 0, read);
+        }
+        begun.rest().finish();
+        Reply3.Begun answer = begun.reply().begin(200, "application/octet-stream", Long.toString(nowMs()), "r-0123456789abcdef");
+        answer.headers().forEach(header -> exchange.getResponseHeaders().set(header.name(), header.value()));
+        exchange.getResponseHeaders().set("Content-Type", "application/octet-stream");
+        exchange.sendResponseHeaders(200, 0);
+        byte[] head = Bytes.join(InnerHeaders.encode(List.of()), "one".getBytes());
+        try (OutputStream out = exchange.getResponseBody()) {
+            out.write(answer.sealer().seal(head, 0, head.length, false));
+            out.flush();
+            goOn.await();
+            out.write(answer.sealer().seal("two".getBytes(), 0, 3, true));
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
         }
     }
 
@@ -124,9 +217,11 @@ final class FakeService implements AutoCloseable {
 
     private void init(HttpExchange exchange, InitRequest request) throws IOException {
         inits.incrementAndGet();
+        authorizations.add(String.valueOf(exchange.getRequestHeaders().getFirst("Authorization")));
+        proofs.add(String.valueOf(request.proof()));
         try {
-            Acceptance.Accepted accepted = Acceptance.accept(request, exchange.getRequestHeaders().getFirst("Authorization"),
-                    decision(), suites, List.of(identity), suite -> ServerShare.generate(suite, random), null);
+            Acceptance.Accepted accepted = Acceptance.accept(request, tokenInstead != null ? tokenInstead : exchange.getRequestHeaders().getFirst("Authorization"),
+                    decision(), suites, identities, suite -> ServerShare.generate(suite, random), null);
             sessions.put(accepted.session().id(), accepted.session());
             plain(exchange, 201, accepted.body());
         } catch (dev.sealway.wire.RefusedException refused) {
@@ -142,6 +237,7 @@ final class FakeService implements AutoCloseable {
         ServerCall3 call = new ServerCall3(exchange.getRequestMethod(), exchange.getRequestURI().toString(), headers(exchange), nowMs(),
                 ReplayPolicy.DEFAULT);
         SessionRecord session = sessions.get(call.sessionId());
+        calls.incrementAndGet();
         if (session == null) {
             Map<String, Object> more = new LinkedHashMap<>();
             if (isProving) {
@@ -151,11 +247,14 @@ final class FakeService implements AutoCloseable {
                 more.put("signature", StrictBase64.encode(identity.signer().sign(
                         Proofs.expiredMessage(call.sessionId(), call.nonce(), call.stamp(), time))));
             }
+            sleep(refusalLateMs);
             plain(exchange, 401, Problem.of("session_expired", more).write());
             return;
         }
-        if (Math.abs(Long.parseLong(call.stamp()) - nowMs()) > ReplayPolicy.DEFAULT.windowMs()) {
-            long time = nowMs();
+        Long skew = skewMs.getAndSet(null);
+        if (skew != null || Math.abs(Long.parseLong(call.stamp()) - nowMs()) > ReplayPolicy.DEFAULT.windowMs()) {
+            long time = skew == null ? nowMs() : Long.parseLong(call.stamp()) + skew;
+            sleep(refusalLateMs);
             plain(exchange, 400, Problem.of("clock_skew", Map.of("server_time_ms", time, "mac",
                     StrictBase64.encode(Proofs.clockMac(session, call.nonce(), call.stamp(), time)))).write());
             return;
@@ -165,7 +264,7 @@ final class FakeService implements AutoCloseable {
         byte[] plain = Bytes.join(begun.parts().toArray(byte[][]::new));
         if (path.endsWith("/renew")) {
             renewals.incrementAndGet();
-            Acceptance.Accepted accepted = Acceptance.accept(InitRequest.read(plain), null, decision(), suites, List.of(identity),
+            Acceptance.Accepted accepted = Acceptance.accept(InitRequest.read(plain), null, decision(), suites, identities,
                     suite -> ServerShare.generate(suite, random), session);
             sessions.put(accepted.session().id(), accepted.session());
             send(exchange, begun.reply().seal(201, List.of(), accepted.body(), nowMs(), draw(16)), 201);

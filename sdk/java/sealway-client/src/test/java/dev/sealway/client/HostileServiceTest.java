@@ -16,13 +16,17 @@ import dev.sealway.wire.SealwayException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.ServerSocket;
+import java.net.Socket;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -218,17 +222,119 @@ class HostileServiceTest {
     }
 
     @Test
-    void aCancelledCallEnds() throws Exception {
-        client.session();
-        CountDownLatch begun = new CountDownLatch(1);
-        service.misbehaviour = (exchange, honest) -> {
-            begun.countDown();
-            sleep(3_000);
-        };
-        CompletableFuture<SealedAnswer> call = client.sendAsync(request());
-        begun.await();
-        call.cancel(true);
-        assertThrows(CancellationException.class, call::join);
+    void aCallThatIsCancelledEndsItsExchangeAtTheServiceToo() throws Exception {
+        try (Tap tap = new Tap(service.url()); SealwayClient tapped = builder().serverUrl(tap.url()).build()) {
+            tapped.session();
+            CountDownLatch begun = new CountDownLatch(1);
+            CountDownLatch end = new CountDownLatch(1);
+            service.misbehaviour = (exchange, honest) -> {
+                begun.countDown();
+                await(end);
+            };
+            CompletableFuture<SealedAnswer> call = tapped.sendAsync(request());
+            begun.await();
+            assertFalse(tap.ended.await(300, TimeUnit.MILLISECONDS));
+            call.cancel(true);
+            assertThrows(CancellationException.class, call::join);
+            assertTrue(tap.ended.await(3, TimeUnit.SECONDS));
+            end.countDown();
+        }
+    }
+
+    @Test
+    void aCallThatMeetsItsDeadlineEndsItsExchangeAtTheServiceToo() throws Exception {
+        try (Tap tap = new Tap(service.url()); SealwayClient tapped = builder().serverUrl(tap.url()).build()) {
+            tapped.session();
+            CountDownLatch end = new CountDownLatch(1);
+            service.misbehaviour = (exchange, honest) -> await(end);
+            assertThrows(TransportException.class, () -> tapped.send(request().withTimeout(Duration.ofMillis(400))));
+            assertTrue(tap.ended.await(3, TimeUnit.SECONDS));
+            end.countDown();
+        }
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Passes connections on, and notices when their client ends one. */
+    private static final class Tap implements AutoCloseable {
+        final CountDownLatch ended = new CountDownLatch(1);
+        private final ServerSocket socket = new ServerSocket(0, 50, java.net.InetAddress.getLoopbackAddress());
+
+        Tap(URI service) throws IOException {
+            Thread.ofVirtual().start(() -> {
+                try {
+                    while (true) {
+                        Socket client = socket.accept();
+                        Socket there = new Socket(service.getHost(), service.getPort());
+                        Thread.ofVirtual().start(() -> pump(client, there, ended));
+                        Thread.ofVirtual().start(() -> pump(there, client, new CountDownLatch(1)));
+                    }
+                } catch (IOException closed) {
+                    return;
+                }
+            });
+        }
+
+        private static void pump(Socket from, Socket to, CountDownLatch end) {
+            try {
+                from.getInputStream().transferTo(to.getOutputStream());
+            } catch (IOException broken) {
+                // A reset is an end too.
+            } finally {
+                end.countDown();
+            }
+        }
+
+        URI url() {
+            return URI.create("http://127.0.0.1:" + socket.getLocalPort());
+        }
+
+        @Override
+        public void close() throws IOException {
+            socket.close();
+        }
+    }
+
+    @Test
+    void theFirstPieceOfAStreamArrivesBeforeTheRestWasSentEitherWay() throws Exception {
+        SynchronousBody body = new SynchronousBody();
+        CompletableFuture<SealedStream> opened = CompletableFuture.supplyAsync(
+                () -> client.stream(new SealedRequest("POST", "/flow", List.of(), new byte[0], null), body));
+        body.pieces.put("first".getBytes());
+        assertTrue(service.firstPiece.await(3, TimeUnit.SECONDS));
+        body.pieces.put(new byte[0]);
+        try (SealedStream answer = opened.get(5, TimeUnit.SECONDS)) {
+            assertEquals("one", new String(answer.readNBytes(3)));
+            service.goOn.countDown();
+            assertEquals("two", new String(answer.readAllBytes()));
+        }
+    }
+
+    /** A body whose next piece is there when somebody gives one; an empty one is the end. */
+    private static final class SynchronousBody extends InputStream {
+        final BlockingQueue<byte[]> pieces = new LinkedBlockingQueue<>();
+
+        @Override
+        public int read() {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public int read(byte[] out, int from, int length) throws IOException {
+            try {
+                byte[] piece = pieces.take();
+                System.arraycopy(piece, 0, out, from, piece.length);
+                return piece.length == 0 ? -1 : piece.length;
+            } catch (InterruptedException interrupted) {
+                throw new IOException(interrupted);
+            }
+        }
     }
 
     @Test

@@ -107,8 +107,58 @@ class SessionLifeTest {
             client.send(post());
             service.sessions.clear();
             assertEquals("session_expired", assertThrows(ProblemException.class, () -> client.send(post())).code());
-            assertEquals(1, service.inits.get());
+            assertEquals(2, service.calls.get());
+            client.send(SealedRequest.get("/echo"));
+            service.sessions.clear();
             assertEquals(200, client.send(SealedRequest.get("/echo")).status());
+            assertEquals(3, service.inits.get());
+            assertEquals(5, service.calls.get());
+        }
+    }
+
+    @Test
+    void aSessionThatIsSaidToBeOverIsGivenUpWithOrWithoutProof() {
+        service.isProving = false;
+        try (SealwayClient client = builder().build()) {
+            client.send(post());
+            service.sessions.clear();
+            assertThrows(ProblemException.class, () -> client.send(post()));
+            assertEquals("hi", client.send(post()).text());
+            assertEquals(2, service.inits.get());
+            service.sessions.clear();
+            assertThrows(ProblemException.class, () -> client.stream(post(), new java.io.ByteArrayInputStream(new byte[1])).close());
+            assertEquals("hi", client.send(post()).text());
+            assertEquals(3, service.inits.get());
+        }
+    }
+
+    @Test
+    void callersWhoseSessionIsOverAgreeOneNewOne() {
+        try (SealwayClient client = builder().build()) {
+            client.send(post());
+            service.sessions.clear();
+            List<CompletableFuture<SealedAnswer>> calls = IntStream.range(0, 20).mapToObj(at -> client.sendAsync(post())).toList();
+            calls.forEach(call -> assertEquals("hi", call.join().text()));
+            assertEquals(2, service.inits.get());
+        }
+    }
+
+    @Test
+    void aLateWordOfAnOlderSessionDropsNoNewerOne() throws Exception {
+        service.isProving = false;
+        service.refusalLateMs = 700;
+        try (SealwayClient client = builder().build()) {
+            client.session();
+            service.sessions.clear();
+            CompletableFuture<SealedAnswer> late = client.sendAsync(post());
+            while (service.calls.get() == 0) {
+                Thread.sleep(5);
+            }
+            client.forget();
+            String newer = client.session().id();
+            assertEquals("session_expired",
+                    ((ProblemException) assertThrows(java.util.concurrent.ExecutionException.class, late::get).getCause()).code());
+            assertEquals(newer, client.session().id());
             assertEquals(2, service.inits.get());
         }
     }
@@ -119,8 +169,55 @@ class SessionLifeTest {
             client.session();
             service.clockAheadMs = 600_000;
             assertEquals("hi", client.send(post()).text());
+            assertEquals(2, service.calls.get());
             assertEquals(1, service.inits.get());
         }
+    }
+
+    @Test
+    void aStampThatIsTooEarlyIsSentAgainOnlyIfItIsSafe() {
+        try (SealwayClient client = builder().build()) {
+            client.session();
+            service.clockAheadMs = -600_000;
+            assertEquals("clock_skew", assertThrows(ProblemException.class, () -> client.send(post())).code());
+            assertEquals(1, service.calls.get());
+            // The proven time was taken all the same.
+            assertEquals("hi", client.send(post()).text());
+            assertEquals(2, service.calls.get());
+            service.clockAheadMs = -1_200_000;
+            assertEquals(200, client.send(SealedRequest.get("/echo")).status());
+            assertEquals(4, service.calls.get());
+        }
+    }
+
+    @Test
+    void whatMayHaveBeenServedBeforeItWasTooOldIsSentAgainOnlyIfItIsSafe() {
+        try (SealwayClient client = builder().build()) {
+            client.session();
+            // Genuine, and too old by 400 ms when it was refused: but 900 ms before that it was not.
+            service.refusalLateMs = 900;
+            service.skewMs.set(300_400L);
+            assertEquals("clock_skew", assertThrows(ProblemException.class, () -> client.send(post())).code());
+            assertEquals(1, service.calls.get());
+            assertEquals(0, service.served.get());
+            service.clockAheadMs = 300_000;
+            assertEquals("hi", client.send(post()).text());
+            assertEquals(2, service.calls.get());
+            service.skewMs.set(300_400L);
+            assertEquals(200, client.send(SealedRequest.get("/echo")).status());
+            assertEquals(4, service.calls.get());
+            service.skewMs.set(300_400L);
+            assertThrows(ProblemException.class, () -> client.stream(post()).close());
+            assertEquals(5, service.calls.get());
+        }
+    }
+
+    @Test
+    void whatHasPassedIsToldByTheClockThatSaysMore() {
+        SentAt sent = new SentAt(5_000_000_000L, 1_000_000);
+        assertEquals(3, sent.elapsedMs(5_002_000_001L, 999_000));
+        // A machine slept: the clock that never jumps stood still.
+        assertEquals(600_001, sent.elapsedMs(5_002_000_001L, 1_600_000));
     }
 
     @Test

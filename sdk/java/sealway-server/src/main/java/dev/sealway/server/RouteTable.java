@@ -6,10 +6,21 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Locale;
 
-/** Which paths are sealed. The longest entry that fits decides; a path that none fits is {@link Mode#OFF}. */
+/** Which paths are sealed. The longest entry that fits decides; a path that none fits is {@link Mode#REQUIRED} unless said otherwise. */
 public final class RouteTable {
     private static final int DECODE_ROUNDS = 3;
     private final List<Route> routes = new ArrayList<>();
+    private final Mode otherwise;
+
+    /** Everything is sealed that no entry names. */
+    public RouteTable() {
+        this(Mode.REQUIRED);
+    }
+
+    /** How a path is served that no entry names. */
+    public RouteTable(Mode otherwise) {
+        this.otherwise = otherwise;
+    }
 
     /** How a route is served. */
     public enum Mode {
@@ -59,7 +70,7 @@ public final class RouteTable {
     }
 
     private Mode longest(String path) {
-        Mode mode = Mode.OFF;
+        Mode mode = otherwise;
         int longest = -1;
         for (Route route : routes) {
             if (route.fits(path) && route.path().length() > longest) {
@@ -71,7 +82,7 @@ public final class RouteTable {
     }
 
     private Mode alike(String plain) {
-        Mode mode = Mode.OFF;
+        Mode mode = otherwise;
         int longest = -1;
         for (Route route : routes) {
             String own = plain(decoded(route.path()));

@@ -21,6 +21,7 @@ import dev.sealway.wire.RefusedException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
 import java.security.SecureRandom;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
@@ -33,6 +34,7 @@ import java.util.function.LongSupplier;
  * <p>Everything here that refuses throws {@link RefusalException}, which holds what the peer is told. */
 public final class SealGate {
     private static final int ANONYMOUS_BODY_MAX = 4096;
+    private static final Duration BODY_TIME = Duration.ofSeconds(30);
     private static final System.Logger LOG = System.getLogger("dev.sealway.server");
     private final SessionStore store;
     private final RouteTable routes;
@@ -40,6 +42,8 @@ public final class SealGate {
     private final ReplayPolicy policy;
     private final int bodyMax;
     private final LongSupplier clockMs;
+    private final boolean isFrontTrusted;
+    private final Duration bodyTime;
     private final SecureRandom random = new SecureRandom();
 
     /** @param anonymousPaths where anonymous sessions are usable, byte for byte
@@ -48,6 +52,13 @@ public final class SealGate {
      * @param clockMs this server's clock, milliseconds of the epoch */
     public SealGate(SessionStore store, RouteTable routes, Set<String> anonymousPaths, ReplayPolicy policy, int bodyMax,
             LongSupplier clockMs) {
+        this(store, routes, anonymousPaths, policy, bodyMax, clockMs, false, BODY_TIME);
+    }
+
+    private SealGate(SessionStore store, RouteTable routes, Set<String> anonymousPaths, ReplayPolicy policy, int bodyMax,
+            LongSupplier clockMs, boolean isFrontTrusted, Duration bodyTime) {
+        this.isFrontTrusted = isFrontTrusted;
+        this.bodyTime = bodyTime;
         this.store = store;
         this.routes = routes;
         this.anonymousPaths = Set.copyOf(anonymousPaths);
@@ -61,10 +72,30 @@ public final class SealGate {
         this(store, routes, Set.of(), ReplayPolicy.DEFAULT, 1 << 20, System::currentTimeMillis);
     }
 
+    /** One like it behind a proxy that sets {@code Forwarded}, {@code X-Forwarded-…}, {@code X-Real-IP}, {@code Client-Cert} and
+     * {@code Client-Cert-Chain} itself: handlers see them as they stand outside the seal. Without it they are dropped, since anybody on
+     * the path could have written them. Inside the seal they are always passed over. */
+    public SealGate trustForwarded() {
+        return new SealGate(store, routes, anonymousPaths, policy, bodyMax, clockMs, true, bodyTime);
+    }
+
+    /** One like it with another bound on how long a body may take to come that is read whole, or the first frame of one that flows;
+     * 30 seconds unless set. */
+    public SealGate bodyTime(Duration value) {
+        return new SealGate(store, routes, anonymousPaths, policy, bodyMax, clockMs, isFrontTrusted, value);
+    }
+
+    /** How long a body may take to come that is read whole, or the first frame of one that flows. */
+    public Duration bodyTime() {
+        return bodyTime;
+    }
+
     /** How a request is served. */
     public enum Kind {
         /** As it comes, but for headers that are the middleware's to say. */
         PASS,
+        /** Not by a handler: a browser's question, by {@link #question}. */
+        QUESTION,
         /** By wire 1 or 2. */
         OLD,
         /** By wire 3. */
@@ -76,10 +107,22 @@ public final class SealGate {
         Mode mode = routes.mode(path);
         boolean isMarked = headers.has(HeaderNames.X_SEAL) || headers.has(HeaderNames.X_KID)
                 || headers.has(HeaderNames.X_IDEMPOTENCY_KEY);
-        if (mode == Mode.OFF || mode == Mode.OPTIONAL && !isMarked || method.equals("OPTIONS")) {
+        if (mode == Mode.OFF) {
+            return Kind.PASS;
+        }
+        if (method.equals("OPTIONS")) {
+            return Kind.QUESTION;
+        }
+        if (mode == Mode.OPTIONAL && !isMarked) {
             return Kind.PASS;
         }
         return headers.has(HeaderNames.X_SEAL) ? Kind.THREE : Kind.OLD;
+    }
+
+    /** The answer to {@code OPTIONS} where requests are sealed. It is never sealed itself, so no handler sees it: a layer for CORS stands
+     * in front of this one and answers it first. */
+    public PlainAnswer question() {
+        return new PlainAnswer(204, List.of(new Header("Allow", "POST, OPTIONS")), new byte[0]);
     }
 
     /** The longest sealed body, in bytes. */
@@ -163,7 +206,7 @@ public final class SealGate {
 
         /** The headers that the handler sees. */
         public List<Header> headers() {
-            return ServiceHeaders.old(headers, session);
+            return ServiceHeaders.old(headers, session, isFrontTrusted);
         }
     }
 
@@ -247,7 +290,7 @@ public final class SealGate {
 
         /** The headers that the handler sees. */
         public List<Header> headers(ServerCall3.Begun begun) {
-            return ServiceHeaders.three(headers, begun.headers(), begun.reply().session());
+            return ServiceHeaders.three(headers, begun.headers(), begun.reply().session(), isFrontTrusted);
         }
     }
 

@@ -13,8 +13,8 @@ import java.util.Set;
 /** Which headers a handler sees, and which of its own stand outside a seal. */
 final class ServiceHeaders {
     private static final Set<String> OUTSIDE_A_SEAL = Set.of("host", "user-agent", "accept-language");
-    private static final Set<String> OF_ORIGIN = Set.of("forwarded", "via", "traceparent", "tracestate", "client-cert",
-            "client-cert-chain", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "x-real-ip");
+    private static final Set<String> OF_WAY = Set.of("via", "traceparent", "tracestate");
+    private static final Set<String> OF_ORIGIN = Set.of("forwarded", "x-real-ip", "client-cert", "client-cert-chain");
     private static final Set<String> OF_SEALED_BODY = Set.of("content-type", "content-length", "content-encoding",
             "accept-encoding", "accept", "expect", "range", "if-range", "if-match", "if-none-match", "if-modified-since",
             "if-unmodified-since", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings");
@@ -40,11 +40,22 @@ final class ServiceHeaders {
         return outer.list().stream().filter(header -> !isIdentity(header.name())).toList();
     }
 
-    static List<Header> old(HeaderList outer, SessionRecord session) {
+    /** Whether a header says where a request came from: true only if who set it is known. */
+    private static boolean isOrigin(String name) {
+        String plain = plain(name);
+        return OF_ORIGIN.contains(plain) || plain.startsWith("x-forwarded-");
+    }
+
+    /** Another spelling of one is nobody's whom to trust: a proxy in front takes away its own spelling alone. */
+    private static boolean isTrustedOrigin(String name, boolean isFrontTrusted) {
+        return isFrontTrusted && isOrigin(name) && name.indexOf('_') < 0;
+    }
+
+    static List<Header> old(HeaderList outer, SessionRecord session, boolean isFrontTrusted) {
         List<Header> out = new ArrayList<>();
         for (Header header : outer) {
-            if (!isIdentity(header.name()) && !HeaderNames.isSealing(header.name())
-                    && !OF_SEALED_BODY.contains(header.name().toLowerCase(Locale.ROOT))) {
+            if (!isIdentity(header.name()) && (!isOrigin(header.name()) || isTrustedOrigin(header.name(), isFrontTrusted))
+                    && !HeaderNames.isSealing(header.name()) && !OF_SEALED_BODY.contains(header.name().toLowerCase(Locale.ROOT))) {
                 out.add(header);
             }
         }
@@ -54,17 +65,17 @@ final class ServiceHeaders {
         return out;
     }
 
-    static List<Header> three(HeaderList outer, HeaderList inner, SessionRecord session) {
+    static List<Header> three(HeaderList outer, HeaderList inner, SessionRecord session, boolean isFrontTrusted) {
         List<Header> out = new ArrayList<>();
         List<String> within = inner.list().stream().map(header -> plain(header.name())).toList();
         for (Header header : outer) {
             String name = header.name().toLowerCase(Locale.ROOT);
-            if (OF_ORIGIN.contains(name) || OUTSIDE_A_SEAL.contains(name) && !within.contains(plain(name))) {
+            if (OF_WAY.contains(name) || isTrustedOrigin(name, isFrontTrusted) || OUTSIDE_A_SEAL.contains(name) && !within.contains(plain(name))) {
                 out.add(header);
             }
         }
         for (Header header : inner) {
-            if (!OF_ORIGIN.contains(plain(header.name())) && !isIdentity(header.name())) {
+            if (!OF_WAY.contains(plain(header.name())) && !isOrigin(header.name()) && !isIdentity(header.name())) {
                 out.add(header);
             }
         }

@@ -11,6 +11,7 @@ import jakarta.servlet.ServletResponse;
 import jakarta.servlet.http.Cookie;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletRequestWrapper;
+import jakarta.servlet.http.HttpSession;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
@@ -86,6 +87,51 @@ final class PlainRequest extends HttpServletRequestWrapper {
             }
         }
         return out.isEmpty() ? null : out.toArray(Cookie[]::new);
+    }
+
+    /** A container finds its session by a cookie or a path outside the seal, and says a new one's id there. */
+    @Override
+    public HttpSession getSession(boolean isMade) {
+        if (body == null) {
+            return super.getSession(isMade);
+        }
+        if (isMade) {
+            throw new IllegalStateException("a sealed request has no session of the container: X-Sealway-Client-Id says whose it is");
+        }
+        return null;
+    }
+
+    @Override
+    public HttpSession getSession() {
+        return getSession(true);
+    }
+
+    @Override
+    public String getRequestedSessionId() {
+        return body == null ? super.getRequestedSessionId() : null;
+    }
+
+    @Override
+    public boolean isRequestedSessionIdValid() {
+        return body == null && super.isRequestedSessionIdValid();
+    }
+
+    @Override
+    public boolean isRequestedSessionIdFromCookie() {
+        return body == null && super.isRequestedSessionIdFromCookie();
+    }
+
+    @Override
+    public boolean isRequestedSessionIdFromURL() {
+        return body == null && super.isRequestedSessionIdFromURL();
+    }
+
+    @Override
+    public String changeSessionId() {
+        if (body != null) {
+            throw new IllegalStateException("a sealed request has no session of the container");
+        }
+        return super.changeSessionId();
     }
 
     @Override

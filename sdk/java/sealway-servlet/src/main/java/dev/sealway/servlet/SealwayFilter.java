@@ -28,8 +28,8 @@ import java.util.List;
 /** Opens sealed requests and seals their answers around the servlets behind. Map it to everything, before other filters.
  *
  * <p>Servlets behind it see a plain request with {@code X-Sealway-Client-Id}, {@code -Auth}, {@code -Subject} and {@code -Tenant}.
- * A servlet that works asynchronously is not supported on a sealed path. How long a body may take to come is the container's to
- * bound. */
+ * A servlet that works asynchronously is not supported on a sealed path, nor are the container's own sessions: their cookie stands
+ * outside the seal. The gate bounds how long a body may take to come, and the container's idle time each wait for a part of it. */
 public final class SealwayFilter implements Filter {
     private static final System.Logger LOG = System.getLogger("dev.sealway.servlet");
     private static final int DRAIN_MAX = 1 << 20;
@@ -51,6 +51,7 @@ public final class SealwayFilter implements Filter {
         try {
             switch (kind) {
                 case PASS -> chain.doFilter(new PlainRequest(plain, gate.passed(headers), null), answer);
+                case QUESTION -> write(answer, gate.question());
                 case OLD -> old(plain, answer, headers, path, chain);
                 case THREE -> three(plain, answer, headers, path, chain);
             }
@@ -125,16 +126,24 @@ public final class SealwayFilter implements Filter {
         if (request.getContentLengthLong() > max) {
             throw gate.tooLarge(Kind.OLD);
         }
-        byte[] body;
+        long until = System.nanoTime() + gate.bodyTime().toNanos();
+        ByteArrayOutputStream body = new ByteArrayOutputStream();
+        byte[] buffer = new byte[16_384];
         try {
-            body = request.getInputStream().readNBytes(max + 1);
+            InputStream source = request.getInputStream();
+            for (int read = source.read(buffer); read >= 0; read = source.read(buffer)) {
+                body.write(buffer, 0, read);
+                if (body.size() > max) {
+                    throw gate.tooLarge(Kind.OLD);
+                }
+                if (System.nanoTime() - until > 0) {
+                    throw gate.broken(Kind.OLD);
+                }
+            }
         } catch (IOException broken) {
             throw gate.broken(Kind.OLD);
         }
-        if (body.length > max) {
-            throw gate.tooLarge(Kind.OLD);
-        }
-        return body;
+        return body.toByteArray();
     }
 
     /** Whatever a servlet throws, its peer gets a sealed 500 that says nothing. */
@@ -194,6 +203,7 @@ public final class SealwayFilter implements Filter {
         private final SealGate.Three begun;
         private final InputStream sealed;
         private final byte[] buffer = new byte[16_384];
+        private final long firstUntil;
         private final List<byte[]> parts = new ArrayList<>();
         private ServerCall3.Begun opened;
         private long total;
@@ -205,6 +215,7 @@ public final class SealwayFilter implements Filter {
             this.gate = gate;
             this.begun = begun;
             this.sealed = request.getInputStream();
+            this.firstUntil = System.nanoTime() + gate.bodyTime().toNanos();
         }
 
         RefusalException fault() {
@@ -249,6 +260,9 @@ public final class SealwayFilter implements Filter {
             total += Math.max(0, read);
             if (total > gate.bodyMax()) {
                 throw gate.tooLarge(Kind.THREE);
+            }
+            if (opened == null && System.nanoTime() - firstUntil > 0) {
+                throw gate.broken(Kind.THREE);
             }
             isEnded = read < 0;
             return read;

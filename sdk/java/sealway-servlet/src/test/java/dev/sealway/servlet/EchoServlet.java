@@ -14,12 +14,14 @@ import java.util.stream.Collectors;
 final class EchoServlet extends HttpServlet {
     private static final long serialVersionUID = 1;
     final AtomicInteger served = new AtomicInteger();
+    final transient CountDownLatch first = new CountDownLatch(1);
     final transient CountDownLatch flushed = new CountDownLatch(1);
 
     @Override
     protected void service(HttpServletRequest request, HttpServletResponse response) throws IOException {
         served.incrementAndGet();
-        for (String name : new String[] {"X-Sealway-Client-Id", "X-Sealway-Auth", "X-Sealway-Subject", "X-Kid", "X-Mine"}) {
+        for (String name : new String[] {"X-Sealway-Client-Id", "X-Sealway-Auth", "X-Sealway-Subject", "X-Kid", "X-Mine", "X-Forwarded-For",
+                "X-Forwarded-Anything", "X_Forwarded_For", "Forwarded", "X-Real-IP", "Client-Cert", "Client-Cert-Chain", "Via"}) {
             response.setHeader("Seen-" + name, String.valueOf(request.getHeader(name)));
         }
         String path = request.getRequestURI();
@@ -31,6 +33,20 @@ final class EchoServlet extends HttpServlet {
         }
         if (path.endsWith("/part")) {
             response.getOutputStream().write(request.getInputStream().readNBytes(2));
+            return;
+        }
+        if (path.endsWith("/session")) {
+            response.setHeader("Seen-Session", request.getRequestedSessionId() + " " + (request.getSession(false) != null));
+            if (request.getParameter("make") != null) {
+                request.getSession();
+            }
+            return;
+        }
+        if (path.endsWith("/first")) {
+            byte[] begin = request.getInputStream().readNBytes(2);
+            first.countDown();
+            response.getOutputStream().write(begin);
+            response.getOutputStream().write(request.getInputStream().readAllBytes());
             return;
         }
         if (path.endsWith("/cookies")) {

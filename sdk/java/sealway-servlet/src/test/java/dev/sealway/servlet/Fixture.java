@@ -52,6 +52,7 @@ import org.eclipse.jetty.server.ServerConnector;
 /** Jetty with the filter before one servlet, and sessions that were agreed without an authority. */
 final class Fixture implements AutoCloseable {
     static final int BODY_MAX = 400_000;
+    static final int IDLE_MS = 2_000;
     final MemoryStore store = new MemoryStore(1000, System::currentTimeMillis);
     final SecureRandom random = new SecureRandom();
     private final Server server = new Server();
@@ -59,18 +60,26 @@ final class Fixture implements AutoCloseable {
     private final URI url;
 
     Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores) throws Exception {
-        RouteTable routes = new RouteTable().prefix("/sealed/", Mode.REQUIRED).prefix("/maybe/", Mode.OPTIONAL);
-        SealGate gate = new SealGate(stores.apply(store), routes, Set.of("/sealed/anonymous"), ReplayPolicy.DEFAULT, BODY_MAX,
-                System::currentTimeMillis);
+        this(servlet, stores, new RouteTable().prefix("/maybe/", Mode.OPTIONAL).prefix("/plain/", Mode.OFF), gate -> gate);
+    }
+
+    Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate> settings) throws Exception {
+        SealGate gate = settings.apply(new SealGate(stores.apply(store), routes, Set.of("/sealed/anonymous"), ReplayPolicy.DEFAULT,
+                BODY_MAX, System::currentTimeMillis));
         ServerConnector connector = new ServerConnector(server);
+        connector.setIdleTimeout(IDLE_MS);
         connector.setHost("127.0.0.1");
         server.addConnector(connector);
-        ServletContextHandler context = new ServletContextHandler();
+        ServletContextHandler context = new ServletContextHandler(ServletContextHandler.SESSIONS);
         context.addFilter(new FilterHolder(new SealwayFilter(gate)), "/*", EnumSet.of(DispatcherType.REQUEST));
         context.addServlet(new ServletHolder(servlet), "/*");
         server.setHandler(context);
         server.start();
         url = URI.create("http://127.0.0.1:" + connector.getLocalPort());
+    }
+
+    int port() {
+        return url.getPort();
     }
 
     byte[] draw(int length) {

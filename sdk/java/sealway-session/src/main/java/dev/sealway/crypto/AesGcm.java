@@ -37,6 +37,18 @@ public final class AesGcm {
         }
     }
 
+    /** Seals two parts as one, without joining them first. */
+    public void seal(byte[] iv, byte[] aad, byte[] first, byte[] in, int from, int length, byte[] out, int at) {
+        try {
+            cipher.init(Cipher.ENCRYPT_MODE, key, new GCMParameterSpec(TAG_LEN * 8, iv));
+            cipher.updateAAD(aad);
+            int done = cipher.update(first, 0, first.length, out, at);
+            cipher.doFinal(in, from, length, out, at + done);
+        } catch (GeneralSecurityException broken) {
+            throw ProviderException.of(broken);
+        }
+    }
+
     /** Opens ciphertext and tag.
      *
      * @throws RefusedException {@code unsealable}

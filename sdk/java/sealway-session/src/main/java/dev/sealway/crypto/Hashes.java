@@ -3,41 +3,47 @@ package dev.sealway.crypto;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
+import java.util.Arrays;
 import javax.crypto.KDF;
-import javax.crypto.Mac;
 import javax.crypto.spec.HKDFParameterSpec;
 import javax.crypto.spec.SecretKeySpec;
 
 /** SHA-256, HMAC-SHA256 and HKDF-SHA256. */
 public final class Hashes {
+    /** Cloned, as looking for it by name takes longer than a short hash. */
+    private static final MessageDigest SHA256 = platformSha256();
+
     private Hashes() {
+    }
+
+    static MessageDigest newSha256() {
+        try {
+            return (MessageDigest) SHA256.clone();
+        } catch (CloneNotSupportedException impossible) {
+            throw new IllegalStateException("the platform's SHA-256 cannot be cloned", impossible);
+        }
+    }
+
+    private static MessageDigest platformSha256() {
+        try {
+            return MessageDigest.getInstance("SHA-256");
+        } catch (GeneralSecurityException missing) {
+            throw ProviderException.of(missing);
+        }
     }
 
     /** SHA-256 of the parts, one after the other. */
     public static byte[] sha256(byte[]... parts) {
-        try {
-            MessageDigest digest = MessageDigest.getInstance("SHA-256");
-            for (byte[] part : parts) {
-                digest.update(part);
-            }
-            return digest.digest();
-        } catch (GeneralSecurityException missing) {
-            throw ProviderException.of(missing);
+        MessageDigest digest = newSha256();
+        for (byte[] part : parts) {
+            digest.update(part);
         }
+        return digest.digest();
     }
 
     /** HMAC-SHA256. */
     public static byte[] hmac(SecretBytes key, byte[]... parts) {
-        try {
-            Mac mac = Mac.getInstance("HmacSHA256");
-            mac.init(key);
-            for (byte[] part : parts) {
-                mac.update(part);
-            }
-            return mac.doFinal();
-        } catch (GeneralSecurityException missing) {
-            throw ProviderException.of(missing);
-        }
+        return key.hmac().mac(parts);
     }
 
     /** HKDF-Extract. */
@@ -52,16 +58,28 @@ public final class Hashes {
 
     /** HKDF-Expand to {@code length} bytes, at most 255 * 32. */
     public static byte[] expand(SecretBytes prk, byte[] info, int length) {
-        try {
-            return KDF.getInstance("HKDF-SHA256").deriveData(HKDFParameterSpec.expandOnly(prk, info, length));
-        } catch (GeneralSecurityException missing) {
-            throw ProviderException.of(missing);
+        // Not by the platform's KDF, which hashes the key anew each time: a session's keys are expanded for each of its messages.
+        HmacState hmac = prk.hmac();
+        byte[] out = new byte[length];
+        byte[] block = {};
+        for (int at = 0, count = 1; at < length; at += HmacState.LEN, count++) {
+            byte[] next = hmac.mac(block, info, new byte[] {(byte) count});
+            Arrays.fill(block, (byte) 0);
+            block = next;
+            System.arraycopy(block, 0, out, at, Math.min(HmacState.LEN, length - at));
         }
+        Arrays.fill(block, (byte) 0);
+        return out;
     }
 
     /** HKDF-Expand to 32 bytes, of a label of ASCII. */
     public static SecretBytes expand(SecretBytes prk, String label) {
         return SecretBytes.owning(expand(prk, label.getBytes(StandardCharsets.US_ASCII), 32));
+    }
+
+    /** The same, kept with its parent and wiped with it: not the caller's to wipe. */
+    public static SecretBytes kept(SecretBytes prk, String label) {
+        return prk.kept(label);
     }
 
     /** HKDF, both steps, to 32 bytes. */

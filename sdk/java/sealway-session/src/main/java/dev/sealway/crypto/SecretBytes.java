@@ -1,6 +1,8 @@
 package dev.sealway.crypto;
 
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
 import javax.crypto.SecretKey;
 
 /** Bytes of a key: wiped by {@link #destroy}, never printed. */
@@ -9,6 +11,8 @@ public final class SecretBytes implements SecretKey, AutoCloseable {
     private final transient byte[] bytes;
     private final String algorithm;
     private transient volatile boolean isDestroyed;
+    private transient volatile HmacState hmac;
+    private transient Map<String, SecretBytes> kept;
 
     private SecretBytes(byte[] bytes, String algorithm) {
         this.bytes = bytes;
@@ -29,6 +33,29 @@ public final class SecretBytes implements SecretKey, AutoCloseable {
             throw new IllegalStateException("the key was wiped");
         }
         return bytes;
+    }
+
+    /** HMAC under this key, made once. */
+    HmacState hmac() {
+        HmacState made = hmac;
+        if (made == null) {
+            made = new HmacState(raw());
+            hmac = made;
+        }
+        if (isDestroyed) {
+            made.wipe();
+            throw new IllegalStateException("the key was wiped");
+        }
+        return made;
+    }
+
+    /** A key that is expanded from this one by a label, made once. */
+    synchronized SecretBytes kept(String label) {
+        raw();
+        if (kept == null) {
+            kept = new HashMap<>();
+        }
+        return kept.computeIfAbsent(label, name -> Hashes.expand(this, name));
     }
 
     /** A copy, for whoever keeps keys: a store. */
@@ -57,9 +84,15 @@ public final class SecretBytes implements SecretKey, AutoCloseable {
     }
 
     @Override
-    public void destroy() {
+    public synchronized void destroy() {
         isDestroyed = true;
         Arrays.fill(bytes, (byte) 0);
+        if (hmac != null) {
+            hmac.wipe();
+        }
+        if (kept != null) {
+            kept.values().forEach(SecretBytes::destroy);
+        }
     }
 
     @Override

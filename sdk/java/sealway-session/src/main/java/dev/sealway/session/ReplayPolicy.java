@@ -19,6 +19,11 @@ public record ReplayPolicy(long windowMs) {
         }
     }
 
+    /** The same window, or one of {@code mostMs} if it is wider. */
+    public ReplayPolicy atMost(long mostMs) {
+        return windowMs <= mostMs ? this : new ReplayPolicy(mostMs);
+    }
+
     /** Checks a stamp.
      *
      * @throws RefusedException {@code timestamp_outside_window}

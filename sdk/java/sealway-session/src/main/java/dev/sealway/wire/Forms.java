@@ -1,6 +1,7 @@
 package dev.sealway.wire;
 
 import java.util.HexFormat;
+import java.util.function.IntPredicate;
 
 /** The forms of identifiers, nonces and timestamps. {@code spec/session.md#encodings}. */
 public final class Forms {
@@ -51,12 +52,22 @@ public final class Forms {
     /** Whether this is a client id: 1 to 256 bytes of printable ASCII without the vertical bar. */
     public static boolean isClientId(String text) {
         return !text.isEmpty() && text.length() <= CLIENT_ID_MAX
-                && text.chars().allMatch(c -> c >= 0x20 && c <= 0x7e && c != '|');
+                && isAll(text, c -> c >= 0x20 && c <= 0x7e && c != '|');
     }
 
     /** Whether a nonce has {@code least} to 128 characters of the nonces' alphabet. */
     public static boolean isNonce(String text, int least) {
-        return text.length() >= least && text.length() <= NONCE_MAX && text.chars().allMatch(Forms::isWord);
+        return text.length() >= least && text.length() <= NONCE_MAX && isAll(text, Forms::isWord);
+    }
+
+    /** A loop, not a stream: it is asked for several times of each message. */
+    private static boolean isAll(String text, IntPredicate good) {
+        for (int at = 0; at < text.length(); at++) {
+            if (!good.test(text.charAt(at))) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Whether a character is one of {@code A-Z a-z 0-9 _ -}. */
@@ -95,7 +106,7 @@ public final class Forms {
      * @throws RefusedException {@code timestamp_invalid}
      */
     public static long stampMs(String text) {
-        if (text.isEmpty() || text.length() > STAMP_DIGITS_MAX || !text.chars().allMatch(c -> c >= '0' && c <= '9')) {
+        if (text.isEmpty() || text.length() > STAMP_DIGITS_MAX || !isAll(text, c -> c >= '0' && c <= '9')) {
             throw new RefusedException(Code.TIMESTAMP_INVALID);
         }
         return Long.parseLong(text);

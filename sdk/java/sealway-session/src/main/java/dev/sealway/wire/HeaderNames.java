@@ -1,6 +1,9 @@
 package dev.sealway.wire;
 
 import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.stream.Collectors;
 
 /** The headers of the registry, and those that tell a service who its client is. */
 public final class HeaderNames {
@@ -30,11 +33,13 @@ public final class HeaderNames {
     public static final List<String> SEALING = List.of(X_KID, X_IDEMPOTENCY_KEY, X_CLIENT_ID, X_NONCE, X_TIMESTAMP,
             X_ENC_ALG, X_IV, X_TAG, X_AAD, X_SEAL, X_SEALED);
 
+    private static final Set<String> LOWER = SEALING.stream().map(name -> name.toLowerCase(Locale.ROOT)).collect(Collectors.toUnmodifiableSet());
+
     private HeaderNames() {
     }
 
     /** Whether a header is one of sealing. */
     public static boolean isSealing(String name) {
-        return SEALING.stream().anyMatch(name::equalsIgnoreCase);
+        return LOWER.contains(name.toLowerCase(Locale.ROOT));
     }
 }

@@ -2,6 +2,7 @@ package dev.sealway.webflux;
 
 import dev.sealway.client.SealedExchange;
 import dev.sealway.client.SealwayClient;
+import dev.sealway.client.UsageException;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.three.ClientCall3;
 import dev.sealway.session.three.InnerHeaders;
@@ -27,9 +28,10 @@ import reactor.core.scheduler.Schedulers;
 
 /** Seals the requests of a {@code WebClient} on wire 3, and opens their answers as they come.
  *
- * <p>Put it last, so that other filters see plain requests. Headers, cookies and body go within the seal. A time limit is the
- * caller's, with {@code Mono.timeout}; cancelling the subscription cancels the exchange. A request without a body that the service
- * has certainly not served is sent once more. Errors are {@link dev.sealway.wire.SealwayException}s. */
+ * <p>Put it last, so that other filters see plain requests. Headers, cookies and body go within the seal. A request to another origin
+ * than the client's is a {@link UsageException}. A time limit is the caller's, with {@code Mono.timeout}; cancelling the subscription
+ * cancels the exchange. A request without a body that the service has certainly not served is sent once more. Errors are
+ * {@link dev.sealway.wire.SealwayException}s. */
 public final class SealwayExchangeFilter implements ExchangeFilterFunction {
     private static final int PROBLEM_MAX = 65_536;
     private final SealwayClient client;
@@ -46,6 +48,10 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
 
     private Mono<ClientResponse> attempt(ClientRequest request, ExchangeFunction next, boolean mayRepeat) {
         URI url = request.url();
+        if (!client.isOwnOrigin(url)) {
+            // Neither sealed for another's keys nor sent in plain: a relative link or a redirect could lead anywhere.
+            return Mono.error(new UsageException("the request goes to another origin than the client seals for"));
+        }
         String path = url.getRawPath().isEmpty() ? "/" : url.getRawPath();
         String target = url.getRawQuery() == null ? path : path + "?" + url.getRawQuery();
         // Agreeing a session blocks.

@@ -33,11 +33,12 @@ import reactor.core.scheduler.Schedulers;
 
 /** Opens sealed requests and seals their answers around the handlers behind, before all other filters.
  *
- * <p>Handlers see a plain request with {@code X-Sealway-Client-Id}, {@code -Auth}, {@code -Subject} and {@code -Tenant}. A sealed
- * request is opened whole, within the gate's bound on bodies; answers of wire 3 flow. Stores are asked on the bounded elastic scheduler.
+ * <p>Handlers see a plain request with {@code X-Sealway-Client-Id}, {@code -Auth}, {@code -Subject} and {@code -Tenant}. Bodies of
+ * wire 3 flow both ways, those of wires 1 and 2 are whole, all within the gate's bound. Stores are asked on the bounded elastic scheduler.
  */
 public final class SealwayWebFilter implements WebFilter, Ordered {
     private static final System.Logger LOG = System.getLogger("dev.sealway.webflux");
+    private static final int PREFETCH = 4;
     private final SealGate gate;
 
     /** By this gate. */
@@ -58,6 +59,7 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         Kind kind = gate.kind(request.getMethod().name(), path, headers);
         Mono<Void> done = switch (kind) {
             case PASS -> chain.filter(exchange.mutate().request(new Plain(request, gate.passed(headers), null)).build());
+            case QUESTION -> write(exchange.getResponse(), gate.question());
             case OLD -> old(exchange, headers, path, chain);
             case THREE -> three(exchange, headers, path, chain);
         };
@@ -70,6 +72,9 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         }
         response.setStatusCode(HttpStatusCode.valueOf(answer.status()));
         answer.headers().forEach(header -> response.getHeaders().set(header.name(), header.value()));
+        if (answer.status() == 204) {
+            return response.setComplete();
+        }
         response.getHeaders().setContentLength(answer.body().length);
         return response.writeWith(Mono.just(response.bufferFactory().wrap(answer.body())));
     }
@@ -79,7 +84,8 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
             return Mono.error(gate.tooLarge(kind));
         }
         return DataBufferUtils.join(request.getBody(), max).map(Buffers::take).defaultIfEmpty(new byte[0])
-                .onErrorMap(DataBufferLimitException.class, large -> gate.tooLarge(kind)).publishOn(Schedulers.boundedElastic());
+                .onErrorMap(DataBufferLimitException.class, large -> gate.tooLarge(kind))
+                .timeout(gate.bodyTime(), Mono.error(() -> gate.broken(kind))).publishOn(Schedulers.boundedElastic());
     }
 
     private Mono<Void> old(ServerWebExchange exchange, HeaderList headers, String path, WebFilterChain chain) {
@@ -99,31 +105,57 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         String method = request.getMethod().name();
         return Mono.fromCallable(() -> gate.three(method, query == null ? path : path + "?" + query, headers))
                 .subscribeOn(Schedulers.boundedElastic())
-                .flatMap(begun -> body(request, gate.bodyMax(), Kind.THREE).flatMap(body -> {
-                    if (begun.inHeader() != null && body.length > 0) {
-                        throw gate.broken(Kind.THREE);
-                    }
-                    byte[] stream = begun.inHeader() == null ? body : begun.inHeader();
-                    if (!begun.feed(stream, 0, stream.length)) {
-                        throw gate.broken(Kind.THREE);
-                    }
-                    ServerCall3.Begun opened = begun.admit();
-                    try {
-                        opened.rest().finish();
-                    } catch (RefusedException truncated) {
-                        throw gate.refusal(Kind.THREE, truncated);
-                    }
-                    byte[] plaintext = dev.sealway.crypto.Bytes.join(opened.parts().toArray(byte[][]::new));
-                    SealedResponse answer = new SealedResponse(exchange.getResponse(), gate, opened.reply(), method);
-                    Plain plain = new Plain(request, begun.headers(opened), plaintext);
-                    return run(chain, exchange.mutate().request(plain).response(answer).build(), answer);
-                }));
+                .flatMap(begun -> begun.inHeader() == null ? flowing(exchange, begun, method, chain) : bodiless(exchange, begun, method, chain));
+    }
+
+    private Mono<Void> bodiless(ServerWebExchange exchange, SealGate.Three begun, String method, WebFilterChain chain) {
+        return body(exchange.getRequest(), gate.bodyMax(), Kind.THREE).flatMap(body -> {
+            if (body.length > 0 || !begun.feed(begun.inHeader(), 0, begun.inHeader().length)) {
+                throw gate.broken(Kind.THREE);
+            }
+            ServerCall3.Begun opened = begun.admit();
+            try {
+                opened.rest().finish();
+            } catch (RefusedException truncated) {
+                throw gate.refusal(Kind.THREE, truncated);
+            }
+            byte[] plaintext = dev.sealway.crypto.Bytes.join(opened.parts().toArray(byte[][]::new));
+            SealedResponse answer = new SealedResponse(exchange.getResponse(), gate, opened.reply(), method);
+            Plain plain = new Plain(exchange.getRequest(), begun.headers(opened), plaintext);
+            return run(chain, exchange.mutate().request(plain).response(answer).build(), answer);
+        });
+    }
+
+    /** The handler begins with the first frame, and reads the others as they come and open. */
+    private Mono<Void> flowing(ServerWebExchange exchange, SealGate.Three begun, String method, WebFilterChain chain) {
+        ServerHttpRequest request = exchange.getRequest();
+        if (request.getHeaders().getContentLength() > gate.bodyMax()) {
+            return Mono.error(gate.tooLarge(Kind.THREE));
+        }
+        OpeningBody opening = new OpeningBody(gate, begun);
+        // Claims are asked for there, and a store may block.
+        Flux<byte[]> parts = request.getBody().publishOn(Schedulers.boundedElastic(), PREFETCH)
+                .concatMapIterable(buffer -> opening.feed(Buffers.take(buffer)), 1)
+                .doOnDiscard(DataBuffer.class, DataBufferUtils::release)
+                .concatWith(Flux.defer(() -> Flux.fromIterable(opening.finish())))
+                .timeout(Mono.delay(gate.bodyTime()), part -> Mono.never(), Mono.error(() -> gate.broken(Kind.THREE)));
+        return parts.switchOnFirst((first, rest) -> {
+            if (!first.hasValue()) {
+                return rest.then();
+            }
+            ServerCall3.Begun opened = opening.opened();
+            SealedResponse answer = new SealedResponse(exchange.getResponse(), gate, opened.reply(), method);
+            Plain plain = new Plain(request, begun.headers(opened), opening.length(), rest.doOnError(opening::fail)
+                    .filter(part -> part.length > 0).map(DefaultDataBufferFactory.sharedInstance::wrap));
+            return run(chain, exchange.mutate().request(plain).response(answer).build(), answer)
+                    .onErrorMap(failed -> opening.fault() != null, failed -> opening.fault());
+        }).then();
     }
 
     /** Whatever a handler throws, its peer gets a sealed status that says nothing more. */
     private static Mono<Void> run(WebFilterChain chain, ServerWebExchange exchange, SealedResponse answer) {
         return chain.filter(exchange).then(Mono.defer(answer::setComplete)).onErrorResume(failed -> {
-            if (failed instanceof RefusalException || answer.isCommitted()) {
+            if (isRefusal(failed) || answer.isCommitted()) {
                 return Mono.error(failed);
             }
             // Its message may quote what was sealed.
@@ -135,16 +167,33 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         });
     }
 
+    /** Whether a body turned out not to be what it should be; what reads it may tell that in an error of its own. */
+    private static boolean isRefusal(Throwable failed) {
+        for (Throwable cause = failed; cause != null; cause = cause.getCause()) {
+            if (cause instanceof RefusalException) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /** The request inside a seal; or one that is passed on, without the headers that a client may not say. */
     private static final class Plain extends ServerHttpRequestDecorator {
         private final HttpHeaders headers = new HttpHeaders();
-        private final byte[] body;
+        private final Flux<DataBuffer> body;
 
+        /** @param body null where it is passed on as it comes */
         Plain(ServerHttpRequest outer, List<Header> headers, byte[] body) {
+            this(outer, headers, body == null ? -1 : body.length, body == null ? null : body.length == 0 ? Flux.empty()
+                    : Flux.defer(() -> Flux.just(DefaultDataBufferFactory.sharedInstance.wrap(body))));
+        }
+
+        /** @param length of the body, or -1 where that is not known yet */
+        Plain(ServerHttpRequest outer, List<Header> headers, long length, Flux<DataBuffer> body) {
             super(outer);
             headers.forEach(header -> this.headers.add(header.name(), header.value()));
-            if (body != null) {
-                this.headers.setContentLength(body.length);
+            if (length >= 0) {
+                this.headers.setContentLength(length);
             }
             this.body = body;
         }
@@ -175,10 +224,7 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
 
         @Override
         public Flux<DataBuffer> getBody() {
-            if (body == null) {
-                return super.getBody();
-            }
-            return body.length == 0 ? Flux.empty() : Flux.defer(() -> Flux.just(DefaultDataBufferFactory.sharedInstance.wrap(body)));
+            return body == null ? super.getBody() : body;
         }
     }
 }

@@ -10,6 +10,7 @@ import dev.sealway.client.ProblemException;
 import dev.sealway.client.SealedRequest;
 import dev.sealway.client.SealwayClient;
 import dev.sealway.client.Trust;
+import dev.sealway.client.UsageException;
 import dev.sealway.crypto.P256;
 import dev.sealway.server.MemoryStore;
 import dev.sealway.server.RouteTable;
@@ -39,6 +40,10 @@ import java.security.interfaces.ECPublicKey;
 import java.time.Duration;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -46,6 +51,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.springframework.core.io.buffer.DataBuffer;
 import org.springframework.core.io.buffer.DataBufferUtils;
+import org.springframework.http.HttpHeaders;
 import org.springframework.http.HttpStatusCode;
 import org.springframework.http.MediaType;
 import org.springframework.http.ResponseEntity;
@@ -56,6 +62,7 @@ import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.adapter.WebHttpHandlerBuilder;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
 import reactor.netty.DisposableServer;
 import reactor.netty.http.server.HttpServer;
 
@@ -63,6 +70,7 @@ import reactor.netty.http.server.HttpServer;
 @Timeout(60)
 class WebFluxTest {
     private static final Duration LIMIT = Duration.ofSeconds(20);
+    private static final List<String> ORIGINS = List.of("X-Forwarded-For", "Forwarded", "X-Real-IP", "Client-Cert", "Client-Cert-Chain");
     private final SecureRandom random = new SecureRandom();
     private final KeyPair pair = P256.generate(random);
     private final Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
@@ -70,14 +78,21 @@ class WebFluxTest {
     private final MemoryStore store = new MemoryStore(1000, System::currentTimeMillis);
     private final AtomicInteger served = new AtomicInteger();
     private final AtomicInteger inits = new AtomicInteger();
+    private final AtomicInteger collected = new AtomicInteger();
+    private final CountDownLatch begun = new CountDownLatch(1);
+    private final CountDownLatch cancelled = new CountDownLatch(1);
+    private final Sinks.Many<String> pieces = Sinks.many().unicast().onBackpressureBuffer();
     private DisposableServer server;
     private SealwayClient client;
     private WebClient web;
 
     @BeforeEach
     void start() {
-        SealGate gate = new SealGate(store, new RouteTable().prefix("/sealed/", Mode.REQUIRED), Set.of(), ReplayPolicy.DEFAULT, 400_000,
-                System::currentTimeMillis);
+        start(new SealGate(store, new RouteTable().path("/v3/sessions", Mode.OFF).prefix("/maybe/", Mode.OPTIONAL), Set.of(),
+                ReplayPolicy.DEFAULT, 400_000, System::currentTimeMillis).bodyTime(Duration.ofMillis(700)));
+    }
+
+    private void start(SealGate gate) {
         var handler = WebHttpHandlerBuilder.webHandler(this::handle).filter(new SealwayWebFilter(gate)).build();
         server = HttpServer.create().host("127.0.0.1").port(0).handle(new ReactorHttpHandlerAdapter(handler)).bindNow();
         URI url = URI.create("http://127.0.0.1:" + server.port());
@@ -114,9 +129,28 @@ class WebFluxTest {
         served.incrementAndGet();
         response.getHeaders().set("Seen-Subject", String.valueOf(exchange.getRequest().getHeaders().getFirst("X-Sealway-Subject")));
         response.getHeaders().set("Seen-Kid", String.valueOf(exchange.getRequest().getHeaders().getFirst("X-Kid")));
+        for (String name : ORIGINS) {
+            response.getHeaders().set("Seen-" + name, String.valueOf(exchange.getRequest().getHeaders().getFirst(name)));
+        }
         response.getHeaders().set("Seen-Cookies", exchange.getRequest().getCookies().toSingleValueMap().values().toString());
         if (path.endsWith("/fails")) {
             return Mono.error(new IllegalStateException("secret of the handler"));
+        }
+        if (path.endsWith("/never")) {
+            begun.countDown();
+            return Mono.<Void>never().doOnCancel(cancelled::countDown);
+        }
+        if (path.endsWith("/collect")) {
+            return DataBufferUtils.join(exchange.getRequest().getBody()).flatMap(all -> {
+                collected.incrementAndGet();
+                return response.writeWith(Mono.just(all));
+            });
+        }
+        if (path.endsWith("/first")) {
+            return response.writeWith(exchange.getRequest().getBody().doOnNext(part -> begun.countDown()));
+        }
+        if (path.endsWith("/pieces")) {
+            return response.writeAndFlushWith(pieces.asFlux().map(text -> Mono.just(response.bufferFactory().wrap(text.getBytes()))));
         }
         if (path.endsWith("/none")) {
             response.setStatusCode(HttpStatusCode.valueOf(204));
@@ -170,6 +204,170 @@ class WebFluxTest {
         List<String> parts = web.get().uri("/sealed/events").retrieve().bodyToFlux(DataBuffer.class)
                 .map(buffer -> new String(Buffers.take(buffer))).collectList().block(LIMIT);
         assertEquals(List.of("part 0", "part 1", "part 2", "part 3"), parts);
+    }
+
+    @Test
+    void aPieceOfAnAnswerArrivesBeforeTheNextOneIsThere() throws Exception {
+        BlockingQueue<String> arrived = new LinkedBlockingQueue<>();
+        web.get().uri("/sealed/pieces").retrieve().bodyToFlux(DataBuffer.class).map(buffer -> new String(Buffers.take(buffer)))
+                .doOnComplete(() -> arrived.add("end")).subscribe(arrived::add);
+        for (String piece : List.of("one", "two")) {
+            pieces.tryEmitNext(piece);
+            assertEquals(piece, arrived.poll(5, TimeUnit.SECONDS));
+        }
+        pieces.tryEmitComplete();
+        assertEquals("end", arrived.poll(5, TimeUnit.SECONDS));
+    }
+
+    /** Sends two frames, the second when the first was seen by the handler, and gives the status. */
+    private String frames() throws Exception {
+        try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/first");
+                java.net.Socket socket = new java.net.Socket("127.0.0.1", server.port())) {
+            socket.setSoTimeout(8_000);
+            var sealing = exchange.begin(List.of());
+            byte[] head = dev.sealway.crypto.Bytes.join(sealing.innerHeaders(), "ab".getBytes());
+            byte[] first = sealing.sealer().seal(head, 0, head.length, false);
+            byte[] last = sealing.sealer().seal("cd".getBytes(), 0, 2, true);
+            StringBuilder lines = new StringBuilder("POST /sealed/first HTTP/1.1\r\nHost: a\r\nContent-Length: "
+                    + (first.length + last.length) + "\r\nContent-Type: " + sealing.contentType() + "\r\n");
+            sealing.headers().forEach(header -> lines.append(header.name()).append(": ").append(header.value()).append("\r\n"));
+            socket.getOutputStream().write((lines + "\r\n").getBytes());
+            socket.getOutputStream().write(first);
+            assertTrue(begun.await(5, TimeUnit.SECONDS));
+            socket.getOutputStream().write(last);
+            return new String(socket.getInputStream().readNBytes(12));
+        }
+    }
+
+    @Test
+    void theFirstPieceOfARequestIsReadBeforeTheRestWasSent() throws Exception {
+        assertEquals("HTTP/1.1 200", frames());
+    }
+
+    @Test
+    void aBodyWhoseLaterFrameDoesNotOpenIsNoWholeOne() throws Exception {
+        byte[] body = draw(300_000);
+        for (boolean isCut : new boolean[] {false, true}) {
+            try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/collect")) {
+                var sealing = exchange.begin(List.of());
+                byte[] stream = {};
+                for (int at = 0; at < body.length; at += 50_000) {
+                    byte[] plain = at == 0 ? dev.sealway.crypto.Bytes.join(sealing.innerHeaders(), java.util.Arrays.copyOf(body, 50_000))
+                            : java.util.Arrays.copyOfRange(body, at, at + 50_000);
+                    stream = dev.sealway.crypto.Bytes.join(stream, sealing.sealer().seal(plain, 0, plain.length, at == 250_000));
+                }
+                stream[280_000] ^= (byte) (isCut ? 0 : 1);
+                HttpResponse<byte[]> answer = send("/sealed/collect", new dev.sealway.session.SealedMessage(sealing.headers(),
+                        sealing.contentType(), isCut ? java.util.Arrays.copyOf(stream, 200_000) : stream));
+                assertEquals(400, answer.statusCode());
+                assertTrue(new String(answer.body()).contains("unsealable"), new String(answer.body()));
+            }
+        }
+        assertEquals(0, collected.get());
+    }
+
+    @Test
+    void aRequestOfWire3IsServedOnceAndWithAByteBehindItsLastFrameNever() throws Exception {
+        try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/collect")) {
+            var sealing = exchange.begin(List.of());
+            byte[] plain = dev.sealway.crypto.Bytes.join(sealing.innerHeaders(), "body".getBytes());
+            byte[] stream = sealing.sealer().seal(plain, 0, plain.length, true);
+            try (java.net.Socket socket = new java.net.Socket("127.0.0.1", server.port())) {
+                socket.setSoTimeout(8_000);
+                StringBuilder lines = new StringBuilder("POST /sealed/collect HTTP/1.1\r\nHost: a\r\nContent-Length: " + (stream.length + 1)
+                        + "\r\nContent-Type: " + sealing.contentType() + "\r\n");
+                sealing.headers().forEach(header -> lines.append(header.name()).append(": ").append(header.value()).append("\r\n"));
+                socket.getOutputStream().write((lines + "\r\n").getBytes());
+                socket.getOutputStream().write(stream);
+                Thread.sleep(300);
+                socket.getOutputStream().write(0);
+                assertEquals("HTTP/1.1 400", new String(socket.getInputStream().readNBytes(12)));
+            }
+            assertEquals(0, served.get());
+            for (int status : new int[] {200, 409}) {
+                assertEquals(status, send("/sealed/collect", new dev.sealway.session.SealedMessage(sealing.headers(), sealing.contentType(),
+                        stream)).statusCode());
+            }
+        }
+        assertEquals(1, collected.get());
+    }
+
+    @Test
+    void aSubscriptionThatIsCancelledEndsTheExchangeAtTheServer() throws Exception {
+        var subscription = web.post().uri("/sealed/never").bodyValue("x").retrieve().toBodilessEntity().subscribe();
+        assertTrue(begun.await(5, TimeUnit.SECONDS));
+        assertEquals(1, cancelled.getCount());
+        subscription.dispose();
+        assertTrue(cancelled.await(5, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void aRequestToAnotherOriginIsRefusedAndNotSent() {
+        int before = served.get();
+        for (String url : List.of("http://localhost:" + server.port() + "/sealed/echo", "http://127.0.0.1:1/sealed/echo",
+                "https://127.0.0.1:" + server.port() + "/sealed/echo")) {
+            UsageException refused = assertThrows(UsageException.class,
+                    () -> web.post().uri(URI.create(url)).bodyValue("x").retrieve().toBodilessEntity().block(LIMIT));
+            assertEquals("usage", refused.code());
+        }
+        assertEquals(before, served.get());
+        assertEquals(0, inits.get());
+        assertEquals(200, web.get().uri(URI.create("HTTP://127.0.0.1:" + server.port() + "/sealed/echo"))
+                .exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT).getStatusCode().value());
+    }
+
+    private String plain(String method, String target, String... headers) throws Exception {
+        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + server.port() + target));
+        if (headers.length > 0) {
+            request.headers(headers);
+        }
+        try (HttpClient http = HttpClient.newHttpClient()) {
+            HttpResponse<String> answer = http.send(request.method(method, HttpRequest.BodyPublishers.ofString("x")).build(),
+                    HttpResponse.BodyHandlers.ofString());
+            return answer.statusCode() + answer.headers().firstValue("Allow").orElse("") + answer.body();
+        }
+    }
+
+    @Test
+    void whatNoRouteNamesIsSealedAndABrowsersQuestionReachesNoHandler() throws Exception {
+        assertEquals("400{\"error\":\"CRYPTO_ERROR\"}", plain("POST", "/elsewhere"));
+        for (String target : List.of("/elsewhere", "/maybe/echo")) {
+            assertEquals("204POST, OPTIONS", plain("OPTIONS", target));
+        }
+        assertEquals(0, served.get());
+        assertEquals("200x", plain("POST", "/maybe/echo"));
+    }
+
+    @Test
+    void whereARequestCameFromIsBelievedOnlyOfAFrontThatIsTrusted() {
+        for (boolean isTrusted : new boolean[] {false, true}) {
+            if (isTrusted) {
+                stop();
+                start(new SealGate(store, new RouteTable().path("/v3/sessions", Mode.OFF)).trustForwarded());
+            }
+            WebClient between = web.mutate().filter((request, next) -> next.exchange(org.springframework.web.reactive.function.client.ClientRequest
+                    .from(request).headers(headers -> ORIGINS.forEach(name -> headers.set(name, "outside"))).build())).build();
+            HttpHeaders seen = between.post().uri("/sealed/echo").bodyValue("x").exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT)
+                    .getHeaders();
+            ORIGINS.forEach(name -> assertEquals(isTrusted ? "outside" : "null", seen.getFirst("Seen-" + name), name));
+        }
+    }
+
+    @Test
+    void aBodyThatComesTooSlowlyOrLacksAHeaderIsRefused() throws Exception {
+        assertTrue(plain("POST", "/sealed/echo", "X-Seal", "3").startsWith("400"));
+        try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/echo");
+                java.net.Socket socket = new java.net.Socket("127.0.0.1", server.port())) {
+            socket.setSoTimeout(8_000);
+            var begunExchange = exchange.begin(List.of());
+            StringBuilder head = new StringBuilder("POST /sealed/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\nContent-Type: "
+                    + begunExchange.contentType() + "\r\n");
+            begunExchange.headers().forEach(header -> head.append(header.name()).append(": ").append(header.value()).append("\r\n"));
+            socket.getOutputStream().write((head + "\r\n0123456789").getBytes());
+            byte[] answer = socket.getInputStream().readNBytes(12);
+            assertEquals("HTTP/1.1 400", new String(answer));
+        }
+        assertEquals(0, served.get());
     }
 
     @Test
@@ -229,7 +427,7 @@ class WebFluxTest {
     @Test
     void whatIsTooLargeOrNotSealedIsRefusedInTheWordsOfItsWire() throws Exception {
         ProblemException large = assertThrows(ProblemException.class,
-                () -> web.post().uri("/sealed/echo").bodyValue(new byte[400_000]).retrieve().toBodilessEntity().block(LIMIT));
+                () -> web.post().uri("/sealed/collect").bodyValue(new byte[400_000]).retrieve().toBodilessEntity().block(LIMIT));
         assertEquals("too_large", large.code());
         assertTrue(assertThrows(ProblemException.class, () -> client.send(new SealedRequest("POST", "/sealed/echo", List.of(),
                 new byte[500_000], null))).code().equals("too_large"));
@@ -238,6 +436,6 @@ class WebFluxTest {
                     .POST(HttpRequest.BodyPublishers.ofString("x")).build(), HttpResponse.BodyHandlers.ofString());
             assertEquals("400{\"error\":\"CRYPTO_ERROR\"}", plain.statusCode() + plain.body());
         }
-        assertEquals(0, served.get());
+        assertEquals(0, collected.get());
     }
 }

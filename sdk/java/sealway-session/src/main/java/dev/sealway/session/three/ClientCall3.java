@@ -81,12 +81,13 @@ public final class ClientCall3 {
         return Proofs.isExpiry(session.id(), nonce, stamp, problem, trusted);
     }
 
-    /** Whether a proven end came before the session's time: only then was this request certainly not served.
+    /** Whether it is sent once more after this problem.
      *
-     * <p>One that was stamped before the session's end may have been served, held back and shown again after it. */
-    public boolean wasLost(Problem problem) {
-        Long time = problem.serverTimeMs();
-        return time != null && (time < session.expiresMs() || Forms.stampMs(stamp) >= session.expiresMs());
+     * @param isProven whether {@link #provesClock} or {@link #provesExpiry} holds for it
+     * @param elapsedMs as of {@link Resends#isSentAgain}
+     */
+    public boolean isSentAgain(Problem problem, boolean isProven, long elapsedMs) {
+        return Resends.isSentAgain(problem, isProven, method, stamp, elapsedMs, session.expiresMs());
     }
 
     @Override

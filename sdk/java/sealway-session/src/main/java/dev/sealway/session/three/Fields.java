@@ -1,17 +1,19 @@
 package dev.sealway.session.three;
 
-import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.List;
 
 /** The one encoding of everything that is hashed over more than one part. {@code spec/session-3.md#encodings}. */
 final class Fields {
-    private final ByteArrayOutputStream out = new ByteArrayOutputStream(256);
+    private ByteBuffer out = ByteBuffer.allocate(512);
 
     Fields add(byte[] value) {
-        out.writeBytes(ByteBuffer.allocate(4).putInt(value.length).array());
-        out.writeBytes(value);
+        if (out.remaining() < 4 + value.length) {
+            out = ByteBuffer.allocate(2 * (out.capacity() + value.length)).put(out.flip());
+        }
+        out.putInt(value.length).put(value);
         return this;
     }
 
@@ -40,6 +42,6 @@ final class Fields {
     }
 
     byte[] bytes() {
-        return out.toByteArray();
+        return Arrays.copyOf(out.array(), out.position());
     }
 }

@@ -8,6 +8,7 @@ import dev.sealway.wire.RefusedException;
 public final class FrameSealer {
     /** The most plaintext that a frame holds, in bytes. */
     public static final int FRAME_MAX = 65_536;
+    private static final byte[] NOTHING = {};
     private static final long FRAMES_MAX = 1L << 32;
     private final FrameKeys keys;
     private final AesGcm aead;
@@ -37,7 +38,12 @@ public final class FrameSealer {
     }
 
     private int seal(byte[] plaintext, int from, int length, boolean isLast, byte[] out, int begin) {
-        if (isDone || length > FRAME_MAX || length == 0 && !isLast || count >= FRAMES_MAX) {
+        return seal(NOTHING, plaintext, from, length, isLast, out, begin);
+    }
+
+    private int seal(byte[] head, byte[] plaintext, int from, int length, boolean isLast, byte[] out, int begin) {
+        int whole = head.length + length;
+        if (isDone || whole > FRAME_MAX || whole == 0 && !isLast || count >= FRAMES_MAX) {
             throw new RefusedException(Code.FRAME_INVALID);
         }
         int at = begin;
@@ -45,12 +51,16 @@ public final class FrameSealer {
             System.arraycopy(keys.commit, 0, out, at, FrameKeys.COMMIT_LEN);
             at += FrameKeys.COMMIT_LEN;
         }
-        int sealed = length + AesGcm.TAG_LEN;
+        int sealed = whole + AesGcm.TAG_LEN;
         out[at++] = (byte) (sealed >>> 24 | (isLast ? 0x80 : 0));
         out[at++] = (byte) (sealed >>> 16);
         out[at++] = (byte) (sealed >>> 8);
         out[at++] = (byte) sealed;
-        aead.seal(keys.nonce(count, isLast), keys.context, plaintext, from, length, out, at);
+        if (head.length == 0) {
+            aead.seal(keys.nonce(count, isLast), keys.context, plaintext, from, length, out, at);
+        } else {
+            aead.seal(keys.nonce(count, isLast), keys.context, head, plaintext, from, length, out, at);
+        }
         count++;
         if (isLast) {
             isDone = true;
@@ -63,12 +73,8 @@ public final class FrameSealer {
     public byte[] sealAll(byte[] innerHeaders, byte[] body) {
         long plainLen = (long) innerHeaders.length + body.length;
         byte[] out = new byte[Math.toIntExact(streamLen(plainLen))];
-        int first = (int) Math.min(FRAME_MAX, plainLen);
-        byte[] head = new byte[first];
-        System.arraycopy(innerHeaders, 0, head, 0, innerHeaders.length);
-        int bodyAt = first - innerHeaders.length;
-        System.arraycopy(body, 0, head, innerHeaders.length, bodyAt);
-        int at = seal(head, 0, first, bodyAt == body.length, out, 0);
+        int bodyAt = (int) Math.min(FRAME_MAX, plainLen) - innerHeaders.length;
+        int at = seal(innerHeaders, body, 0, bodyAt, bodyAt == body.length, out, 0);
         while (bodyAt < body.length) {
             int length = Math.min(FRAME_MAX, body.length - bodyAt);
             at = seal(body, bodyAt, length, bodyAt + length == body.length, out, at);

@@ -1,7 +1,6 @@
 package dev.sealway.session.three;
 
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.SecretBytes;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Forms;
@@ -61,11 +60,9 @@ public final class Reply3 {
     public Begun begin(int status, String contentType, String stamp, String nonce) {
         HeaderList headers = HeaderList.of(HeaderNames.X_SEAL, "3", HeaderNames.X_KID, session.kid(),
                 HeaderNames.X_IDEMPOTENCY_KEY, stamp + "." + nonce);
-        try (SecretBytes s2c = Hashes.expand(session.key(), "sealway/3 s2c")) {
-            FrameKeys keys = FrameKeys.ofAnswer(s2c, requestNonce, status, method, target,
-                    contentType == null ? "" : contentType, stamp, nonce, session.id());
-            return new Begun(headers, new FrameSealer(keys));
-        }
+        FrameKeys keys = FrameKeys.ofAnswer(Hashes.kept(session.key(), "sealway/3 s2c"), requestNonce, status, method, target,
+                contentType == null ? "" : contentType, stamp, nonce, session.id());
+        return new Begun(headers, new FrameSealer(keys));
     }
 
     @Override

@@ -1,7 +1,6 @@
 package dev.sealway.session.three;
 
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.SecretBytes;
 import dev.sealway.session.Claim;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SessionRecord;
@@ -91,7 +90,8 @@ public final class ServerCall3 {
         if (session.wire() != Wire.THREE) {
             throw new RefusedException(Code.WIRE_MISMATCH);
         }
-        policy.check(stampMs, nowMs);
+        // However wide the window is configured: a client counts on the greatest width before it sends again.
+        policy.atMost(Resends.WINDOW_MAX_MS).check(stampMs, nowMs);
     }
 
     /** The stream where it stands in {@code X-Sealed}, else null; with it there may be no body.
@@ -106,10 +106,8 @@ public final class ServerCall3 {
     public Opening opening(SessionRecord session) {
         check(session);
         String type = headers.optional("Content-Type");
-        try (SecretBytes c2s = Hashes.expand(session.key(), "sealway/3 c2s")) {
-            FrameKeys keys = FrameKeys.ofRequest(c2s, method, target, type, stamp, nonce, session.id());
-            return new Opening(session, new FrameOpener(keys));
-        }
+        FrameKeys keys = FrameKeys.ofRequest(Hashes.kept(session.key(), "sealway/3 c2s"), method, target, type, stamp, nonce, session.id());
+        return new Opening(session, new FrameOpener(keys));
     }
 
     /** Opens a request whose body is all there.

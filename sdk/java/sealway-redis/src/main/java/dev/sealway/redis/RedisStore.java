@@ -1,0 +1,202 @@
+package dev.sealway.redis;
+
+import dev.sealway.redis.Link.Claimed;
+import dev.sealway.server.SessionStore;
+import dev.sealway.server.StoreException;
+import dev.sealway.session.Claim;
+import dev.sealway.session.Fresh;
+import dev.sealway.session.SessionRecord;
+import dev.sealway.wire.Code;
+import dev.sealway.wire.RefusedException;
+import io.lettuce.core.RedisURI;
+import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
+import java.time.Duration;
+import java.util.HexFormat;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Pattern;
+
+/** Sessions and nonces in the Redis that a session authority keeps them in. {@code spec/redis-store.md}.
+ *
+ * <p>A session is used for less than a second without asking again; a claim is asked for once. Whatever Redis does not answer in time,
+ * or answers from another memory than before, is a {@link StoreException}: a 503, and no request is served. A claim that is stamped
+ * ahead of Redis's clock waits, for 2 seconds at most. */
+public final class RedisStore implements SessionStore, AutoCloseable {
+    private static final int KEPT_MAX = 10_000;
+    private static final long KEPT_NANOS = 900_000_000L;
+    private static final long AHEAD_MS = 500;
+    private static final long AHEAD_MAX_MS = 2_500;
+    private static final long CLOCKS_MS = 20;
+    private static final int TOKEN_LEN = 8;
+    private static final Pattern PREFIX = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
+    private final SecureRandom random = new SecureRandom();
+    private final Map<String, Kept> kept = new ConcurrentHashMap<>();
+    private final KeyEncryptionKeys keks;
+    private final String prefix;
+    private final long windowMs;
+    private final boolean isDurableBehind;
+    private final Links links;
+
+    private record Kept(SessionRecord session, long sinceNanos) {
+    }
+
+    private RedisStore(Builder builder) {
+        this.keks = builder.keks;
+        this.prefix = builder.prefix;
+        this.windowMs = builder.window.toMillis();
+        this.isDurableBehind = builder.isDurableBehind;
+        this.links = new Links(builder.uri, builder.prefix, builder.deadline);
+    }
+
+    /** Begins to build one.
+     *
+     * @param uri a single server, 7.0 or newer
+     * @param keks what the authority wraps session keys with
+     */
+    public static Builder builder(RedisURI uri, KeyEncryptionKeys keks) {
+        return new Builder(uri, keks);
+    }
+
+    @Override
+    public SessionRecord find(String id) {
+        Kept known = kept.get(id);
+        if (known != null && System.nanoTime() - known.sinceNanos() < KEPT_NANOS) {
+            return known.session();
+        }
+        long askedNanos = System.nanoTime();
+        byte[] value = links.get(ascii(prefix + ":s:" + id));
+        kept.remove(id);
+        // Never agreed, forgotten, or revoked.
+        if (value == null || value.length == 1 && value[0] == 'x') {
+            return null;
+        }
+        SessionRecord session = StoredSession.read(id, value, keks::key);
+        if (kept.size() >= KEPT_MAX) {
+            kept.clear();
+        }
+        kept.put(id, new Kept(session, askedNanos));
+        return session;
+    }
+
+    @Override
+    public Fresh reserve(Claim claim) {
+        Link.Joined joined = links.joined();
+        // Whoever began this generation may not have known what was lost with the one before.
+        if (joined.isLater() && !isDurableBehind && claim.stampMs() <= joined.madeMs() + windowMs) {
+            throw away("its memory is younger than this request may be", null);
+        }
+        byte[] token = new byte[TOKEN_LEN];
+        random.nextBytes(token);
+        long keptMs = 2 * windowMs + 1;
+        long goneMs = claim.stampMs() + windowMs + 1;
+        Claimed answer = joined.claim(HexFormat.of().parseHex(claim.key()), token, keptMs, claim.stampMs(), goneMs);
+        return switch (answer.state()) {
+            case "FRESH" -> Fresh.granted(claim);
+            case "AHEAD" -> ahead(joined, claim, answer.timeMs());
+            case "REPLAYED", "FORGOTTEN" -> throw new RefusedException(Code.REPLAYED);
+            case "FLOOR" -> {
+                if (answer.floorMs() < answer.timeMs()) {
+                    throw new RefusedException(Code.REPLAYED);
+                }
+                throw away("its floor lies ahead of its clock", null);
+            }
+            default -> {
+                links.lost(joined);
+                throw away("its memory is another one: " + answer.state(), null);
+            }
+        };
+    }
+
+    /** A loss of memory could forget a nonce that is stamped ahead of the clock: it is granted when the clock has come to it. */
+    private Fresh ahead(Link.Joined joined, Claim claim, long timeMs) {
+        long aheadMs = claim.stampMs() - timeMs;
+        if (aheadMs > AHEAD_MAX_MS) {
+            throw away("the request is stamped too far ahead of its clock", null);
+        }
+        try {
+            Thread.sleep(Math.max(0, aheadMs - AHEAD_MS) + CLOCKS_MS);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw away("the call was cancelled", interrupted);
+        }
+        Claimed answer = joined.stillThere();
+        if (!answer.state().equals("OK") || answer.timeMs() < claim.stampMs() - AHEAD_MS) {
+            links.lost(joined);
+            throw away("its memory was lost while a request waited", null);
+        }
+        return Fresh.granted(claim);
+    }
+
+    static byte[] ascii(String text) {
+        return text.getBytes(StandardCharsets.US_ASCII);
+    }
+
+    static StoreException away(String what, Throwable cause) {
+        return new StoreException(false, "Redis is of no use: " + what, cause);
+    }
+
+    @Override
+    public void close() {
+        links.close();
+    }
+
+    @Override
+    public String toString() {
+        return "RedisStore[" + prefix + "]";
+    }
+
+    /** Builds a store. */
+    public static final class Builder {
+        private final RedisURI uri;
+        private final KeyEncryptionKeys keks;
+        private String prefix = "sealway";
+        private Duration window = Duration.ofMinutes(5);
+        private Duration deadline = Duration.ofMillis(500);
+        private boolean isDurableBehind;
+
+        private Builder(RedisURI uri, KeyEncryptionKeys keks) {
+            this.uri = uri;
+            this.keks = keks;
+        }
+
+        /** What keys begin with, {@code sessions.redis.prefix} of the authority; {@code sealway} unless set. */
+        public Builder prefix(String value) {
+            if (!PREFIX.matcher(value).matches()) {
+                throw new IllegalArgumentException("prefix: expected 1 to 64 letters, digits, - _ . :");
+            }
+            prefix = value;
+            return this;
+        }
+
+        /** The gate's window; nonces are kept for twice as long. 5 minutes unless set, at most a day. */
+        public Builder window(Duration value) {
+            if (value.isNegative() || value.compareTo(Duration.ofDays(1)) > 0) {
+                throw new IllegalArgumentException("window: expected 0 to a day");
+            }
+            window = value;
+            return this;
+        }
+
+        /** For each question, and for a connection; 500 ms unless set. */
+        public Builder deadline(Duration value) {
+            if (value.isNegative() || value.isZero()) {
+                throw new IllegalArgumentException("deadline: expected more than nothing");
+            }
+            deadline = value;
+            return this;
+        }
+
+        /** Whether the authority keeps what Redis may lose in PostgreSQL ({@code postgres://… + redis://…}). Without it, after a loss of
+         * memory requests are refused until none of them can be older than the new memory. */
+        public Builder durableBehind(boolean value) {
+            isDurableBehind = value;
+            return this;
+        }
+
+        /** Builds it; nothing is asked yet. */
+        public RedisStore build() {
+            return new RedisStore(this);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+package dev.sealway.servlet;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.sealway.crypto.Bytes;
+import dev.sealway.server.RouteTable;
+import dev.sealway.server.SealGate;
+import dev.sealway.session.ClientSession;
+import dev.sealway.session.Family;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.three.ClientSession3;
+import dev.sealway.session.three.InnerHeaders;
+import dev.sealway.session.three.Problem;
+import dev.sealway.wire.Header;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.Wire;
+import java.io.IOException;
+import java.net.Socket;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** What stands outside the seal: paths, origins, cookies of the container, headers that are missing, and bodies as they come. */
+@Timeout(60)
+class OutsideTest {
+    private static final List<String> ORIGINS = List.of("X-Forwarded-For", "X-Forwarded-Anything", "Forwarded", "X-Real-IP",
+            "Client-Cert", "Client-Cert-Chain");
+    private static final String REFUSED = "400{\"error\":\"CRYPTO_ERROR\"}";
+    private final EchoServlet servlet = new EchoServlet();
+    private Fixture fixture;
+
+    @BeforeEach
+    void start() throws Exception {
+        fixture = new Fixture(servlet, store -> store);
+    }
+
+    @AfterEach
+    void stop() {
+        fixture.close();
+    }
+
+    private void restart(UnaryOperator<SealGate> settings) throws Exception {
+        fixture.close();
+        fixture = new Fixture(servlet, store -> store, new RouteTable(), settings);
+    }
+
+    private ClientSession3.Sealed three(String target, List<Header> inner, byte[] body) {
+        return fixture.three(null).seal("POST", target, inner, body, System.currentTimeMillis(), fixture.draw(16));
+    }
+
+    private ClientSession.Call old(Wire wire, byte[] body) {
+        return fixture.old(wire, Family.SESSION).seal("/sealed/echo", body, System.currentTimeMillis(), fixture.draw(16), fixture.draw(12));
+    }
+
+    private Fixture.Reply plain(String method, String target) throws Exception {
+        return fixture.send(fixture.request(target, HeaderList.of(), null).method(method,
+                method.equals("POST") ? BodyPublishers.ofString("plain") : BodyPublishers.noBody()).build());
+    }
+
+    private static String told(Fixture.Reply reply) {
+        return reply.status() + reply.text();
+    }
+
+    private static SealedMessage with(SealedMessage message, List<Header> more) {
+        List<Header> headers = new ArrayList<>(message.headers().list());
+        headers.addAll(more);
+        return new SealedMessage(new HeaderList(headers), message.contentType(), message.body());
+    }
+
+    private static SealedMessage without(SealedMessage message, String name) {
+        return new SealedMessage(new HeaderList(message.headers().list().stream().filter(header -> !header.name().equals(name)).toList()),
+                message.contentType(), message.body());
+    }
+
+    @Test
+    void aPathThatNoRouteNamesIsSealed() throws Exception {
+        for (String target : new String[] {"/", "/elsewhere", "/plain/../elsewhere"}) {
+            assertEquals(REFUSED, told(plain("POST", target)), target);
+        }
+        assertEquals(0, servlet.served.get());
+        assertEquals("200plain", told(plain("POST", "/plain/x")));
+        ClientSession3.Sealed sealed = three("/elsewhere", List.of(), "body".getBytes());
+        Fixture.Reply reply = fixture.send("POST", "/elsewhere", sealed.message());
+        assertEquals("body", new String(sealed.call().open(reply.status(), reply.headers(), reply.body()).body()));
+    }
+
+    @Test
+    void aBrowsersQuestionReachesNoServletWhereRequestsAreSealed() throws Exception {
+        for (String target : new String[] {"/sealed/echo", "/maybe/echo", "/elsewhere"}) {
+            Fixture.Reply reply = plain("OPTIONS", target);
+            assertEquals("204 POST, OPTIONS", reply.status() + " " + reply.headers().first("allow"), target);
+        }
+        assertEquals(0, servlet.served.get());
+        assertEquals(200, plain("OPTIONS", "/plain/echo").status());
+        assertEquals(1, servlet.served.get());
+    }
+
+    @Test
+    void whereARequestCameFromIsBelievedOnlyOfAFrontThatIsTrusted() throws Exception {
+        for (boolean isTrusted : new boolean[] {false, true}) {
+            restart(isTrusted ? SealGate::trustForwarded : gate -> gate);
+            List<Header> outside = new ArrayList<>(ORIGINS.stream().map(name -> new Header(name, "outside")).toList());
+            outside.add(new Header("X_Forwarded_For", "outside"));
+            outside.add(new Header("Via", "outside"));
+            ClientSession3.Sealed three = three("/sealed/echo", ORIGINS.stream().map(name -> new Header(name, "within")).toList(), new byte[1]);
+            ClientSession.Call old = old(Wire.TWO, new byte[1]);
+            Fixture.Reply reply = fixture.send("POST", "/sealed/echo", with(three.message(), outside));
+            HeaderList seenByThree = three.call().open(reply.status(), reply.headers(), reply.body()).headers();
+            HeaderList seenByOld = fixture.send("POST", "/sealed/echo", with(old.message(), outside)).headers();
+            for (String name : ORIGINS) {
+                assertEquals(isTrusted ? "outside" : "null", seenByThree.first("seen-" + name), name);
+                assertEquals(isTrusted ? "outside" : "null", seenByOld.first("seen-" + name), name);
+            }
+            assertEquals("null", seenByThree.first("seen-X_Forwarded_For"));
+            assertEquals("null", seenByOld.first("seen-X_Forwarded_For"));
+            assertEquals("outside", seenByThree.first("seen-via"));
+        }
+    }
+
+    @Test
+    void aSessionOfTheContainerIsNeitherFoundNorMadeForASealedRequest() throws Exception {
+        String cookie = plain("GET", "/plain/session?make=1").headers().first("set-cookie").split(";")[0];
+        String id = cookie.substring(cookie.indexOf('=') + 1);
+        List<Header> outside = List.of(new Header("Cookie", cookie));
+        Fixture.Reply known = fixture.send(fixture.request("/plain/session", new HeaderList(outside), null).GET().build());
+        assertEquals(id + " true", known.headers().first("seen-session"));
+        ClientSession3.Sealed sealed = three("/sealed/session", List.of(), new byte[1]);
+        Fixture.Reply reply = fixture.send("POST", "/sealed/session", with(sealed.message(), outside));
+        assertEquals("null false", sealed.call().open(reply.status(), reply.headers(), reply.body()).headers().first("seen-session"));
+        ClientSession3.Sealed maker = three("/sealed/session?make=1", List.of(), new byte[1]);
+        Fixture.Reply failed = fixture.send("POST", "/sealed/session?make=1", with(maker.message(), outside));
+        assertEquals(500, failed.status());
+        assertNull(failed.headers().first("set-cookie"));
+    }
+
+    @Test
+    void aHeaderThatIsMissingIsToldOfAndNotServed() throws Exception {
+        ClientSession3.Sealed sealed = three("/sealed/echo", List.of(), "body".getBytes());
+        for (String name : new String[] {"X-Kid", "X-Idempotency-Key"}) {
+            Fixture.Reply reply = fixture.send("POST", "/sealed/echo", without(sealed.message(), name));
+            assertEquals("unsealable", Problem.parse(reply.status(), reply.body()).code());
+        }
+        assertEquals(REFUSED, told(fixture.send("POST", "/sealed/echo", without(sealed.message(), "X-Seal"))));
+        for (Wire wire : new Wire[] {Wire.ONE, Wire.TWO}) {
+            ClientSession.Call call = old(wire, "body".getBytes());
+            for (Header header : call.message().headers()) {
+                assertEquals(REFUSED, told(fixture.send("POST", "/sealed/echo", without(call.message(), header.name()))),
+                        wire + " " + header.name());
+            }
+        }
+        assertEquals(0, servlet.served.get());
+    }
+
+    /** Sends the head and {@code length} bytes of a body, then a byte every {@code gapMs}, or none if that is 0; what is answered. */
+    private String slowly(String target, SealedMessage message, int length, long gapMs) throws IOException {
+        try (Socket socket = new Socket("127.0.0.1", fixture.port())) {
+            socket.setSoTimeout(10_000);
+            StringBuilder head = new StringBuilder("POST " + target + " HTTP/1.1\r\nHost: a\r\nContent-Length: " + message.body().length
+                    + "\r\nContent-Type: " + message.contentType() + "\r\n");
+            message.headers().forEach(header -> head.append(header.name()).append(": ").append(header.value()).append("\r\n"));
+            socket.getOutputStream().write((head + "\r\n").getBytes());
+            socket.getOutputStream().write(message.body(), 0, length);
+            Thread drip = Thread.ofVirtual().start(() -> {
+                try {
+                    for (int at = length; gapMs > 0 && at < message.body().length - 1; at++) {
+                        Thread.sleep(gapMs);
+                        socket.getOutputStream().write(message.body(), at, 1);
+                    }
+                } catch (InterruptedException | IOException ended) {
+                    Thread.currentThread().interrupt();
+                }
+            });
+            StringBuilder answer = new StringBuilder();
+            byte[] buffer = new byte[4096];
+            while (!answer.toString().contains("}")) {
+                int read = socket.getInputStream().read(buffer);
+                if (read < 0) {
+                    break;
+                }
+                answer.append(new String(buffer, 0, read));
+            }
+            drip.interrupt();
+            return answer.toString();
+        }
+    }
+
+    @Test
+    void aBodyThatComesTooSlowlyEndsTheRequestInTime() throws Exception {
+        restart(gate -> gate.bodyTime(Duration.ofMillis(700)));
+        for (long gapMs : new long[] {0, 200}) {
+            long began = System.nanoTime();
+            String answer = slowly("/sealed/echo", three("/sealed/echo", List.of(), new byte[500]).message(), 100, gapMs);
+            assertTrue(answer.startsWith("HTTP/1.1 400 ") && answer.contains(":unsealable"), answer);
+            answer = slowly("/sealed/echo", old(Wire.TWO, new byte[500]).message(), 100, gapMs);
+            assertTrue(answer.startsWith("HTTP/1.1 400 ") && answer.contains("CRYPTO_ERROR"), answer);
+            assertTrue(System.nanoTime() - began < 15_000_000_000L);
+        }
+        assertEquals(0, servlet.served.get());
+    }
+
+    @Test
+    void theFirstPieceOfARequestIsReadBeforeTheRestWasSent() throws Exception {
+        ClientSession3.Begun begun = fixture.three(null).begin("POST", "/sealed/first", "application/octet-stream",
+                Long.toString(System.currentTimeMillis()), "0123456789abcdef");
+        byte[] head = Bytes.join(InnerHeaders.encode(List.of()), "ab".getBytes());
+        byte[] first = begun.sealer().seal(head, 0, head.length, false);
+        byte[] last = begun.sealer().seal("cd".getBytes(), 0, 2, true);
+        StringBuilder lines = new StringBuilder("POST /sealed/first HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: "
+                + (first.length + last.length) + "\r\nContent-Type: application/octet-stream\r\n");
+        begun.headers().forEach(header -> lines.append(header.name()).append(": ").append(header.value()).append("\r\n"));
+        try (Socket socket = new Socket("127.0.0.1", fixture.port())) {
+            socket.setSoTimeout(10_000);
+            socket.getOutputStream().write((lines + "\r\n").getBytes());
+            socket.getOutputStream().write(first);
+            assertTrue(servlet.first.await(1500, TimeUnit.MILLISECONDS));
+            socket.getOutputStream().write(last);
+            assertTrue(new String(socket.getInputStream().readAllBytes()).startsWith("HTTP/1.1 200 "));
+        }
+    }
+}
