@@ -168,7 +168,9 @@ pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Res
 
 /// Upgrades a connection that somebody opened to us, on any path.
 pub(crate) async fn accept(io: Box<dyn Io>, timeout: Duration) -> Result<Socket, Error> {
-    match tokio::time::timeout(timeout, tokio_tungstenite::accept_async_with_config(Counted::new(io), Some(limits()))).await {
+    match tokio::time::timeout(timeout, tokio_tungstenite::accept_async_with_config(Counted::new(io), Some(limits())))
+        .await
+    {
         Ok(Ok(socket)) => Ok(socket),
         Ok(Err(err)) => Err(Error::new(Stage::Connect, "upgrade_failed", format!("the upgrade failed: {err}"))),
         Err(_) => Err(Error::new(Stage::Connect, "timeout", format!("no upgrade within {timeout:?}"))),
