@@ -223,10 +223,10 @@ fn stalled(ground: &Ground) {
 fn drained(ground: &Ground) {
     let mut fleet = ground.fleet(&["--drain-s", "1", "--tick-ms", "50"]);
     let (mut client, mut server) = ground.paired(&fleet);
+    let begun = Instant::now();
     for relay in &fleet.relays {
         relay.signal(Signal::TERM).unwrap();
     }
-    let begun = Instant::now();
     lives(&mut client, &mut server);
     let far = [client.end(), server.end()];
     assert!(begun.elapsed() >= Duration::from_millis(500), "there is a while in which channels may end by themselves");
