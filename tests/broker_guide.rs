@@ -3,44 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+
+use sealway_testkit::daemon::root;
+use sealway_testkit::guide::{self, Block, blocks};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 const GUIDE: &str = include_str!("../docs/guides/broker.md");
 const SWITCH: &str = include_str!("../docs/guides/replace-crypto-broker.md");
 const SAMPLE: &str = include_str!("../deploy/broker/Profiles.yaml");
-
-/// A fenced block: what follows its marks, its text, its line, and the name in backticks on the paragraph before it.
-struct Block {
-    info: String,
-    text: String,
-    line: usize,
-    file: Option<String>,
-}
-
-fn blocks(text: &str) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    let (mut open, mut before, mut indent) = (false, "", "");
-    for (index, line) in text.lines().enumerate() {
-        if !open && line.trim_start().starts_with("```") {
-            // A block of a list stands further in.
-            indent = &line[..line.len() - line.trim_start().len()];
-        }
-        let line = line.strip_prefix(indent).unwrap_or(line);
-        match (open, line.strip_prefix("```")) {
-            (false, Some(info)) => {
-                let file = before.strip_prefix('`').and_then(|rest| rest.strip_suffix("`:")).map(str::to_owned);
-                blocks.push(Block { info: info.to_owned(), text: String::new(), line: index + 1, file });
-                (open, before) = (true, "");
-            }
-            (true, Some(_)) => (open, indent) = (false, ""),
-            (true, None) => blocks.last_mut().unwrap().text.push_str(&format!("{line}\n")),
-            (false, None) if !line.is_empty() => before = line,
-            (false, None) => {}
-        }
-    }
-    blocks
-}
 
 /// The blocks as one script of the shell. The last command of a block `refused` must fail, that of `wait` may take a while, and
 /// what `build` asks for is what `cargo xtask test-fips` does.
@@ -74,17 +44,8 @@ fn run(blocks: &[Block], folder: &Path, environment: &[(&str, &str)]) {
     for block in blocks.iter().filter(|block| block.file.is_some()) {
         std::fs::write(folder.join(block.file.as_ref().unwrap()), &block.text).unwrap();
     }
-    let programs = folder.join("programs");
-    std::fs::create_dir(&programs).unwrap();
-    std::os::unix::fs::symlink(BINARY, programs.join("sealway")).unwrap();
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let mut shell = Command::new("bash");
-    shell.args(["-c", &script(blocks)]).current_dir(folder).env_clear().env("PATH", path).env("HOME", folder);
-    let done = shell.envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    let log = std::fs::read_to_string(folder.join("broker.log")).unwrap_or_default();
-    let at = err.lines().rev().find(|line| line.starts_with("### ")).unwrap_or_default();
-    assert!(done.status.success(), "the block at {at}: {}\n{out}\n{err}\n{log}", done.status);
+    let mut shell = guide::shell(BINARY, folder, &script(blocks)).unwrap();
+    guide::run(shell.envs(environment.iter().copied()), &folder.join("broker.log")).unwrap();
 }
 
 fn folder_of_ones_own() -> tempfile::TempDir {
@@ -134,16 +95,10 @@ fn the_switch_from_the_old_broker_is_done_as_its_guide_says() {
 
 #[test]
 fn what_the_guides_name_is_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides");
-    let mut missing = Vec::new();
-    for part in [GUIDE, SWITCH].iter().flat_map(|guide| guide.split("](").skip(1)) {
-        let to = part.split(')').next().unwrap().split('#').next().unwrap();
-        if !to.is_empty() && !to.starts_with("http") && !root.join(to).exists() {
-            missing.push(to);
-        }
+    for guide in [GUIDE, SWITCH] {
+        assert_eq!(guide::missing(guide), [""; 0]);
     }
-    assert!(missing.is_empty(), "{missing:?}");
-    assert!(root.join("../../fips/Cargo.toml").is_file());
+    assert!(root().join("fips/Cargo.toml").is_file());
 }
 
 /// What follows the mark in quotation marks, in every source of a folder.
@@ -162,12 +117,11 @@ fn named_after(mark: &str, folder: &Path, names: &mut std::collections::BTreeSet
 
 #[test]
 fn the_page_for_operators_has_every_metric_and_no_other() {
-    let root = sealway_testkit::daemon::root();
     let mut recorded = std::collections::BTreeSet::new();
     for mark in ["metrics::counter!(", "metrics::gauge!(", "metrics::histogram!("] {
-        named_after(mark, &root.join("crates/broker/src"), &mut recorded);
+        named_after(mark, &root().join("crates/broker/src"), &mut recorded);
     }
-    let page = std::fs::read_to_string(root.join("docs/operating/broker.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/operating/broker.md")).unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
     let kinds = ["counter ", "gauge ", "histogram "];
     let told =

@@ -29,8 +29,10 @@ async fn does(suite: u16, arguments: &[&str]) -> Value {
         () = serve(&channel, &gate) => peer.done().await,
         () = tokio::time::sleep(2 * LONG) => panic!("the channel does not end"),
     };
-    // An endpoint of v1 ends without a word.
-    assert_eq!(soon(channel.over()).await.code, "closed", "after {} with suite {suite}: {seen}", arguments.join(" "));
+    // An endpoint of v1 ends without a word, and its kernel resets the connection where ours says something after that.
+    let over = soon(channel.over()).await;
+    let is_end = ["closed", "connection_lost"].contains(&over.code.as_ref());
+    assert!(is_end, "{over} after {} with suite {suite}: {seen}", arguments.join(" "));
     seen
 }
 
@@ -178,7 +180,8 @@ async fn either_side_takes_new_keys_while_streams_go_on() {
 
         let (peer, channel) = our_client(suite, &["--rekey-every", "3"]).await;
         let mut stream = open(&channel, "echo").await;
-        for round in 0..5_u8 {
+        // Twice what is asked for: how many records an echo is, is the peer's library's affair.
+        for round in 0..10_u8 {
             channel.rekey();
             stream.write_all(&[round; 1000]).await.unwrap();
             stream.flush().await.unwrap();

@@ -380,3 +380,65 @@ fn a_store_of_the_old_environment_is_ignored_with_a_warning_where_the_configurat
         assert!(log.contains(&format!("{name} is ignored: sessions.store")), "{log}");
     }
 }
+
+/// Runs with a standard output, and a standard error too if that is wanted, whose reader has gone before it begins.
+fn unread(args: &[&str], is_error_unread: bool, folder: &Path) -> Output {
+    let (_, gone) = std::io::pipe().unwrap();
+    let mut command = command();
+    command.args(args).current_dir(folder).env("TMPDIR", folder).stdin(Stdio::null()).stderr(Stdio::piped());
+    if is_error_unread {
+        command.stderr(gone.try_clone().unwrap());
+    }
+    let child = command.stdout(gone).spawn().unwrap();
+    // What the command has of the pipe would keep it open.
+    drop(command);
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_command_whose_reader_has_gone_ends_quietly() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = url("/transaction/purchase");
+    for args in [
+        &["demo", "--port", "0"][..],
+        &["demo", "--once", "--port", "0"],
+        &["completions", "bash"],
+        &["certs", "certs"],
+        &["identity", "generate", "identity.json"],
+        &["relay", "keys"],
+        &["channel", "key", "key"],
+        &["channel", "listen", "--demo", "--forward", "tcp://127.0.0.1:1"],
+        &["call", "-v", "POST", &url, "--data", ORDER],
+    ] {
+        let quiet = unread(args, false, folder.path());
+        let said = text(&quiet.stderr);
+        assert_eq!(quiet.status.code(), Some(141), "{args:?}: {said}");
+        assert!(!said.contains("panic") && !said.contains("sealway: "), "{args:?}: {said}");
+    }
+    let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("sealway-demo-")).collect();
+    assert!(left.is_empty(), "the demo leaves {left:?}");
+    let told = unread(&["call", "-v", "POST", &url, "--data", ORDER, "--output", "answer"], true, folder.path());
+    assert!(told.status.success(), "what is told on standard error is no result: {:?}", told.status);
+}
+
+#[test]
+fn a_relay_whose_reader_has_gone_goes_on_serving() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(command().args(["relay", "keys"]).current_dir(folder.path()).output().unwrap().status.success());
+    let (_, gone) = std::io::pipe().unwrap();
+    let address = format!("127.0.0.1:{}", sealway_testkit::daemon::free_port().unwrap());
+    let mut command = command();
+    command.args(["relay", "serve", "--listen", &address, "--issuer-keys-file", "issuer-keys.json", "--aud", "tests"]);
+    let mut relay = command.current_dir(folder.path()).stdout(gone.try_clone().unwrap()).stderr(gone).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while std::net::TcpStream::connect(&address).is_err() {
+        assert!(begun.elapsed().as_secs() < 60 && relay.try_wait().unwrap().is_none(), "it does not serve");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // Past its first line, which nobody took.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(relay.try_wait().unwrap().is_none(), "it has ended");
+    relay.kill().unwrap();
+    relay.wait().unwrap();
+}

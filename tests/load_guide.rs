@@ -3,42 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use sealway_testkit::daemon::free_port;
+use sealway_testkit::guide::{self, Block, blocks};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 const GUIDE: &str = include_str!("../docs/guides/load-testing.md");
-
-/// A fenced block.
-struct Block {
-    info: String,
-    text: String,
-    /// Where it begins.
-    line: usize,
-    /// The name in backticks on the paragraph before it, as in "`serve.yaml`:".
-    file: Option<String>,
-}
-
-fn blocks(text: &str) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    let (mut open, mut before) = (false, "");
-    for (index, line) in text.lines().enumerate() {
-        match (open, line.strip_prefix("```")) {
-            (false, Some(info)) => {
-                let file = before.strip_prefix('`').and_then(|rest| rest.strip_suffix("`:")).map(str::to_owned);
-                blocks.push(Block { info: info.to_owned(), text: String::new(), line: index + 1, file });
-                (open, before) = (true, "");
-            }
-            (true, Some(_)) => open = false,
-            (true, None) => blocks.last_mut().unwrap().text.push_str(&format!("{line}\n")),
-            (false, None) if !line.is_empty() => before = line,
-            (false, None) => {}
-        }
-    }
-    blocks
-}
 
 /// The same in less time: what is replaced, and by what. A word is replaced in commands and files alike.
 fn short(text: &str, ports: &[(u16, u16)]) -> String {
@@ -118,28 +89,13 @@ fn run(blocks: &[Block], folder: &Path) {
         let file = folder.join(block.file.as_ref().unwrap());
         std::fs::write(file, short(&block.text, &ports)).unwrap();
     }
-    let programs = folder.join("programs");
-    std::fs::create_dir(&programs).unwrap();
-    std::os::unix::fs::symlink(BINARY, programs.join("sealway")).unwrap();
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let mut shell = Command::new("bash");
-    shell.args(["-c", &script(blocks, &ports)]).current_dir(folder).env_clear().env("PATH", path);
-    shell.env("HOME", folder);
+    let mut shell = guide::shell(BINARY, folder, &script(blocks, &ports)).unwrap();
     // The guide relies on the ports that a matrix has by itself.
     for (name, scheme, written) in [("HTTP", "http", 8080), ("HTTPS", "https", 8443), ("MTLS", "https", 9443)] {
         let taken = ports.iter().find(|(port, _)| *port == written).unwrap().1;
         shell.env(format!("SEALWAY_LOAD_{name}_URL"), format!("{scheme}://localhost:{taken}/"));
     }
-    let done = shell.stdin(Stdio::null()).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    let background = std::fs::read_to_string(folder.join("background.log")).unwrap_or_default();
-    let at = err.lines().rev().find(|line| line.starts_with("### ")).unwrap_or_default();
-    let (out, err) = (last(&out), last(&err));
-    assert!(done.status.success(), "the block at {at} of the guide: {}\n{out}\n{err}\n{background}", done.status);
-}
-
-fn last(text: &str) -> String {
-    text.lines().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
+    guide::run(&mut shell, &folder.join("background.log")).unwrap();
 }
 
 #[test]
@@ -169,13 +125,5 @@ fn every_command_of_the_guide_does_what_it_says() {
 
 #[test]
 fn what_the_guide_names_is_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides");
-    let mut missing = Vec::new();
-    for part in GUIDE.split("](").skip(1) {
-        let to = part.split(')').next().unwrap().split('#').next().unwrap();
-        if !to.starts_with("http") && !root.join(to).exists() {
-            missing.push(to);
-        }
-    }
-    assert!(missing.is_empty(), "{missing:?}");
+    assert_eq!(guide::missing(GUIDE), [""; 0]);
 }

@@ -2,40 +2,11 @@
 //! against the gateway that they start. Ports are the test's own.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-
-use sealway_testkit::daemon::free_port;
+use sealway_testkit::daemon::{free_port, root};
+use sealway_testkit::guide::{self, Block, blocks};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 const GUIDE: &str = include_str!("../docs/guides/migrate-to-wire-3.md");
-
-/// A fenced block: what follows its marks, its text, its line, and the name in backticks on the paragraph before it.
-struct Block {
-    info: String,
-    text: String,
-    line: usize,
-    file: Option<String>,
-}
-
-fn blocks(text: &str) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    let (mut open, mut before) = (false, "");
-    for (index, line) in text.lines().enumerate() {
-        match (open, line.strip_prefix("```")) {
-            (false, Some(info)) => {
-                let file = before.strip_prefix('`').and_then(|rest| rest.strip_suffix("`:")).map(str::to_owned);
-                blocks.push(Block { info: info.to_owned(), text: String::new(), line: index + 1, file });
-                (open, before) = (true, "");
-            }
-            (true, Some(_)) => open = false,
-            (true, None) => blocks.last_mut().unwrap().text.push_str(&format!("{line}\n")),
-            (false, None) if !line.is_empty() => before = line,
-            (false, None) => {}
-        }
-    }
-    blocks
-}
 
 /// The blocks as one script of the shell. The last command of a block `wait` may take a while; that of `refused` must fail, and
 /// with a 403.
@@ -64,24 +35,15 @@ fn every_command_of_the_guide_does_what_it_says() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let [listener, admin] = [free_port().unwrap(), free_port().unwrap()].map(|port| format!("127.0.0.1:{port}"));
-    let guide = GUIDE.replace("127.0.0.1:8080", &listener).replace("127.0.0.1:9901", &admin);
-    let blocks = blocks(&guide);
+    let text = GUIDE.replace("127.0.0.1:8080", &listener).replace("127.0.0.1:9901", &admin);
+    let blocks = blocks(&text);
     assert!(blocks.iter().filter(|block| block.info.starts_with("sh")).count() > 9);
     for block in blocks.iter().filter(|block| block.file.is_some()) {
         std::fs::write(folder.join(block.file.as_ref().unwrap()), &block.text).unwrap();
     }
-    let programs = folder.join("programs");
-    std::fs::create_dir(&programs).unwrap();
-    std::os::unix::fs::symlink(BINARY, programs.join("sealway")).unwrap();
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let mut shell = Command::new("bash");
-    shell.args(["-c", &script(&blocks)]).current_dir(folder).env_clear().env("PATH", path).env("HOME", folder);
-    let done = shell.stdin(Stdio::null()).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
-    let at = err.lines().rev().find(|line| line.starts_with("### ")).unwrap_or_default();
-    assert!(done.status.success(), "the block at {at}: {}\n{out}\n{err}\n{}", done.status, read("serve.log"));
-    let metrics = read("metrics.txt");
+    let mut shell = guide::shell(BINARY, folder, &script(&blocks)).unwrap();
+    guide::run(&mut shell, &folder.join("serve.log")).unwrap();
+    let metrics = std::fs::read_to_string(folder.join("metrics.txt")).unwrap_or_default();
     let value = |name: &str| {
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("{name} is not in {metrics}")).parse::<f64>().unwrap()
@@ -99,14 +61,6 @@ fn every_command_of_the_guide_does_what_it_says() {
 
 #[test]
 fn what_the_guide_names_is_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides");
-    let mut missing = Vec::new();
-    for part in GUIDE.split("](").skip(1) {
-        let to = part.split(')').next().unwrap().split('#').next().unwrap();
-        if !to.is_empty() && !to.starts_with("http") && !root.join(to).exists() {
-            missing.push(to);
-        }
-    }
-    assert!(missing.is_empty(), "{missing:?}");
-    assert!(root.join("../../vectors/reference/client3.py").is_file());
+    assert_eq!(guide::missing(GUIDE), [""; 0]);
+    assert!(root().join("vectors/reference/client3.py").is_file());
 }

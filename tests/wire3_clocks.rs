@@ -14,17 +14,9 @@ use sealway_testkit::fleet::clock_library;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Answer;
 use sealway_testkit::wire_client::{ORDER, PURCHASE, now_ms};
-use sealway_testkit::wire3_client::{Agreed, Link, key_set, offer, open};
+use sealway_testkit::wire3_client::{Agreed, Link, WITH_KEY_FILE, key_set, offer, open};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
-const CONFIG: &str = "
-listeners: [{ address: '127.0.0.1:0' }]
-routes:
-  - { match: { path_prefix: [/v3/sessions, /.well-known/] }, sessions: {} }
-  - { match: {}, sealed: required, upstream: shop }
-upstreams: { shop: { servers: ['demo:'] } }
-sessions: { store: 'memory:', identity: { key_file: identity.keys } }
-";
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 1_440 * MINUTE_MS;
 /// How far a stamp may be from the server's clock, by default.
@@ -48,7 +40,7 @@ impl Clocked {
         keys.create(&folder.path().join("identity.keys")).unwrap();
         let clock = folder.path().join("clock");
         write(&clock, ahead_ms);
-        let server = Launch::new(BINARY, CONFIG)
+        let server = Launch::new(BINARY, WITH_KEY_FILE)
             .folder(folder.path())
             .env("LD_PRELOAD", &clock_library().unwrap().to_string_lossy())
             .env("FAKETIME_TIMESTAMP_FILE", &clock.to_string_lossy())

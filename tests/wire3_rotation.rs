@@ -19,17 +19,9 @@ use sealway_sessions::identity::KeyFile;
 use sealway_testkit::fleet::is_full;
 use sealway_testkit::process::Launch;
 use sealway_testkit::wire_client::{ORDER, PURCHASE, now_ms};
-use sealway_testkit::wire3_client::{Agreed, Link, init, key_set, offer};
+use sealway_testkit::wire3_client::{Agreed, Link, WITH_KEY_FILE, init, key_set, offer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
-const CONFIG: &str = "
-listeners: [{ address: '127.0.0.1:0' }]
-routes:
-  - { match: { path_prefix: [/v3/sessions, /.well-known/] }, sessions: {} }
-  - { match: {}, sealed: required, upstream: shop }
-upstreams: { shop: { servers: ['demo:'] } }
-sessions: { store: 'memory:', identity: { key_file: identity.keys } }
-";
 const ROTATIONS: u64 = 10;
 /// Between the beginnings of two keys, in milliseconds. A server looks at its key file every ten seconds: the keys that are
 /// added while it runs begin later than that.
@@ -130,7 +122,7 @@ fn ten_rotations_under_load_fail_nothing_and_a_retired_pin_is_told_the_keys() {
     let file = folder.path().join("identity.keys");
     let from_ms = now_ms();
     let mut ids = add_keys(&file, from_ms, 0..FIRST);
-    let server = Launch::new(BINARY, CONFIG).folder(folder.path()).start().unwrap();
+    let server = Launch::new(BINARY, WITH_KEY_FILE).folder(folder.path()).start().unwrap();
     let to = server.address();
     ids.extend(add_keys(&file, from_ms, FIRST..ROTATIONS + 1));
     let load = Load {

@@ -81,10 +81,13 @@ fn replays(ground: &Ground) {
 
 fn waiting(ground: &Ground) {
     let fleet = ground.fleet(&["--max-waiting-mib", "1"]);
-    let mut all: Vec<_> = (0..5).map(|_| ground.attached(fleet.near(), &ground.pair()[0])).collect();
-    for ws in &mut all {
+    let waits = |_| {
+        let mut ws = ground.attached(fleet.near(), &ground.pair()[0]);
         (0..3).for_each(|_| ws.binary(&[0; 65_536]));
-    }
+        // All of it is counted before the last one comes.
+        ground.known(ws)
+    };
+    let _all: Vec<_> = (0..5).map(waits).collect();
     let mut last = ground.attached(fleet.near(), &ground.pair()[0]);
     (0..3).for_each(|_| last.binary(&[0; 65_536]));
     assert_eq!(last.end(), closed(1013, "relay full"));

@@ -72,8 +72,8 @@ pub(crate) async fn run(command: Broker) -> anyhow::Result<ExitCode> {
         Broker::Health(socket) => return ask::health(&socket).await,
         Broker::Bench(socket) => ask::bench(&socket).await?,
         Broker::Keys { socket, action } => keys::run(&socket, action).await?,
-        Broker::Profiles { action } => return Ok(files::profiles(action)),
-        Broker::Audit { action } => return Ok(files::audit(action)),
+        Broker::Profiles { action } => return files::profiles(action),
+        Broker::Audit { action } => return files::audit(action),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -16,6 +16,7 @@ use sealway_proto::wire::Wire;
 use sealway_runtime::config::read_secret;
 
 use crate::args::{Call, Family};
+use crate::output::{out, tell};
 use crate::summary;
 
 /// Largest body read from a file or standard input.
@@ -53,29 +54,29 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     let recognised = client.recognised().await?;
     if let (Some(said), Trust::FirstUse(file), true) = (&recognised, &trust, is_first) {
         let host = url.authority().map_or("", |authority| authority.as_str());
-        eprintln!(
+        tell(format_args!(
             "sealway: {host} was met for the first time; its identity key {} is kept in {} and",
             said.key_id,
             file.display()
-        );
-        eprintln!("         trusted from now on. Compare it with what the service's operator says.");
+        ));
+        tell(format_args!("         trusted from now on. Compare it with what the service's operator says."));
     }
     if args.verbose {
-        eprintln!("session {session}, expires in {expires_in_sec} s");
+        tell(format_args!("session {session}, expires in {expires_in_sec} s"));
         if let Some(said) = &recognised {
             let whom = [("as", &said.subject), ("of", &said.tenant)].map(|(word, name)| match name {
                 Some(name) => format!(" {word} {name}"),
                 None => String::new(),
             });
-            eprintln!("suite {}, identity key {}", said.suite.name(), said.key_id);
-            eprintln!("recognised by {}{}", said.auth.name(), whom.concat());
+            tell(format_args!("suite {}, identity key {}", said.suite.name(), said.key_id));
+            tell(format_args!("recognised by {}{}", said.auth.name(), whom.concat()));
         }
     }
     let exchange = Exchange { args: &args, client: &client, method, path: &path };
     let (status, timings) =
         if wire == Wire::Three { exchange.streamed(headers, data).await? } else { exchange.whole(&data).await? };
     if args.verbose {
-        eprintln!("{}", summary::lay_out(&[(&init, &agreed), (&path, &timings)]));
+        tell(format_args!("{}", summary::lay_out(&[(&init, &agreed), (&path, &timings)])));
     }
     // It would end by itself; whether or not it is told, the answer is here.
     let _ = client.end().await;
@@ -97,8 +98,8 @@ impl Exchange<'_> {
     async fn whole(&self, data: &[u8]) -> anyhow::Result<(StatusCode, Timings)> {
         let answer = self.client.post(self.path, data).await?;
         if self.args.verbose {
-            eprintln!("{}", shown(&self.method, self.path, answer.status, &answer.seen));
-            eprintln!("< {} sealed bytes", answer.seen.answer_len);
+            tell(format_args!("{}", shown(&self.method, self.path, answer.status, &answer.seen)));
+            tell(format_args!("< {} sealed bytes", answer.seen.answer_len));
         }
         let mut out = Out::open(self.args.output.as_deref())?;
         out.write(&answer.body)?;
@@ -115,9 +116,9 @@ impl Exchange<'_> {
         let timings = response.extensions_mut().remove::<Timings>().unwrap_or_default();
         if self.args.verbose {
             let seen = response.extensions_mut().remove::<Seen>().unwrap_or_default();
-            eprintln!("{}", shown(&self.method, self.path, response.status(), &seen));
+            tell(format_args!("{}", shown(&self.method, self.path, response.status(), &seen)));
             for (name, value) in response.headers() {
-                eprintln!("< sealed: {name}: {}", String::from_utf8_lossy(value.as_bytes()));
+                tell(format_args!("< sealed: {name}: {}", String::from_utf8_lossy(value.as_bytes())));
             }
         }
         let status = response.status();
@@ -130,7 +131,7 @@ impl Exchange<'_> {
         }
         out.finish()?;
         if self.args.verbose {
-            eprintln!("< {} sealed bytes", body.received());
+            tell(format_args!("< {} sealed bytes", body.received()));
         }
         Ok((status, timings))
     }
@@ -159,18 +160,15 @@ impl<'a> Out<'a> {
         if let Some((_, partial, file)) = &mut self.file {
             return file.write_all(part).with_context(|| format!("--output: cannot write {}", partial.display()));
         }
-        let mut out = std::io::stdout().lock();
-        out.write_all(part)?;
         self.ends_line = part.ends_with(b"\n");
-        Ok(out.flush()?)
+        out().write_all(part)
     }
 
     fn finish(self) -> anyhow::Result<()> {
-        let mut out = std::io::stdout().lock();
         match self.file {
             Some((path, partial, _)) => std::fs::rename(&partial, path)
                 .with_context(|| format!("--output: cannot make {} of {}", path.display(), partial.display())),
-            None if out.is_terminal() && !self.ends_line => Ok(writeln!(out)?),
+            None if std::io::stdout().is_terminal() && !self.ends_line => writeln!(out()),
             None => Ok(()),
         }
     }

@@ -9,6 +9,7 @@ use sealway_runtime::config::read_secret;
 use sealway_runtime::tls::{CertificateStatus, Secret};
 
 use crate::args::{Certs, CertsAction, LeafChoice};
+use crate::output::out;
 
 /// Where the script that this takes the place of had its password from, and the password without it.
 const PASSWORD_VARIABLE: &str = "MTLS_PFX_PASSWORD";
@@ -22,7 +23,7 @@ pub(crate) fn run(args: Certs) -> anyhow::Result<()> {
             let password = password(pfx_password_file.as_deref())?;
             if finish {
                 certs::finish_authority(&folder, password.as_ref(), now_ms)?;
-                println!("{} is the one authority from now on", folder.join(certs::CA_CERT).display());
+                writeln!(out(), "{} is the one authority from now on", folder.join(certs::CA_CERT).display())?;
                 return Ok(());
             }
             let renewed = if ca {
@@ -30,23 +31,24 @@ pub(crate) fn run(args: Certs) -> anyhow::Result<()> {
             } else {
                 certs::rotate_leaf(&folder, leaves(leaf), password.as_ref(), now_ms)?
             };
-            print_table(&renewed, now_ms);
+            print_table(&renewed, now_ms)?;
             if ca {
-                println!("Give {} to everybody who trusts the authority.", folder.join(certs::CA_CERT).display());
-                println!("Then: sealway certs rotate {} --finish", folder.display());
+                writeln!(
+                    out(),
+                    "Give {} to everybody who trusts the authority.",
+                    folder.join(certs::CA_CERT).display()
+                )?;
+                writeln!(out(), "Then: sealway certs rotate {} --finish", folder.display())?;
             }
             Ok(())
         }
         Some(CertsAction::Revoke { folder, what }) => {
             let revoked = certs::revoke(&folder, &what, now_ms)?;
             let when = if revoked.was_revoked { "was revoked before" } else { "is revoked" };
-            println!("{} {when}: {}", revoked.serial, folder.join(certs::CA_CRL).display());
+            writeln!(out(), "{} {when}: {}", revoked.serial, folder.join(certs::CA_CRL).display())?;
             Ok(())
         }
-        Some(CertsAction::Show { folder }) => {
-            print_table(&certs::show(&folder)?, now_ms);
-            Ok(())
-        }
+        Some(CertsAction::Show { folder }) => print_table(&certs::show(&folder)?, now_ms),
     }
 }
 
@@ -60,7 +62,7 @@ fn make(args: Certs, now_ms: u64) -> anyhow::Result<()> {
     let making =
         Making { names: args.names, client_name: args.client_name, days: args.days, password, force: args.force };
     for file in certs::make(&folder, &making, now_ms)? {
-        println!("{}", file.display());
+        writeln!(out(), "{}", file.display())?;
     }
     Ok(())
 }
@@ -78,7 +80,7 @@ fn leaves(choice: LeafChoice) -> &'static [Leaf] {
 }
 
 /// A line a certificate, in columns.
-fn print_table(statuses: &[CertificateStatus], now_ms: u64) {
+fn print_table(statuses: &[CertificateStatus], now_ms: u64) -> anyhow::Result<()> {
     let mut rows = vec![["FILE", "SUBJECT", "NAMES", "SERIAL", "DAYS LEFT"].map(str::to_owned)];
     for status in statuses {
         let file = PathBuf::from(&status.file);
@@ -97,6 +99,7 @@ fn print_table(statuses: &[CertificateStatus], now_ms: u64) {
         for (cell, width) in row.iter().zip(widths) {
             line.push_str(&format!("{cell:<width$}  "));
         }
-        println!("{}", line.trim_end());
+        writeln!(out(), "{}", line.trim_end())?;
     }
+    Ok(())
 }

@@ -20,6 +20,8 @@ use sealway_runtime::listener;
 use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::tls;
 
+use crate::output::{out, piped, tell};
+
 /// What a stream is for that `cat` opens.
 const CAT: &str = "cat";
 
@@ -188,8 +190,8 @@ async fn listen(args: Listen) -> anyhow::Result<()> {
     let options = args.source.options()?;
     if args.source.grant.is_some() {
         let channel = once(&args.source, options).await?;
-        eprintln!("sealway: a peer is there");
-        let ended = forward::serve(&channel, &args.forward, |err| tell(Happened::Broken(err.clone()))).await;
+        tell(format_args!("sealway: a peer is there"));
+        let ended = forward::serve(&channel, &args.forward, |err| tell_of(Happened::Broken(err.clone()))).await;
         return finished(ended);
     }
     let demo = if args.demo { Some(demo::Demo::start().await?) } else { None };
@@ -199,18 +201,18 @@ async fn listen(args: Listen) -> anyhow::Result<()> {
     };
     let listener = Listener::new(grants, options, Backoff::default())?;
     if let Some(demo) = &demo {
-        println!("On another terminal:\n\n    {}\n", demo.command(&args.source.name));
+        writeln!(out(), "On another terminal:\n\n    {}\n", demo.command(&args.source.name))?;
     }
-    eprintln!("sealway: waiting for peers as \"{}\"", args.source.name);
-    finished(keep::serve(listener, args.forward, tell).await)
+    tell(format_args!("sealway: waiting for peers as \"{}\"", args.source.name));
+    finished(keep::serve(listener, args.forward, tell_of).await)
 }
 
 async fn connect(args: Connect) -> anyhow::Result<()> {
     let addresses = listener::parse_address(&args.listen).map_err(|err| anyhow::anyhow!("--listen: {err}"))?;
     let local = listener::bind(&addresses, "--listen")?.into_iter().next().context("--listen: no address")?;
     let connector = Connector::new(args.source.grants(Role::Client)?, args.source.options()?, Backoff::default())?;
-    eprintln!("sealway: listening on {}", local.local_addr()?);
-    finished(keep::forward(connector, local, tell).await)
+    tell(format_args!("sealway: listening on {}", local.local_addr()?));
+    finished(keep::forward(connector, local, tell_of).await)
 }
 
 async fn cat(args: Cat) -> anyhow::Result<()> {
@@ -220,10 +222,10 @@ async fn cat(args: Cat) -> anyhow::Result<()> {
         Arc::new(once(&args.source, options).await?)
     } else if role == Role::Server {
         let mut listener = Listener::new(args.source.grants(role)?, options, Backoff::default())?;
-        Arc::new(listener.accept(|err, wait| tell(Happened::Retrying(err.clone(), wait))).await?)
+        Arc::new(listener.accept(|err, wait| tell_of(Happened::Retrying(err.clone(), wait))).await?)
     } else {
         let connector = Connector::new(args.source.grants(role)?, options, Backoff::default())?;
-        connector.channel(|err, wait| tell(Happened::Retrying(err.clone(), wait))).await?
+        connector.channel(|err, wait| tell_of(Happened::Retrying(err.clone(), wait))).await?
     };
     let stream = match channel.role() {
         Role::Client => channel.open(&Hello::new(CAT)?).await?,
@@ -237,7 +239,8 @@ async fn cat(args: Cat) -> anyhow::Result<()> {
     };
     // A terminal says nothing of its end.
     let is_awaited = !std::io::IsTerminal::is_terminal(&std::io::stdin());
-    join(stream, tokio::io::stdin(), tokio::io::stdout(), is_awaited).await?;
+    let (output, reader) = piped();
+    join(stream, tokio::io::stdin(), output, is_awaited).await.map_err(|err| reader.or(err))?;
     channel.close(0, "").await;
     Ok(())
 }
@@ -255,16 +258,16 @@ fn key(args: &Key) -> anyhow::Result<()> {
     };
     let identity = Identity::draw(curve)?;
     write_secret(&args.file, &identity.encode())?;
-    println!("{}", identity.public(curve)?);
+    writeln!(out(), "{}", identity.public(curve)?)?;
     Ok(())
 }
 
-fn tell(happened: Happened) {
+fn tell_of(happened: Happened) {
     match happened {
-        Happened::Paired => eprintln!("sealway: a peer is there"),
-        Happened::Ended(err) => eprintln!("sealway: a channel is over: {err}"),
-        Happened::Retrying(err, wait) => eprintln!("sealway: {err}; trying again within {wait:?}"),
-        Happened::Broken(err) => eprintln!("sealway: {err}"),
+        Happened::Paired => tell(format_args!("sealway: a peer is there")),
+        Happened::Ended(err) => tell(format_args!("sealway: a channel is over: {err}")),
+        Happened::Retrying(err, wait) => tell(format_args!("sealway: {err}; trying again within {wait:?}")),
+        Happened::Broken(err) => tell(format_args!("sealway: {err}")),
     }
 }
 

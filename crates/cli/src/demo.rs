@@ -8,6 +8,7 @@ use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::telemetry;
 
+use crate::output::out;
 use crate::serve::{Running, never_reread};
 use crate::{args, config, summary};
 
@@ -28,26 +29,29 @@ pub(crate) async fn run(args: args::Demo) -> anyhow::Result<()> {
     let _telemetry = telemetry::init(&config.telemetry, "sealway-demo").map_err(|err| anyhow!(err))?;
     let mut signals = StopSignals::install()?;
     let running = Running::start(&config, never_reread()).await?;
+    let shown = tell_of(&running, args.once, &mut signals).await;
+    running.stop().await;
+    shown
+}
+
+/// Tells of what is served, and waits for a signal unless it is to be told once. Where nobody listens any more it is over.
+async fn tell_of(running: &Running, is_once: bool, signals: &mut StopSignals) -> anyhow::Result<()> {
     let port = running.server.addresses().first().context("no address")?.port();
     let base = format!("http://localhost:{port}");
-
-    println!("Sealway demo: a purchase, sealed from the client to the service's own door\n");
-    println!("1. One process serves the session authority, the gateway and a demo service on {base}");
-    println!("   (embedded store, session keys wrapped at rest).");
+    writeln!(out(), "Sealway demo: a purchase, sealed from the client to the service's own door\n")?;
+    writeln!(out(), "1. One process serves the session authority, the gateway and a demo service on {base}")?;
+    writeln!(out(), "   (embedded store, session keys wrapped at rest).")?;
     let identity = running.authority.identity().context("no identity key")?;
     let key_id = *identity.live_at(SystemClock.now_ms()).first().context("no live identity key")?;
     show(&base, key_id).await?;
-    if args.once {
-        running.stop().await;
+    if is_once {
         return Ok(());
     }
-    println!("Serving on {base} until Ctrl-C. From another terminal:\n");
-    println!("  sealway call POST {base}{PATH} --pin {key_id} --data '{PURCHASE}' -v\n");
-    println!("In a browser, which agrees a session of its own and seals there:\n\n  {base}/#pin={key_id}\n");
+    writeln!(out(), "Serving on {base} until Ctrl-C. From another terminal:\n")?;
+    writeln!(out(), "  sealway call POST {base}{PATH} --pin {key_id} --data '{PURCHASE}' -v\n")?;
+    writeln!(out(), "In a browser, which agrees a session of its own and seals there:\n\n  {base}/#pin={key_id}\n")?;
     signals.stopped().await;
-    println!("Stopping.");
-    running.stop().await;
-    Ok(())
+    writeln!(out(), "Stopping.")
 }
 
 async fn show(base: &str, key_id: KeyId) -> anyhow::Result<()> {
@@ -59,15 +63,18 @@ async fn show(base: &str, key_id: KeyId) -> anyhow::Result<()> {
     let client = Client::new(base.parse()?, options(key_id))?;
     let (session, expires_in_sec, init) = client.connect().await?;
     let said = client.recognised().await?.context("no session of wire 3")?;
-    println!("2. The client, which pins the identity key {key_id}, agreed a session with it on wire 3:");
-    println!("   {session}, for {expires_in_sec} s, by {}.", said.suite.name());
-    println!("   The service signed both halves of the agreement; the key itself did not cross the wire.");
+    writeln!(out(), "2. The client, which pins the identity key {key_id}, agreed a session with it on wire 3:")?;
+    writeln!(out(), "   {session}, for {expires_in_sec} s, by {}.", said.suite.name())?;
+    writeln!(out(), "   The service signed both halves of the agreement; the key itself did not cross the wire.")?;
 
     let answer = client.post(PATH, PURCHASE.as_bytes()).await?;
-    println!("3. It sealed a purchase, and its headers with it: {PURCHASE}");
-    println!("   On the wire: {} bytes of AES-256-GCM.", answer.seen.request_len);
-    println!("4. The gateway opened it and asked the service, which knows nothing of sealing; its answer was sealed.");
-    println!("5. The client opened the answer:\n   {}", String::from_utf8_lossy(&answer.body));
+    writeln!(out(), "3. It sealed a purchase, and its headers with it: {PURCHASE}")?;
+    writeln!(out(), "   On the wire: {} bytes of AES-256-GCM.", answer.seen.request_len)?;
+    writeln!(
+        out(),
+        "4. The gateway opened it and asked the service, which knows nothing of sealing; its answer was sealed."
+    )?;
+    writeln!(out(), "5. The client opened the answer:\n   {}", String::from_utf8_lossy(&answer.body))?;
     if !answer.status.is_success() {
         bail!("the demo service answered {}", answer.status);
     }
@@ -75,18 +82,19 @@ async fn show(base: &str, key_id: KeyId) -> anyhow::Result<()> {
     let captured = client.seal_only(PATH, PURCHASE.as_bytes()).await?;
     let (first, _) = client.send_captured(PATH, &captured).await?;
     let (second, refusal) = client.send_captured(PATH, &captured).await?;
-    println!(
+    writeln!(
+        out(),
         "6. Somebody captured a sealed purchase and sent it again: the first was answered {}, the copy",
         first.as_u16()
-    );
-    println!("   {} {}", second.as_u16(), String::from_utf8_lossy(&refusal));
+    )?;
+    writeln!(out(), "   {} {}", second.as_u16(), String::from_utf8_lossy(&refusal))?;
     if !first.is_success() || second.as_u16() != 409 {
         bail!("the replay was not refused as it must be");
     }
     show_another(base, key_id, options).await?;
-    println!("\nSuccess: sealed, opened, served, sealed again, and not to be replayed.\n");
+    writeln!(out(), "\nSuccess: sealed, opened, served, sealed again, and not to be replayed.\n")?;
     let purchase = format!("POST {PATH}");
-    println!("{}", summary::lay_out(&[(&format!("POST {INIT_PATH}"), &init), (&purchase, &answer.timings)]));
+    writeln!(out(), "{}", summary::lay_out(&[(&format!("POST {INIT_PATH}"), &init), (&purchase, &answer.timings)]))?;
     Ok(())
 }
 
@@ -97,10 +105,11 @@ async fn show_another(base: &str, key_id: KeyId, options: impl Fn(KeyId) -> Opti
     let other = KeyId::parse(&other).map_err(|err| anyhow!(err))?;
     match Client::new(base.parse()?, options(other))?.connect().await {
         Err(Error::KeyUntrusted { .. } | Error::KeyRetired { .. }) => {
-            println!(
+            writeln!(
+                out(),
                 "7. A client that pins another identity key refused to agree a session: so does one whose service"
-            );
-            println!("   somebody else pretends to be.");
+            )?;
+            writeln!(out(), "   somebody else pretends to be.")?;
             Ok(())
         }
         Err(err) => Err(err.into()),

@@ -12,6 +12,8 @@ use sealway_sessions::identity::{
     BrokerAccess, Condition, Document, KeyFile, Listed, Retired, Root, parse_root_public, parse_span, parse_time,
 };
 
+use crate::output::out;
+
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum IdentityAction {
     /// Make a key file, or one more key in it
@@ -104,14 +106,18 @@ pub(crate) async fn run(action: IdentityAction) -> anyhow::Result<()> {
         IdentityAction::Retire { file, key_id, at, force } => retire(&file, &key_id, &at, force, now_ms),
         IdentityAction::Root { file } => {
             let root = Root::generate(default_provider(), default_es256(), &file)?;
-            println!("root_key_id      {}", root.id(default_provider()));
-            println!("root_public_key  {}", base64::encode(root.public()));
-            println!("Clients pin the public half. Keep {} away from every service.", file.display());
+            writeln!(out(), "root_key_id      {}", root.id(default_provider()))?;
+            writeln!(out(), "root_public_key  {}", base64::encode(root.public()))?;
+            writeln!(out(), "Clients pin the public half. Keep {} away from every service.", file.display())?;
             Ok(())
         }
         IdentityAction::Set { file } => {
             // The root says until when it is good.
-            println!("{}", read(&file)?.unsigned_set(now_ms, now_ms).context(file.display().to_string())?.encode());
+            writeln!(
+                out(),
+                "{}",
+                read(&file)?.unsigned_set(now_ms, now_ms).context(file.display().to_string())?.encode()
+            )?;
             Ok(())
         }
         IdentityAction::Sign { file, root, expires_in } => sign(&file, &root, &expires_in, now_ms),
@@ -148,9 +154,8 @@ async fn generate(asked: Generate, now_ms: u64) -> anyhow::Result<()> {
     } else {
         file.replace(path)?
     }
-    println!("{id}  signs from {} until {}", iso8601(not_before_ms), iso8601(not_after_ms));
-    tell_if_behind(&file, now_ms);
-    Ok(())
+    writeln!(out(), "{id}  signs from {} until {}", iso8601(not_before_ms), iso8601(not_after_ms))?;
+    tell_if_behind(&file, now_ms)
 }
 
 fn list(path: &Path, now_ms: u64) -> anyhow::Result<()> {
@@ -164,25 +169,25 @@ fn list(path: &Path, now_ms: u64) -> anyhow::Result<()> {
         };
         let (from, to) = (iso8601(key.not_before_ms), iso8601(key.not_after_ms));
         let place = broker_key.map(|name| format!("  in the broker: {name}")).unwrap_or_default();
-        println!("{}  {condition:<8}  {from}  {to}{place}", key.key_id);
+        writeln!(out(), "{}  {condition:<8}  {from}  {to}{place}", key.key_id)?;
     }
     if let Some(set) = file.signed_set() {
-        tell_set(set, now_ms);
+        tell_set(set, now_ms)?;
     }
-    tell_if_behind(&file, now_ms);
-    Ok(())
+    tell_if_behind(&file, now_ms)
 }
 
-fn tell_set(set: &KeySet, now_ms: u64) {
+fn tell_set(set: &KeySet, now_ms: u64) -> anyhow::Result<()> {
     let root = set.root.as_ref().map(|root| root.key_id.to_string()).unwrap_or_default();
     let expires = if set.expires_ms <= now_ms { "expired" } else { "expires" };
-    println!("signed by root {root}, issued {}, {expires} {}", iso8601(set.issued_ms), iso8601(set.expires_ms));
+    writeln!(out(), "signed by root {root}, issued {}, {expires} {}", iso8601(set.issued_ms), iso8601(set.expires_ms))
 }
 
-fn tell_if_behind(file: &KeyFile, now_ms: u64) {
+fn tell_if_behind(file: &KeyFile, now_ms: u64) -> anyhow::Result<()> {
     if file.is_behind(now_ms) {
-        println!("The root signed other keys or times than the file has now: have it signed again.");
+        writeln!(out(), "The root signed other keys or times than the file has now: have it signed again.")?;
     }
+    Ok(())
 }
 
 fn retire(path: &Path, key_id: &str, at: &str, force: bool, now_ms: u64) -> anyhow::Result<()> {
@@ -192,11 +197,10 @@ fn retire(path: &Path, key_id: &str, at: &str, force: bool, now_ms: u64) -> anyh
     let retired = file.retire(&id, at_ms, now_ms, force).context(path.display().to_string())?;
     file.replace(path)?;
     match retired {
-        Retired::At(at_ms) => println!("{id} signs until {}", iso8601(at_ms)),
-        Retired::Removed => println!("{id} was not to be live yet and is in the file no more"),
+        Retired::At(at_ms) => writeln!(out(), "{id} signs until {}", iso8601(at_ms))?,
+        Retired::Removed => writeln!(out(), "{id} was not to be live yet and is in the file no more")?,
     }
-    tell_if_behind(&file, now_ms);
-    Ok(())
+    tell_if_behind(&file, now_ms)
 }
 
 fn sign(path: &Path, root: &Path, expires_in: &str, now_ms: u64) -> anyhow::Result<()> {
@@ -205,10 +209,9 @@ fn sign(path: &Path, root: &Path, expires_in: &str, now_ms: u64) -> anyhow::Resu
     let document = Document::read(default_provider(), default_es256(), path)?;
     let set = document.sign(default_provider(), &root, path, now_ms, now_ms.saturating_add(expires_in_ms))?;
     for key in &set.keys {
-        println!("{}  {}  {}", key.key_id, iso8601(key.not_before_ms), iso8601(key.not_after_ms));
+        writeln!(out(), "{}  {}  {}", key.key_id, iso8601(key.not_before_ms), iso8601(key.not_after_ms))?;
     }
-    tell_set(&set, now_ms);
-    Ok(())
+    tell_set(&set, now_ms)
 }
 
 fn import(path: &Path, set: &Path, root_key: &str, now_ms: u64) -> anyhow::Result<()> {
@@ -229,8 +232,7 @@ fn verify(path: &Path, root_key: &str, now_ms: u64) -> anyhow::Result<()> {
     let verified = set.verify(default_provider(), default_es256(), &root, now_ms, 0);
     verified.map_err(|err| anyhow!("{}: {err}", path.display()))?;
     for key in &set.keys {
-        println!("{}  {}  {}", key.key_id, iso8601(key.not_before_ms), iso8601(key.not_after_ms));
+        writeln!(out(), "{}  {}  {}", key.key_id, iso8601(key.not_before_ms), iso8601(key.not_after_ms))?;
     }
-    tell_set(&set, now_ms);
-    Ok(())
+    tell_set(&set, now_ms)
 }

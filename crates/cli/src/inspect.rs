@@ -5,6 +5,7 @@ use sealway_gateway::inspect::{InspectSettings, Inspection};
 use sealway_runtime::shutdown::StopSignals;
 
 use crate::args;
+use crate::output::{out, tell};
 
 /// Shows what passes until a signal.
 pub(crate) async fn run(args: args::Inspect) -> anyhow::Result<()> {
@@ -12,8 +13,8 @@ pub(crate) async fn run(args: args::Inspect) -> anyhow::Result<()> {
     let mut signals = StopSignals::install()?;
     let settings = InspectSettings { key_log, to, listen };
     let inspection = Inspection::start(&settings, Box::new(std::io::stdout())).map_err(|err| anyhow!(err))?;
-    eprintln!("WARNING: what is sealed is shown in plain on standard output; for development alone");
-    println!("Inspecting on http://{} what goes to {}, until Ctrl-C.", inspection.address(), settings.to);
+    tell(format_args!("WARNING: what is sealed is shown in plain on standard output; for development alone"));
+    writeln!(out(), "Inspecting on http://{} what goes to {}, until Ctrl-C.", inspection.address(), settings.to)?;
     signals.stopped().await;
     inspection.stop().await;
     Ok(())

@@ -14,6 +14,7 @@ use sealway_sessions::store::postgres::Postgres;
 
 use crate::args::{ConfigFile, KekAction};
 use crate::config;
+use crate::output::out;
 
 /// Sessions that are wrapped anew in one transaction.
 const BATCH: usize = 500;
@@ -94,16 +95,16 @@ async fn status(file: &Path) -> anyhow::Result<()> {
     for (index, id) in ids.iter().enumerate() {
         let role = if index == 0 { "wraps and unwraps" } else { "unwraps" };
         match count(id) {
-            Some(count) => println!("{id}  {role}, {count} live sessions"),
-            None => println!("{id}  {role}"),
+            Some(count) => writeln!(out(), "{id}  {role}, {count} live sessions")?,
+            None => writeln!(out(), "{id}  {role}")?,
         }
     }
     for (id, count) in wrapped.iter().flatten().filter(|(id, _)| !ids.contains(id)) {
         match &broker {
             Some(Plugged { keys, .. }) => {
-                println!("{id}  is no newest version in {}, and {count} live sessions need it", keys.place());
+                writeln!(out(), "{id}  is no newest version in {}, and {count} live sessions need it", keys.place())?;
             }
-            None => println!("{id}  is not in the key file, and {count} live sessions need it"),
+            None => writeln!(out(), "{id}  is not in the key file, and {count} live sessions need it")?,
         }
     }
     Ok(())
@@ -113,16 +114,16 @@ fn add(file: &Path) -> anyhow::Result<()> {
     let config = with_key_file(file)?;
     let path = key_file(&config)?;
     let id = kek::add(default_provider(), &path)?;
-    println!("{id} was added to {}, last: it unwraps", path.display());
-    println!("Give the file to every process of this store; each reads it within ten seconds.");
-    println!("Then: sealway kek rotate --to {id}");
+    writeln!(out(), "{id} was added to {}, last: it unwraps", path.display())?;
+    writeln!(out(), "Give the file to every process of this store; each reads it within ten seconds.")?;
+    writeln!(out(), "Then: sealway kek rotate --to {id}")?;
     Ok(())
 }
 
 async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
     if let Some(id) = to {
         kek::make_first(default_provider(), &key_file(&with_key_file(file)?)?, id)?;
-        println!("{id} is the first key now");
+        writeln!(out(), "{id} is the first key now")?;
     }
     let mut config = config::load_checked(file)?.sessions;
     let first = match plug_broker(&mut config).await? {
@@ -133,13 +134,17 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
         StoreUrl::File(path) => match config.open_embedded(default_provider(), &clock()).await {
             Ok(store) => {
                 let all = rewrap_all(&store).await?;
-                println!("{all} sessions were wrapped anew; all that live are under {first}");
+                writeln!(out(), "{all} sessions were wrapped anew; all that live are under {first}")?;
                 Ok(())
             }
             Err(err) if err.to_string().contains("another process uses it") => {
                 let asks = if config.kek_broker.is_some() { "asks the broker" } else { "reads the key file" };
-                println!("{} is in use: the process that has it open {asks} within ten seconds,", path.display());
-                println!("wraps all its sessions under {first}, and says so in its log.");
+                writeln!(
+                    out(),
+                    "{} is in use: the process that has it open {asks} within ten seconds,",
+                    path.display()
+                )?;
+                writeln!(out(), "wraps all its sessions under {first}, and says so in its log.")?;
                 Ok(())
             }
             Err(err) => Err(anyhow!(err)),
@@ -149,16 +154,20 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
             let all = rewrap_all(store.as_ref()).await?;
             let left = left_over(&store, &first).await?;
             match left {
-                0 => println!("{all} sessions were wrapped anew; all that live are under {first}"),
-                _ => {
-                    println!("{all} sessions were wrapped anew; {left} that live are not under {first}: run this again")
-                }
+                0 => writeln!(out(), "{all} sessions were wrapped anew; all that live are under {first}")?,
+                _ => writeln!(
+                    out(),
+                    "{all} sessions were wrapped anew; {left} that live are not under {first}: run this again"
+                )?,
             }
             Ok(())
         }
         StoreUrl::Redis(_) => {
-            println!("Sessions in Redis keep the key that they were wrapped under until they end, within the longest");
-            println!("of sessions.ttl. Take the old key out of the file after that.");
+            writeln!(
+                out(),
+                "Sessions in Redis keep the key that they were wrapped under until they end, within the longest"
+            )?;
+            writeln!(out(), "of sessions.ttl. Take the old key out of the file after that.")?;
             Ok(())
         }
         _ => bail!("this store keeps no wrapped keys"),
@@ -188,7 +197,7 @@ async fn rewrap_all(store: &dyn Store) -> anyhow::Result<usize> {
             some => all += some,
         }
         if all % (20 * BATCH) == 0 {
-            println!("{all} sessions wrapped anew");
+            writeln!(out(), "{all} sessions wrapped anew")?;
         }
     }
     Ok(all)

@@ -1,5 +1,4 @@
 //! The `sealway` binary: arguments to configuration to one of the services.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
 mod admin_listener;
 mod args;
@@ -14,6 +13,7 @@ mod inspect;
 mod kek;
 mod load;
 mod migrate;
+mod output;
 mod relay;
 mod serve;
 mod summary;
@@ -29,10 +29,7 @@ fn main() -> ExitCode {
     let args = args::Args::parse();
     match run(args) {
         Ok(code) => code,
-        Err(err) => {
-            eprintln!("sealway: {err:#}");
-            ExitCode::FAILURE
-        }
+        Err(err) => output::failed(&err),
     }
 }
 
@@ -41,8 +38,9 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
     let done = match args.command {
         Command::Load(args) => return load::run(*args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut args::Args::command(), "sealway", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut args::Args::command(), "sealway", &mut script);
+            output::out().write_all(&script)
         }
         Command::Certs(certs) => certs::run(certs),
         Command::Config { action } => config::command(action),

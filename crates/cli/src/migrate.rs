@@ -5,22 +5,23 @@ use sealway_proto::crypto::default_provider;
 
 use crate::args::ConfigFile;
 use crate::config;
+use crate::output::out;
 
 /// Makes or brings up to date the tables; safe to run at any time and from many places at once.
 pub(crate) async fn run(args: ConfigFile) -> anyhow::Result<()> {
     let config = config::load_checked(&args.config)?;
     let report = config.sessions.migrate(default_provider()).await.map_err(|err| anyhow!(err))?;
     if report.applied.is_empty() {
-        println!("nothing to do: all {} migrations were applied before", report.applied_before);
+        writeln!(out(), "nothing to do: all {} migrations were applied before", report.applied_before)?;
     }
     for name in &report.applied {
-        println!("applied {name}");
+        writeln!(out(), "applied {name}")?;
     }
     if !report.newer.is_empty() {
-        println!("a newer program has applied {:?} too; this one works with that", report.newer);
+        writeln!(out(), "a newer program has applied {:?} too; this one works with that", report.newer)?;
     }
     if report.has_foreign_sessions {
-        println!("public.sessions, another server's table, is there and was left alone");
+        writeln!(out(), "public.sessions, another server's table, is there and was left alone")?;
     }
     Ok(())
 }

@@ -11,6 +11,8 @@ use sealway_proto::relay::{Issuer, Minting, b64u_decode};
 use sealway_relay::key_file;
 use sealway_runtime::clock::{Clock, SystemClock};
 
+use crate::output::out;
+
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Relay {
     /// Pair the endpoints of channels and forward what cannot be read here
@@ -137,14 +139,14 @@ pub(crate) async fn run(command: Relay) -> anyhow::Result<()> {
         Relay::Control(control) => control::run(*control).await,
         Relay::Keys(keys) => {
             key_file::make_keys(&keys.kid, &keys.issuer_key_file, &keys.issuer_keys_file)?;
-            println!("{}: keep it secret", keys.issuer_key_file.display());
-            println!("{}: for the relay's --issuer-keys-file", keys.issuer_keys_file.display());
+            writeln!(out(), "{}: keep it secret", keys.issuer_key_file.display())?;
+            writeln!(out(), "{}: for the relay's --issuer-keys-file", keys.issuer_keys_file.display())?;
             Ok(())
         }
         Relay::Mint(mint) => {
             let now_s = i64::try_from(SystemClock.now_ms() / 1000).context("the clock")?;
             let [client, server] = mint.minted.issuer()?.pair(mint.channel_id.as_deref(), now_s)?;
-            println!("{{\"grant_client\":{},\"grant_server\":{}}}", *client.encode(), *server.encode());
+            writeln!(out(), "{{\"grant_client\":{},\"grant_server\":{}}}", *client.encode(), *server.encode())?;
             Ok(())
         }
     }

@@ -322,9 +322,13 @@ impl Conn {
         }
     }
 
+    /// It takes nothing more. What it said before that may still lie there to be read, so its task reads on: up to the end,
+    /// which is near where nothing can be written.
     fn broke(&self, out: &mut Out) -> Result<bool, Gone> {
-        out.is_broken = true;
-        self.kill(CloseCause::Closed);
+        self.budget.give_back(out.waiting.len());
+        (out.waiting, out.sent) = (Vec::new(), 0);
+        (out.is_broken, out.unflushed, out.since_ms) = (true, false, 0);
+        self.own.wake();
         Err(Gone)
     }
 

@@ -172,7 +172,7 @@ impl Endpoint {
         if let Some(Place { peer: Some(peer), .. }) = &self.place
             && let Err(_gone) = ready!(peer.poll_drained(cx, now_ms))
         {
-            // Its task ends the channel, and this one with it.
+            // Its task ends the channel, and this one with it, once it has read what that end said before it went.
             return Poll::Pending;
         }
         let mut kept = std::mem::take(&mut self.kept);

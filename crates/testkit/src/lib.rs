@@ -8,6 +8,7 @@ pub mod daemon;
 pub mod fleet;
 pub mod generator;
 pub mod ground;
+pub mod guide;
 pub mod haproxy;
 pub mod history;
 pub mod load;

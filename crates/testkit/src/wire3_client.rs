@@ -21,6 +21,16 @@ pub const INIT: &str = "/v3/sessions";
 /// The media type of what is sealed.
 pub const OCTETS: &str = "application/octet-stream";
 
+/// A gateway with the demo service behind it, whose identity keys are in `identity.keys` in its folder.
+pub const WITH_KEY_FILE: &str = "
+listeners: [{ address: '127.0.0.1:0' }]
+routes:
+  - { match: { path_prefix: [/v3/sessions, /.well-known/] }, sessions: {} }
+  - { match: {}, sealed: required, upstream: shop }
+upstreams: { shop: { servers: ['demo:'] } }
+sessions: { store: 'memory:', identity: { key_file: identity.keys } }
+";
+
 /// A connection that is kept, and made anew when the other end has closed it.
 #[derive(Debug)]
 pub struct Link {

@@ -1,6 +1,5 @@
 //! One call to a broker that serves, and its answer printed.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +11,7 @@ use zeroize::Zeroizing;
 
 use super::Socket;
 use super::files::{pem, read};
+use crate::output::{out, tell};
 
 /// The longest input, in bytes.
 const INPUT_LEN_MAX: u64 = 1024 * 1024;
@@ -48,13 +48,12 @@ pub(super) async fn hash(asked: Hash) -> anyhow::Result<()> {
     });
     let inputs: Vec<_> = inputs.collect::<anyhow::Result<_>>()?;
     let hashed = asked.socket.client().hash(&asked.profile, &inputs).await?;
-    let mut out = std::io::stdout().lock();
     for digest in &hashed.outputs {
         match asked.output_format {
-            HashForm::Raw => out.write_all(digest)?,
+            HashForm::Raw => out().write_all(digest)?,
             HashForm::Hex => {
                 let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-                writeln!(out, "{hex}")?;
+                writeln!(out(), "{hex}")?;
             }
         }
     }
@@ -136,8 +135,8 @@ pub(super) async fn sign(asked: Sign) -> anyhow::Result<()> {
         }
     };
     match asked.encoding {
-        Encoding::Der => std::io::stdout().write_all(&der)?,
-        Encoding::Pem => print!("{}", pem("CERTIFICATE", &der)),
+        Encoding::Der => out().write_all(&der)?,
+        Encoding::Pem => write!(out(), "{}", pem("CERTIFICATE", &der))?,
     }
     Ok(())
 }
@@ -147,15 +146,15 @@ pub(super) async fn health(socket: &Socket) -> anyhow::Result<ExitCode> {
         Ok(Health::Serving) => ("SERVING", ExitCode::SUCCESS),
         Ok(Health::NotServing) => ("NOT_SERVING", ExitCode::FAILURE),
         Err(err) => {
-            eprintln!("sealway: {err}");
+            tell(format_args!("sealway: {err}"));
             ("UNKNOWN", ExitCode::FAILURE)
         }
     };
-    println!("{text}");
+    writeln!(out(), "{text}")?;
     Ok(code)
 }
 
 pub(super) async fn bench(socket: &Socket) -> anyhow::Result<()> {
-    println!("{}", Open(&socket.client()).benchmark().await?);
+    writeln!(out(), "{}", Open(&socket.client()).benchmark().await?)?;
     Ok(())
 }

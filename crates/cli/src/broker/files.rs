@@ -9,6 +9,8 @@ use anyhow::{Context, bail};
 use sealway_broker::audit;
 use sealway_broker::profile::{self, Leniency};
 
+use crate::output::{out, tell};
+
 /// Columns of PEM.
 const COLUMNS: usize = 64;
 
@@ -38,26 +40,26 @@ pub(crate) enum Audit {
     },
 }
 
-pub(super) fn profiles(action: Profiles) -> ExitCode {
+pub(super) fn profiles(action: Profiles) -> anyhow::Result<ExitCode> {
     let Profiles::Check { file, lenient } = action;
     said(profile::check(&file, if lenient { Leniency::Lenient } else { Leniency::Strict }))
 }
 
-pub(super) fn audit(action: Audit) -> ExitCode {
+pub(super) fn audit(action: Audit) -> anyhow::Result<ExitCode> {
     let Audit::Verify { files, last } = action;
     said(audit::report(&files, last.as_deref()).map_err(|broken| broken.to_string()))
 }
 
 /// What was found to standard output, what is wrong to standard error.
-fn said(outcome: Result<String, String>) -> ExitCode {
+fn said(outcome: Result<String, String>) -> anyhow::Result<ExitCode> {
     match outcome {
         Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
+            writeln!(out(), "{text}")?;
+            Ok(ExitCode::SUCCESS)
         }
         Err(text) => {
-            eprintln!("sealway: {text}");
-            ExitCode::FAILURE
+            tell(format_args!("sealway: {text}"));
+            Ok(ExitCode::FAILURE)
         }
     }
 }

@@ -1,6 +1,5 @@
 //! `sealway broker keys`.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::ensure;
@@ -11,6 +10,7 @@ use zeroize::Zeroizing;
 
 use super::Socket;
 use super::files::{pem, read};
+use crate::output::out;
 
 /// The longest file of a key, in bytes.
 const MATERIAL_LEN_MAX: u64 = 64 * 1024;
@@ -87,29 +87,29 @@ pub(super) async fn run(socket: &Socket, action: Keys) -> anyhow::Result<()> {
     let client = socket.client();
     let material = |file: PathBuf| read(&file, MATERIAL_LEN_MAX).map(Zeroizing::new);
     match action {
-        Keys::Generate { id, algorithm } => show(&client.generate_key(&id, &algorithm).await?),
-        Keys::Import { id, algorithm, file } => show(&client.import_key(&id, &algorithm, &material(file)?).await?),
+        Keys::Generate { id, algorithm } => show(&client.generate_key(&id, &algorithm).await?)?,
+        Keys::Import { id, algorithm, file } => show(&client.import_key(&id, &algorithm, &material(file)?).await?)?,
         Keys::Rotate { id, file } => {
             let material = file.map(material).transpose()?;
             // Without material the broker makes a key of its own: not what whoever names a file wants.
             ensure!(material.as_ref().is_none_or(|material| !material.is_empty()), "--file: it is empty");
             let material = material.unwrap_or_default();
-            show(&client.rotate_key(&id, &material).await?);
+            show(&client.rotate_key(&id, &material).await?)?;
         }
-        Keys::Disable { id, version } => show(&client.disable_key(&id, version).await?),
-        Keys::Enable { id, version } => show(&client.enable_key(&id, version).await?),
+        Keys::Disable { id, version } => show(&client.disable_key(&id, version).await?)?,
+        Keys::Enable { id, version } => show(&client.enable_key(&id, version).await?)?,
         Keys::Public { id, version, encoding } => {
             let public = client.public_key(&id, version).await?;
             match encoding {
-                Form::Pem => print!("{}", pem("PUBLIC KEY", &public.der)),
-                Form::Der => std::io::stdout().write_all(&public.der)?,
+                Form::Pem => write!(out(), "{}", pem("PUBLIC KEY", &public.der))?,
+                Form::Der => out().write_all(&public.der)?,
             }
         }
         Keys::List => {
             let mut after = String::new();
             loop {
                 let (keys, has_more) = client.list_keys(&after, 0).await?;
-                keys.iter().for_each(show);
+                keys.iter().try_for_each(show)?;
                 match keys.last() {
                     Some(last) if has_more => after.clone_from(&last.id),
                     _ => break,
@@ -121,7 +121,7 @@ pub(super) async fn run(socket: &Socket, action: Keys) -> anyhow::Result<()> {
 }
 
 /// A line a key: its id, its algorithm, its versions.
-fn show(key: &Key) {
+fn show(key: &Key) -> anyhow::Result<()> {
     let versions: Vec<_> = key
         .versions
         .iter()
@@ -131,5 +131,5 @@ fn show(key: &Key) {
         })
         .collect();
     let imported = if key.is_imported { " imported" } else { "" };
-    println!("{} {}{imported}: {}", key.id, key.algorithm, versions.join(", "));
+    writeln!(out(), "{} {}{imported}: {}", key.id, key.algorithm, versions.join(", "))
 }

@@ -8,6 +8,8 @@ use sealway_broker::profile::RequireFips;
 use sealway_broker::serve::{self, Failure};
 use sealway_broker::settings::{Environment, Flags, Settings};
 
+use crate::output::tell;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// The socket; without it CRYPTO_BROKER_SOCKET, or where clients of the Open Crypto Broker look
@@ -85,7 +87,7 @@ pub(super) async fn run(serve: Serve) -> ExitCode {
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("sealway: {}", failure.text);
+            tell(format_args!("sealway: {}", failure.text));
             ExitCode::from(failure.code)
         }
     }

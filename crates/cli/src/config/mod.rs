@@ -15,6 +15,7 @@ use sealway_sessions::config::{RawCompat, RawReplay, RawSessions, SessionsConfig
 use serde::{Deserialize, Serialize};
 
 use crate::args::ConfigAction;
+use crate::output::{out, tell};
 
 /// Prefix of the environment's own names: `SEALWAY_SESSIONS__STORE`.
 const PREFIX: &str = "SEALWAY_";
@@ -136,7 +137,7 @@ pub(crate) fn load_checked(file: &Path) -> anyhow::Result<ServeConfig> {
     let (raw, warnings) = load(&Source::File(file.to_owned()))?;
     let config = resolve(&raw, Some(file))?;
     for warning in warnings.iter().chain(&config.warnings) {
-        eprintln!("warning: {warning}");
+        tell(format_args!("warning: {warning}"));
     }
     Ok(config)
 }
@@ -226,15 +227,15 @@ pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
     match action {
         ConfigAction::Check { file } => {
             load_checked(&file)?;
-            println!("{}: OK", file.display());
+            writeln!(out(), "{}: OK", file.display())?;
         }
         ConfigAction::Print { file } => {
             let (raw, warnings) = load(&Source::File(file.clone()))?;
             let config = resolve(&raw, Some(&file))?;
             for warning in warnings.iter().chain(&config.warnings) {
-                eprintln!("warning: {warning}");
+                tell(format_args!("warning: {warning}"));
             }
-            println!("{}", serde_json::to_string_pretty(&redacted(&raw)?)?);
+            writeln!(out(), "{}", serde_json::to_string_pretty(&redacted(&raw)?)?)?;
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! `sealway relay control`: from arguments to a control plane that serves.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use sealway_runtime::telemetry::{self, LogFormat, Telemetry};
 use sealway_runtime::tls::{ClientAuth, ServerFiles};
 
 use super::Minted;
+use crate::output::out;
 
 /// Largest file of tokens, in bytes.
 const TOKENS_LEN_MAX: u64 = 1024 * 1024;
@@ -70,7 +70,8 @@ pub(super) async fn run(args: ControlArgs) -> anyhow::Result<()> {
     let is_open = settings.tls.is_none() && settings.listen.iter().any(|address| !address.ip().is_loopback());
     let server = ControlServer::start(settings, Arc::new(SystemClock))?;
     let listen = server.addresses().first().context("no address")?.to_string();
-    writeln!(std::io::stdout(), "{}", serde_json::json!({ "listen": listen }))?;
+    // Whoever waited for it may have gone; endpoints have not.
+    let _ = writeln!(out(), "{}", serde_json::json!({ "listen": listen }));
     if is_open {
         tracing::warn!("plain HTTP beyond loopback: tokens and keys can be read on the way; give --tls-cert");
     }

@@ -1,6 +1,5 @@
 //! `sealway relay serve`: from arguments to a relay that serves, and back to a clean end.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +16,8 @@ use sealway_runtime::telemetry::{self, LogFormat, Telemetry};
 use sealway_runtime::tls::ServerFiles;
 use tokio::signal::unix::{SignalKind, signal};
 use zeroize::Zeroizing;
+
+use crate::output::out;
 
 /// How reasons of close frames are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -227,7 +228,8 @@ pub(super) async fn run(serve: Serve) -> anyhow::Result<()> {
     let server = Server::start(settings, Arc::new(SystemClock), move || render.render()).await?;
     let listen = server.addresses().first().map(ToString::to_string).unwrap_or_default();
     let line = serde_json::json!({"listen": listen, "ws_path": server.ws_path()});
-    writeln!(std::io::stdout(), "{line}")?;
+    // Whoever waited for it may have gone; endpoints have not.
+    let _ = writeln!(out(), "{line}");
     if is_open {
         tracing::warn!("plain WebSockets beyond loopback: tokens can be read on the way; give --tls-cert");
     }

@@ -153,7 +153,8 @@ impl Channel {
     }
 
     /// Ends the channel in order: the peer hears the code (0 for nothing special) and the reason (at most 123 bytes),
-    /// authenticated. A peer of v1 hears the reason alone, which the relay can read. Returns when that was sent, or after 5 s.
+    /// authenticated. A peer of v1 hears the reason alone, which the relay can read. Returns when the peer or the relay has closed
+    /// the connection in answer, which is after all that streams had sent; or after 5 s to 10 s in which nothing moves, or 60 s.
     pub async fn close(&self, code: u16, reason: &str) {
         let end = reason.char_indices().map(|(at, sign)| at + sign.len_utf8()).take_while(|end| *end <= REASON_LEN_MAX);
         self.pulse.say(code, reason.get(..end.last().unwrap_or(0)).unwrap_or_default());

@@ -6,13 +6,16 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::io::{AsyncRead, AsyncWrite};
 use futures_util::{Sink, Stream, StreamExt};
 use sealway_proto::channel::{CloseReason, Content, Opened, Opener, Sealer};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -83,6 +86,11 @@ impl Records {
     /// Whether the profile is the native one.
     pub(crate) fn is_native(&self) -> bool {
         self.is_native
+    }
+
+    /// Bytes on the connection so far, both ways.
+    pub(crate) fn moved(&self) -> Arc<AtomicU64> {
+        self.socket.get_ref().moved()
     }
 
     /// Notes why it ends and says so to whoever reads or writes.
@@ -278,6 +286,11 @@ impl Records {
             Ok(()) | Err(WsError::ConnectionClosed) => Poll::Ready(Ok(())),
             Err(err) => Poll::Ready(Err(self.lost(&err))),
         }
+    }
+
+    /// After this side's last words: reads until the peer closes too, or is silent for so long. What it says is thrown away.
+    pub(crate) async fn hear_out(mut self, silent_max: Duration) {
+        while let Ok(Some(Ok(_))) = timeout(silent_max, self.socket.next()).await {}
     }
 
     /// Reads on after the last frame of streams, up to the peer's last words or to the end of the connection: the pulse

@@ -5,13 +5,16 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
 use http::header::{HeaderValue, ORIGIN};
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::WebSocketStream;
@@ -33,7 +36,55 @@ pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// A WebSocket.
-pub(crate) type Socket = WebSocketStream<Box<dyn Io>>;
+pub(crate) type Socket = WebSocketStream<Counted>;
+
+/// A connection that counts what it takes and gives.
+pub(crate) struct Counted {
+    io: Box<dyn Io>,
+    moved: Arc<AtomicU64>,
+}
+
+impl Counted {
+    fn new(io: Box<dyn Io>) -> Self {
+        Counted { io, moved: Arc::default() }
+    }
+
+    /// Bytes so far, both ways.
+    pub(crate) fn moved(&self) -> Arc<AtomicU64> {
+        self.moved.clone()
+    }
+
+    fn count(&self, len: usize) {
+        self.moved.fetch_add(len as u64, Ordering::Relaxed);
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        self.count(buf.filled().len() - before);
+        polled
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.io).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(len)) = polled {
+            self.count(len);
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
 
 /// How to get to a relay, or to a peer that listens.
 #[derive(Clone)]
@@ -94,7 +145,7 @@ pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Res
         let origin = HeaderValue::from_str(origin).map_err(|_| invalid("the origin is no header value".into()))?;
         request.headers_mut().insert(ORIGIN, origin);
     }
-    let upgraded = tokio_tungstenite::client_async_with_config(request, io, Some(limits()));
+    let upgraded = tokio_tungstenite::client_async_with_config(request, Counted::new(io), Some(limits()));
     match tokio::time::timeout(how.timeout, upgraded).await.map_err(|_| late(how))? {
         Ok((socket, _)) => Ok(socket),
         Err(WsError::Http(answer)) => {
@@ -117,7 +168,9 @@ pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Res
 
 /// Upgrades a connection that somebody opened to us, on any path.
 pub(crate) async fn accept(io: Box<dyn Io>, timeout: Duration) -> Result<Socket, Error> {
-    match tokio::time::timeout(timeout, tokio_tungstenite::accept_async_with_config(io, Some(limits()))).await {
+    match tokio::time::timeout(timeout, tokio_tungstenite::accept_async_with_config(Counted::new(io), Some(limits())))
+        .await
+    {
         Ok(Ok(socket)) => Ok(socket),
         Ok(Err(err)) => Err(Error::new(Stage::Connect, "upgrade_failed", format!("the upgrade failed: {err}"))),
         Err(_) => Err(Error::new(Stage::Connect, "timeout", format!("no upgrade within {timeout:?}"))),

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -40,8 +41,10 @@ const WINDOW_MAX: usize = 128 << 20;
 const V1_GROWTH_MAX: usize = (1 << 20) - WINDOW;
 /// How long the peer may take to say what a stream is for.
 const HELLO_TIME: Duration = Duration::from_secs(10);
-/// How long saying the last words may take, and hearing them.
+/// How long a channel that this side ends is kept while nothing of it moves, and how long in all.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long hearing the peer's last words may take.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 /// A frame of streams has a header of so many bytes.
 const STREAM_HEADER_LEN: usize = 12;
@@ -155,10 +158,12 @@ pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, livene
     let every = liveness.ping_every.clamp(PING_EVERY_MIN, PING_EVERY_MAX);
     let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let moved = records.moved();
     let (secure, taken_back) = Secure::new(records);
     let task = Task {
         connection: Connection::new(secure, config, mode),
         taken_back,
+        moved,
         asked,
         opening: VecDeque::new(),
         taken,
@@ -178,6 +183,8 @@ pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, livene
 struct Task {
     connection: Connection<Secure>,
     taken_back: oneshot::Receiver<Records>,
+    /// Bytes on the connection so far, both ways.
+    moved: Arc<AtomicU64>,
     asked: mpsc::Receiver<Command>,
     opening: VecDeque<Opening>,
     taken: mpsc::Sender<Incoming>,
@@ -283,9 +290,24 @@ impl Task {
         });
     }
 
+    /// Sends what streams have said and the last words, and stays until the peer or the relay has closed too: a connection
+    /// that is closed with something unread is reset, and what was sent but has not arrived is lost.
     async fn close(&mut self) {
         self.pulse.ends(Error::new(Stage::Record, "ended", "this side ended the channel"));
-        let _ = timeout(CLOSE_TIME, poll_fn(|cx| self.connection.poll_close(cx))).await;
+        let _ = timeout(CLOSE_TIME_MAX, async {
+            let mut before = None;
+            while timeout(CLOSE_TIME, poll_fn(|cx| self.connection.poll_close(cx))).await.is_err() {
+                let moved = Some(self.moved.load(Ordering::Relaxed));
+                if moved == before {
+                    return;
+                }
+                before = moved;
+            }
+            if let Ok(records) = (&mut self.taken_back).await {
+                records.hear_out(CLOSE_TIME).await;
+            }
+        })
+        .await;
     }
 }
 

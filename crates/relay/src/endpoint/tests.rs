@@ -1,12 +1,14 @@
+use std::io::Write;
 use std::time::Duration;
 
 use sealway_proto::crypto::signature::default_signatures;
-use sealway_proto::relay::IssuerKey;
+use sealway_proto::relay::{IssuerKey, Profile, Role};
 use sealway_runtime::clock::SystemClock;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::channel::{ChannelKey, Tenant};
 use crate::keyset::Keys;
 use crate::settings::Settings;
 use crate::tick;
@@ -48,4 +50,41 @@ async fn a_bridged_endpoint_that_takes_nothing_is_not_kept_for_ever() {
     };
     tokio::time::timeout(Duration::from_secs(60), gone).await.expect("it is cut off once nothing moves");
     sending.abort();
+}
+
+/// An endpoint of the one channel of these tests, in its place.
+fn placed(relay: &Arc<Relay>, stream: TcpStream, role: Role) -> Endpoint {
+    let (reader, writer) = stream.into_split();
+    let input = Input::attached(relay.settings.limits.message_bytes_max);
+    let mut endpoint = Endpoint::new(relay, Reader::Tcp(reader), Writer::Tcp(writer), None, input);
+    endpoint.take_place(&Asked {
+        key: ChannelKey { tenant: Tenant([0; 8]), id: "a channel".into() },
+        role,
+        init_exp_s: i64::MAX,
+        idle_s: None,
+        eid: "an instance".into(),
+        profile: Profile::V1,
+    });
+    endpoint
+}
+
+#[tokio::test]
+async fn what_an_endpoint_said_before_it_took_nothing_more_still_arrives() {
+    let (relay, shutdown) = (relay(), Shutdown::new());
+    let (goes, of_goes) = joined().await;
+    let (mut stays, of_stays) = joined().await;
+    let (going, staying) = (placed(&relay, of_goes, Role::Client), placed(&relay, of_stays, Role::Server));
+    let taking = going.conn.clone();
+    // Nothing here waits, so no task of the relay runs before the connection is broken.
+    let mut goes = goes.into_std().unwrap();
+    goes.write_all(&[&[0x82, 0x84, 0, 0, 0, 0][..], b"last", &[0x88, 0x80, 0, 0, 0, 0]].concat()).unwrap();
+    drop(goes);
+    let is_broken = || taking.send(&mut [IoSlice::new(&[0x82, 0])], relay.now_ms()).is_err();
+    assert!((0..1000).any(|_| is_broken()), "what is written to it is refused");
+    going.run(&shutdown);
+    staying.run(&shutdown);
+    let mut said = [0; 6];
+    let heard = tokio::time::timeout(Duration::from_secs(60), stays.read_exact(&mut said)).await;
+    heard.expect("it is told something").unwrap();
+    assert_eq!(&said, b"\x82\x04last");
 }

@@ -37,6 +37,10 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// Every code that [`CallError::code`] can return, for the test that compares them with `spec/registry.toml`.
+    pub const CODES: &'static [&'static str] =
+        &["handler_not_found", "rpc_error", "rpc_timeout", "rpc_too_large", "transport_error"];
+
     /// The stable code of `spec/registry.toml`; an answer's number is in [`CallError::Refused`].
     pub fn code(&self) -> &'static str {
         match self {

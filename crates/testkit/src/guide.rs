@@ -1,0 +1,123 @@
+//! Guides of `docs/guides`, to be run as they are written: their fenced blocks, a shell for these, and links that lead nowhere.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::daemon::root;
+
+/// How much of what a shell has said is told where it fails, in lines.
+const TOLD: usize = 60;
+
+/// A fenced block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// What follows its marks.
+    pub info: String,
+    /// What is in it. A block of a list stands further in, and is read without that.
+    pub text: String,
+    /// The line at which it begins, from 1.
+    pub line: usize,
+    /// The name in backticks on the line before it, as in "`serve.yaml`:".
+    pub file: Option<String>,
+}
+
+/// The fenced blocks of a guide, in their order.
+pub fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let (mut open, mut before): (Option<(Block, &str)>, &str) = (None, "");
+    for (index, line) in text.lines().enumerate() {
+        match open.take() {
+            None => {
+                let indent = &line[..line.len() - line.trim_start().len()];
+                if let Some(info) = line.trim_start().strip_prefix("```") {
+                    let file = before.trim_start().strip_prefix('`').and_then(|rest| rest.strip_suffix("`:"));
+                    let (info, file) = (info.to_owned(), file.map(str::to_owned));
+                    open = Some((Block { info, text: String::new(), line: index + 1, file }, indent));
+                    before = "";
+                } else if !line.is_empty() {
+                    before = line;
+                }
+            }
+            Some((mut block, indent)) => {
+                let line = line.strip_prefix(indent).unwrap_or(line);
+                if line.starts_with("```") {
+                    blocks.push(block);
+                } else {
+                    block.text.push_str(line);
+                    block.text.push('\n');
+                    open = Some((block, indent));
+                }
+            }
+        }
+    }
+    blocks
+}
+
+/// A shell that runs this script in a folder, with nothing of this environment but the programs, `binary` among them as `sealway`.
+///
+/// # Errors
+/// When the folder takes no files.
+pub fn shell(binary: &str, folder: &Path, script: &str) -> anyhow::Result<Command> {
+    let programs = folder.join("programs");
+    std::fs::create_dir(&programs)?;
+    std::os::unix::fs::symlink(binary, programs.join("sealway"))?;
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").context("no PATH")?);
+    let mut shell = Command::new("bash");
+    shell.args(["-c", script]).current_dir(folder).env_clear().env("PATH", path).env("HOME", folder);
+    shell.stdin(Stdio::null());
+    Ok(shell)
+}
+
+/// Runs it to its end.
+///
+/// # Errors
+/// When it fails: with its last line `### …` on standard error, which says where, and `log`, a file of its folder.
+pub fn run(shell: &mut Command, log: &Path) -> anyhow::Result<()> {
+    let done = shell.output().context("no bash")?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let at = err.lines().rev().find(|line| line.starts_with("### ")).unwrap_or_default();
+    let log = std::fs::read_to_string(log).unwrap_or_default();
+    bail!("the block at {at}: {}\n{}\n{}\n{log}", done.status, last(&out), last(&err))
+}
+
+fn last(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TOLD)..].join("\n")
+}
+
+/// Links of a guide in `docs/guides` to files that are not there.
+pub fn missing(guide: &str) -> Vec<&str> {
+    let folder = root().join("docs/guides");
+    let targets = guide.split("](").skip(1).filter_map(|part| part.split([')', '#']).next());
+    targets.filter(|to| !to.is_empty() && !to.starts_with("http") && !folder.join(to).exists()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_read_with_their_marks_names_and_indents() {
+        let text = "Write\n\n`serve.yaml`:\n\n```yaml\na: 1\n\n  b: 2\n```\n\n1. Then:\n   ```sh wait\n   run `x`\n     on\n   ```\n";
+        let block = |info: &str, text: &str, line, file: Option<&str>| Block {
+            info: info.into(),
+            text: text.into(),
+            line,
+            file: file.map(str::to_owned),
+        };
+        let expected =
+            [block("yaml", "a: 1\n\n  b: 2\n", 5, Some("serve.yaml")), block("sh wait", "run `x`\n  on\n", 12, None)];
+        assert_eq!(blocks(text), expected);
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_named() {
+        let guide = "[a](broker.md#x) [b](https://b.example/) [c](#d) [e](none.md#f)";
+        assert_eq!(missing(guide), ["none.md"]);
+    }
+}
