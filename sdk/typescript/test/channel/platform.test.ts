@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 import { aead, browserAead } from "../../src/channel/aead.js";
 import { keyPair } from "../../src/channel/agreement.js";
-import { nodeCrypto } from "../../src/channel/platform.js";
+import { isNode } from "../../src/channel/platform.js";
 
 it.each(["AESGCM", "ChaChaPoly"] as const)(
   "%s is the same by Node and by what browsers have",
   async (cipher) => {
-    expect(nodeCrypto).toBeDefined();
+    expect(isNode).toBe(true);
     const [key, nonce] = [new Uint8Array(32).fill(3), new Uint8Array(12).fill(4)];
     const additional = new Uint8Array(18).fill(5);
     const [here, there] = [aead(cipher, key), browserAead(cipher, key)];
@@ -24,6 +24,19 @@ it.each(["AESGCM", "ChaChaPoly"] as const)(
     }
   },
 );
+
+it.each([
+  ["Node", "AESGCM", aead],
+  ["Node", "ChaChaPoly", aead],
+  ["browsers", "ChaChaPoly", browserAead],
+] as const)("by %s, a key of %s that was wiped seals and opens nothing", async (_, cipher, make) => {
+  const [nonce, additional] = [new Uint8Array(12), new Uint8Array(18)];
+  const [zeros, key] = [make(cipher, new Uint8Array(32)), make(cipher, new Uint8Array(32).fill(3))];
+  key.wipe();
+  await expect(key.seal(nonce, additional, additional)).rejects.toThrow();
+  const sealed = await zeros.seal(nonce, additional, additional);
+  expect(await key.open(nonce, sealed, additional).catch(() => undefined)).toBeUndefined();
+});
 
 it.each(["25519", "P256"] as const)("a key that is none of %s is refused by name", async (curve) => {
   const pair = await keyPair(curve, new Uint8Array(32).fill(1));
