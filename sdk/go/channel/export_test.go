@@ -23,3 +23,9 @@ func (g Ground) StopRelay() { g.stopRelay() }
 
 // StartRelay starts a relay at the address of the one before.
 func (g Ground) StartRelay() { g.startRelay() }
+
+// Pair makes both ends of a channel without a relay.
+func Pair(t testing.TB, suite uint16) (client, server *Channel) { return pair(t, suite, nil, nil) }
+
+// Cut ends the connection without a word.
+func (c *Channel) Cut() { _ = c.gate.socket.ws.CloseNow() }

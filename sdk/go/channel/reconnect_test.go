@@ -107,3 +107,48 @@ func callsOver(t *testing.T, ctx context.Context, connector *channel.Connector) 
 	}
 	return calls
 }
+
+// Requests that wait for room are not read, and nor is the end of the stream behind them.
+func TestMoreRequestsThanAreHandledAtOnceDoNotHideThatTheChannelIsOver(t *testing.T) {
+	client, server := channel.Pair(t, 0x104)
+	begun, ended := make(chan struct{}, 8), make(chan struct{}, 8)
+	handlers := &rpc.Handlers{AtOnce: 1, Requests: map[uint32]rpc.Handler{
+		typeStuck: func(ctx context.Context, _ *rpc.Request) (any, error) {
+			begun <- struct{}{}
+			<-ctx.Done()
+			ended <- struct{}{}
+			return nil, ctx.Err()
+		},
+	}}
+	serving := make(chan *rpc.Peer, 1)
+	go func() {
+		stream, err := server.Accept(t.Context())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		serving <- rpc.Over(stream, handlers)
+	}()
+	calls, err := rpc.Open(t.Context(), client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error, 3)
+	for range 3 {
+		go func() { failed <- calls.Call(t.Context(), typeStuck, nil, nil) }()
+	}
+	<-begun
+	time.Sleep(100 * time.Millisecond)
+	client.Cut()
+	for range 3 {
+		if err := <-failed; !errors.Is(err, &rpc.Error{Code: "transport_error"}) {
+			t.Error(err)
+		}
+	}
+	select {
+	case <-(<-serving).Done():
+		<-ended
+	case <-time.After(5 * time.Second):
+		t.Error("a side with more to do than it may does not hear that the channel is over")
+	}
+}
