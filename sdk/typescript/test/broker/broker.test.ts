@@ -338,8 +338,10 @@ describe("sealway-broker", () => {
       look();
     });
     const poll = setInterval(look, 50);
+    const late = setTimeout(() => child.kill("SIGKILL"), 40_000);
     said.code = await new Promise((resolve) => child.on("close", resolve));
     clearInterval(poll);
+    clearTimeout(late);
     return said;
   };
 
