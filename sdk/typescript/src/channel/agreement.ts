@@ -1,9 +1,11 @@
 /** Key agreement on both curves, by the platform's cryptography as sessions have it. */
 import { p256 } from "@noble/curves/nist.js";
+import { givenKey } from "../crypto/given.js";
+import { nodeProvider } from "../crypto/node.js";
 import type { AgreementKey } from "../crypto/provider.js";
 import { type Bytes, concat } from "./encoding.js";
 import { ofHandshake } from "./error.js";
-import { provider } from "./platform.js";
+import { isNode } from "./platform.js";
 import type { Curve } from "./suite.js";
 
 /** A private key and its public half. */
@@ -37,7 +39,8 @@ export async function keyPair(curve: Curve, privateKey: Bytes): Promise<KeyPair>
 async function keyOf(curve: Curve, privateKey: Bytes): Promise<AgreementKey> {
   if (privateKey.length !== 32) throw new RangeError("length");
   const copy = privateKey.slice();
-  return curve === "P256" ? provider.p256(copy) : provider.x25519(copy);
+  if (!isNode) return await givenKey(curve, copy);
+  return await (curve === "P256" ? nodeProvider.p256(copy) : nodeProvider.x25519(copy));
 }
 
 /** A compressed point of 33 bytes. */

@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import { aead, browserAead } from "../../src/channel/aead.js";
 import { keyPair } from "../../src/channel/agreement.js";
 import { isNode } from "../../src/channel/platform.js";
+import { givenKey } from "../../src/crypto/given.js";
 
 it.each(["AESGCM", "ChaChaPoly"] as const)(
   "%s is the same by Node and by what browsers have",
@@ -37,6 +38,21 @@ it.each([
   const sealed = await zeros.seal(nonce, additional, additional);
   expect(await key.open(nonce, sealed, additional).catch(() => undefined)).toBeUndefined();
 });
+
+it.each(["25519", "P256"] as const)(
+  "a given key of %s is the same by Node and by WebCrypto",
+  async (curve) => {
+    const [mine, theirs] = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)];
+    const [here, there] = [await keyPair(curve, mine), await givenKey(curve, mine)];
+    const [peer, other] = [await keyPair(curve, theirs), await givenKey(curve, theirs)];
+    expect(there.publicKey).toEqual(here.publicKey);
+    expect(await there.agree(peer.publicKey)).toEqual(await here.agree(other.publicKey));
+    expect(await other.agree(here.publicKey)).toEqual(await peer.agree(there.publicKey));
+    for (const length of [0, 31, 32, 33, 65])
+      expect(await there.agree(new Uint8Array(length))).toBeUndefined();
+    if (curve === "P256") await expect(givenKey(curve, new Uint8Array(32).fill(0xff))).rejects.toThrow();
+  },
+);
 
 it.each(["25519", "P256"] as const)("a key that is none of %s is refused by name", async (curve) => {
   const pair = await keyPair(curve, new Uint8Array(32).fill(1));
