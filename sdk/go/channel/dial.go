@@ -86,7 +86,9 @@ func Accept(answer http.ResponseWriter, request *http.Request, info *relay.Direc
 	if err != nil {
 		return nil, fault(StageConnect, "upgrade_failed", "%v", err)
 	}
-	return agreeOn(request.Context(), made.take(ws), settings, false, directWait(&filled), &filled)
+	// The request's context ends with its connection, as the server saw it before the upgrade: a peer that left at once would be
+	// told as one that did not come. The socket says which, and the options bound the wait.
+	return agreeOn(context.WithoutCancel(request.Context()), made.take(ws), settings, false, directWait(&filled), &filled)
 }
 
 func directWait(options *Options) time.Duration {

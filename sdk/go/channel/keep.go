@@ -55,6 +55,21 @@ type attempts struct {
 	Backoff
 	failures int
 	since    time.Time
+	// wait sits out a time, or says that the context ended first; tests put their own in its place.
+	wait func(ctx context.Context, time time.Duration) bool
+}
+
+func newAttempts(backoff Backoff) attempts {
+	return attempts{Backoff: backoff.filled(), wait: sleep}
+}
+
+func sleep(ctx context.Context, wait time.Duration) bool {
+	select {
+	case <-time.After(wait):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // make makes one attempt after another, until one succeeds or fails in a way that does not pass by itself.
@@ -67,12 +82,8 @@ func (a *attempts) make(ctx context.Context, once func(context.Context) (*Channe
 	}
 	a.since = time.Time{}
 	for {
-		if bound := a.bound(a.failures); bound > 0 {
-			select {
-			case <-time.After(rand.N(bound)):
-			case <-ctx.Done():
-				return nil, caused(context.Cause(ctx), StageConnect, "timeout", "no channel came about before it was cancelled")
-			}
+		if bound := a.bound(a.failures); bound > 0 && !a.wait(ctx, rand.N(bound)) {
+			return nil, caused(context.Cause(ctx), StageConnect, "timeout", "no channel came about before it was cancelled")
 		}
 		begun := time.Now()
 		made, err := once(ctx)
@@ -107,7 +118,7 @@ type Listener struct {
 // NewListener does nothing before Accept. options may be nil.
 func NewListener(grants Grants, options *Options, backoff Backoff) (*Listener, error) {
 	me, err := NewInstance()
-	return &Listener{grants: grants, options: options, me: me, attempts: attempts{Backoff: backoff.filled()}}, err
+	return &Listener{grants: grants, options: options, me: me, attempts: newAttempts(backoff)}, err
 }
 
 // Accept waits for the next peer, and makes another attempt whenever one fails. Its error is the context's, or does not pass by
@@ -142,7 +153,7 @@ func NewConnector(grants Grants, options *Options, backoff Backoff) (*Connector,
 	me, err := NewInstance()
 	made := &Connector{
 		grants: grants, options: options.filled(), me: me, turn: make(chan struct{}, 1),
-		attempts: attempts{Backoff: backoff.filled()},
+		attempts: newAttempts(backoff),
 	}
 	if made.options.PeerTimeout <= 0 {
 		made.options.PeerTimeout = peerTime

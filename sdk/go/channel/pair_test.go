@@ -203,3 +203,21 @@ func playHandshake(ofClient, ofServer *protocol.Settings) error {
 	}
 	return nil
 }
+
+func TestAPeerThatLeftWhileItsRequestWasTakenUpIsToldAsGone(t *testing.T) {
+	info := directInfo(0x104)
+	taken := make(chan error, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		over, end := context.WithCancel(request.Context())
+		end()
+		_, err := Accept(answer, request.WithContext(over), info, nil)
+		taken <- err
+	}))
+	defer server.Close()
+	info.URL = "ws" + strings.TrimPrefix(server.URL, "http") + "/ws"
+	peer := dialRaw(t, info)
+	_ = peer.ws.CloseNow()
+	if code := codeOf(t, <-taken); code != "closed" {
+		t.Error(code)
+	}
+}

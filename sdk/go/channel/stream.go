@@ -33,6 +33,9 @@ func (s *Stream) Version() uint32 { return s.prologue.Version }
 // ID is the stream's number on the channel: odd where the client opened it.
 func (s *Stream) ID() uint32 { return s.stream.StreamID() }
 
+// Done is closed when the stream's channel is over; what had come before may still be read.
+func (s *Stream) Done() <-chan struct{} { return s.channel.Done() }
+
 // Read gives what the peer sent; io.EOF after its orderly end alone.
 func (s *Stream) Read(into []byte) (int, error) {
 	read, err := s.stream.Read(into)

@@ -95,7 +95,12 @@ func (h *Handlers) answer(ctx context.Context, asked *frame.Envelope, peer *Peer
 	select {
 	case answer = <-made:
 	case <-ctx.Done():
-		answer = &frame.Envelope{Kind: frame.Answer, ID: asked.ID, TypeID: asked.TypeID, Failure: timeIsOver()}
+		// A handler that is done ends its context as well: what it answered counts.
+		select {
+		case answer = <-made:
+		default:
+			answer = &frame.Envelope{Kind: frame.Answer, ID: asked.ID, TypeID: asked.TypeID, Failure: timeIsOver()}
+		}
 	}
 	if caller.Err() != nil && answer.Failure != nil {
 		return nil, done

@@ -44,7 +44,11 @@ type Peer struct {
 	waits  map[uint64]chan *frame.Envelope
 	active map[uint64]context.CancelFunc
 	room   chan struct{}
+	// lost is closed when what carries the stream is over; nil where that is not known.
+	lost <-chan struct{}
 }
+
+var errLost = errors.New("the channel of the stream is over")
 
 // Open opens a stream for calls on a channel. handlers, which may be nil, answer what the peer asks on it.
 func Open(ctx context.Context, on *channel.Channel, handlers *Handlers) (*Peer, error) {
@@ -62,6 +66,9 @@ func Over(stream io.ReadWriteCloser, handlers *Handlers) *Peer {
 	made := &Peer{
 		stream: stream, handlers: filled, outbox: make(chan []byte, outboxLen), ctx: ctx, end: end, wrote: make(chan struct{}),
 		waits: map[uint64]chan *frame.Envelope{}, active: map[uint64]context.CancelFunc{}, room: make(chan struct{}, filled.AtOnce),
+	}
+	if carried, is := stream.(interface{ Done() <-chan struct{} }); is {
+		made.lost = carried.Done()
 	}
 	go made.writeAll()
 	go made.readAll()
@@ -297,6 +304,10 @@ func (p *Peer) handle(asked *frame.Envelope) {
 	select {
 	case p.room <- struct{}{}:
 	case <-p.ctx.Done():
+		return
+	case <-p.lost:
+		// Whoever waits for room does not read, and would not hear of it.
+		p.end(errLost)
 		return
 	}
 	ctx, cancel := context.WithCancel(p.ctx)

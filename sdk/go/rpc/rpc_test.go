@@ -202,3 +202,22 @@ func TestAHostilePeerEndsItsStreamAndNothingElse(t *testing.T) {
 	}
 	_ = peer.Close()
 }
+
+// The end of a handler ends its context too: that must not pass for the end of its time.
+func TestAnAnswerThatIsThereIsNeverToldAsTooLate(t *testing.T) {
+	handlers := (&Handlers{Requests: map[uint32]Handler{1: func(context.Context, *Request) (any, error) { return 1, nil }}}).filled()
+	minute := uint32(60_000)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 5000 {
+				answer, _ := handlers.answer(t.Context(), &frame.Envelope{Kind: frame.Request, ID: 1, TypeID: 1, TimeoutMS: &minute}, nil)
+				if answer == nil || answer.Failure != nil {
+					t.Errorf("%+v", answer.Failure)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}

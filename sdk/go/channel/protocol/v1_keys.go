@@ -1,12 +1,13 @@
 package protocol
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+
+	"sealway.dev/go/crypto"
 )
 
 const v1Label = "flowersec-e2ee-v1"
@@ -108,11 +109,7 @@ func (d *v1Direction) change(seq uint64) error {
 }
 
 func aesGCM(key *Key) (cipher.AEAD, error) {
-	block, err := aes.NewCipher(key[:])
-	if err != nil {
-		return nil, fail(ChannelProvider)
-	}
-	aead, err := cipher.NewGCM(block)
+	aead, err := crypto.NewAEAD(key[:])
 	if err != nil {
 		return nil, fail(ChannelProvider)
 	}

@@ -12,7 +12,8 @@ import (
 
 // report is what a benchmark prints, as one line of JSON.
 type report struct {
-	Program     string             `json:"program"`
+	Program string `json:"program"`
+	// Calls that were made; fewer than asked for where it was interrupted.
 	Calls       int                `json:"calls"`
 	Failed      int64              `json:"failed"`
 	Concurrency int                `json:"concurrency"`
@@ -20,6 +21,7 @@ type report struct {
 	Seconds     float64            `json:"seconds"`
 	Throughput  float64            `json:"throughput_per_s"`
 	LatencyMS   map[string]float64 `json:"latency_ms"`
+	Interrupted bool               `json:"interrupted"`
 }
 
 func benchmarkCommand(arguments []string) (func(context.Context, *tool) error, error) {
@@ -48,7 +50,7 @@ func benchmarkCommand(arguments []string) (func(context.Context, *tool) error, e
 		if _, err := at.client.Hash(ctx, *profile, input); err != nil {
 			return err
 		}
-		made := measure(*calls, *concurrency, func() error {
+		made := measure(ctx, *calls, *concurrency, func() error {
 			_, err := at.client.Hash(ctx, *profile, input)
 			return err
 		})
@@ -61,26 +63,36 @@ func benchmarkCommand(arguments []string) (func(context.Context, *tool) error, e
 			return err
 		}
 		if made.Failed > 0 {
-			return fmt.Errorf("%d of %d calls failed", made.Failed, *calls)
+			return fmt.Errorf("%d of %d calls failed", made.Failed, made.Calls)
 		}
 		return nil
 	}, nil
 }
 
-func measure(calls, concurrency int, call func() error) *report {
+// measure makes calls until there were enough, or the context ends: a call that it took back does not count.
+func measure(ctx context.Context, calls, concurrency int, call func() error) *report {
 	var next, failed atomic.Int64
-	took := make([]time.Duration, calls)
+	var mu sync.Mutex
+	var took []time.Duration
 	begun := time.Now()
 	var all sync.WaitGroup
 	for range concurrency {
 		all.Go(func() {
-			for at := next.Add(1); at <= int64(calls); at = next.Add(1) {
+			var own []time.Duration
+			for ctx.Err() == nil && next.Add(1) <= int64(calls) {
 				from := time.Now()
-				if call() != nil {
+				err := call()
+				if err != nil && ctx.Err() != nil {
+					break
+				}
+				if err != nil {
 					failed.Add(1)
 				}
-				took[at-1] = time.Since(from)
+				own = append(own, time.Since(from))
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, own...)
 		})
 	}
 	all.Wait()
@@ -91,12 +103,17 @@ func measure(calls, concurrency int, call func() error) *report {
 		sum += one
 	}
 	ms := func(took time.Duration) float64 { return float64(took.Microseconds()) / 1000 }
-	at := func(share float64) float64 { return ms(took[int(share*float64(calls-1))]) }
+	at := func(share float64) float64 {
+		if len(took) == 0 {
+			return 0
+		}
+		return ms(took[int(share*float64(len(took)-1))])
+	}
 	return &report{
-		Program: "benchmark", Calls: calls, Failed: failed.Load(), Concurrency: concurrency, Seconds: whole,
-		Throughput: float64(calls) / whole,
+		Program: "benchmark", Calls: len(took), Failed: failed.Load(), Concurrency: concurrency, Seconds: whole,
+		Throughput: float64(len(took)) / whole, Interrupted: len(took) < calls,
 		LatencyMS: map[string]float64{
-			"min": at(0), "mean": ms(sum / time.Duration(calls)), "p50": at(.5), "p90": at(.9), "p95": at(.95), "p99": at(.99), "max": at(1),
+			"min": at(0), "mean": ms(sum / time.Duration(max(len(took), 1))), "p50": at(.5), "p90": at(.9), "p95": at(.95), "p99": at(.99), "max": at(1),
 		},
 	}
 }

@@ -8,8 +8,9 @@
 //	health                                                  SERVING, NOT_SERVING or UNKNOWN
 //	benchmark [--calls N] [--concurrency N] [--profile NAME] [--bytes N] [--server]
 //
-// --loop repeats the command every so many milliseconds (1 to 1000) until a signal ends it. Exit codes: 0, 1 where a call failed
-// or health is not SERVING, 2 for arguments that are wrong.
+// --loop repeats the command every so many milliseconds (1 to 1000) until a signal ends it, and then says on standard error what
+// it did; benchmark ends with what it measured until then. Exit codes: 0, 1 where a call failed or health is not SERVING, 2 for
+// arguments that are wrong.
 package main
 
 import (
@@ -117,19 +118,27 @@ func run(ctx context.Context, arguments []string, output io.Writer) error {
 	return repeat(ctx, time.Duration(*loop)*time.Millisecond, func() error { return do(ctx, at) })
 }
 
-// repeat goes on after failures, and says the last one at its end.
+// repeat goes on after failures, and says at its end what it did. What the context took back was not answered, and did not fail.
 func repeat(ctx context.Context, every time.Duration, do func() error) error {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
-	var last error
+	begun, calls, failed := time.Now(), 0, 0
 	for {
-		if err := do(); err != nil && ctx.Err() == nil {
+		err := do()
+		if err == nil || ctx.Err() == nil {
+			calls++
+		}
+		if err != nil && ctx.Err() == nil {
+			failed++
 			fmt.Fprintln(os.Stderr, "sealway-broker:", err)
-			last = err
 		}
 		select {
 		case <-ctx.Done():
-			return last
+			fmt.Fprintf(os.Stderr, "sealway-broker: %d calls, %d failed, in %.1f s\n", calls, failed, time.Since(begun).Seconds())
+			if failed > 0 {
+				return fmt.Errorf("%d of %d calls failed", failed, calls)
+			}
+			return nil
 		case <-ticks.C:
 		}
 	}

@@ -2,6 +2,7 @@
 /** `sealway-broker`: asks a broker from a command line. */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { measure } from "./benchmark.js";
 import type { BrokerClient } from "./client.js";
 import { BrokerError } from "./error.js";
 
@@ -9,12 +10,15 @@ const USAGE = `usage: sealway-broker [OPTIONS] COMMAND
   hash TEXT...                               digests in hexadecimal; @FILE for a file's content
   sign --csr FILE --ca-key KEY --ca-cert FILE   a certificate in PEM; KEY is a key of the store
   health                                     exit code 0 where the broker serves
-  benchmark                                  has a broker that was started with --dev time its operations
+  benchmark [--calls N] [--concurrency N] [--bytes N]   digests, and how fast they came: one line of JSON
+  benchmark --server                         has a broker that was started with --dev time its operations
   --socket PATH      its socket; CRYPTO_BROKER_SOCKET, else /tmp/open-crypto-broker/crypto-broker-server.sock
   --profile NAME     Default unless said
   --timeout-ms MS    how long a call may take; 10000 unless said
   --traceparent TEXT the trace that calls belong to
   --loop MS          again and again, with so many ms in between, until it is interrupted; 1 to 86400000
+Interrupted (SIGINT, SIGTERM), a loop and a benchmark end with what they did. The exit code is 0, 1 where a call failed or
+health is not SERVING, 2 for a command that cannot be read.
 `;
 
 /** The command line could not be read. */
@@ -24,19 +28,26 @@ function command() {
   const text = { type: "string" } as const;
   const named = { socket: text, profile: text, "timeout-ms": text, traceparent: text, loop: text };
   const files = { csr: text, "ca-key": text, "ca-cert": text, subject: text };
+  const load = { calls: text, concurrency: text, bytes: text, server: { type: "boolean" } } as const;
   const help = { help: { type: "boolean", short: "h" } } as const;
   try {
-    return parseArgs({ allowPositionals: true, options: { ...named, ...files, ...help } });
+    return parseArgs({ allowPositionals: true, options: { ...named, ...files, ...load, ...help } });
   } catch (error) {
     throw new Misuse((error as Error).message);
   }
 }
 
-function whole(value: string | undefined, name: string, otherwise: number): number {
+function whole(
+  value: string | undefined,
+  name: string,
+  otherwise: number,
+  most = 86_400_000,
+  least = 1,
+): number {
   if (value === undefined) return otherwise;
   const number = Number(value);
-  if (!Number.isInteger(number) || number < 1 || number > 86_400_000)
-    throw new Misuse(`--${name}: no such number of ms`);
+  if (!/^[0-9]+$/.test(value) || number < least || number > most)
+    throw new Misuse(`--${name} is a number from ${least} to ${most}`);
   return number;
 }
 
@@ -55,11 +66,15 @@ function content(path: string): Buffer {
 
 type Values = ReturnType<typeof command>["values"];
 
-/** The call of a command: what it prints. */
-function callOf(values: Values, positionals: string[]): (client: BrokerClient) => Promise<string> {
+/** The call of a command: what it prints. The signal takes it back. */
+function callOf(
+  values: Values,
+  positionals: string[],
+  signal: AbortSignal,
+): (client: BrokerClient) => Promise<string> {
   const profile = values.profile ?? "Default";
   const trace = values.traceparent === undefined ? {} : { traceparent: values.traceparent };
-  const options = { deadlineMs: whole(values["timeout-ms"], "timeout-ms", 10_000), ...trace };
+  const options = { deadlineMs: whole(values["timeout-ms"], "timeout-ms", 10_000), signal, ...trace };
   const [name, ...rest] = positionals;
   if (name !== "hash" && rest.length > 0) throw new Misuse(`${name} takes no ${rest[0]}`);
   switch (name) {
@@ -94,8 +109,23 @@ function callOf(values: Values, positionals: string[]): (client: BrokerClient) =
         if (health !== "SERVING") process.exitCode = 1;
         return `${health}\n`;
       };
-    case "benchmark":
-      return async (client) => `${await client.benchmark(options)}\n`;
+    case "benchmark": {
+      const load = {
+        calls: whole(values.calls, "calls", 1000, 10_000_000),
+        concurrency: whole(values.concurrency, "concurrency", 1, 256),
+        inputBytes: whole(values.bytes, "bytes", 256, 1 << 20, 0),
+      };
+      if (values.server === true) return async (client) => `${await client.benchmark(options)}\n`;
+      const inputs = [new Uint8Array(load.inputBytes)];
+      return async (client) => {
+        const call = (): Promise<unknown> => client.hash({ profile, inputs }, options);
+        // A call before the clock: the connection, and whether there is such a profile.
+        await call();
+        const report = await measure(load, call, signal);
+        if (report.failed > 0) process.exitCode = 1;
+        return `${JSON.stringify(report)}\n`;
+      };
+    }
     default:
       throw new Misuse(name === undefined ? "a command is absent" : `there is no command ${name}`);
   }
@@ -108,39 +138,55 @@ async function main(): Promise<void> {
     return;
   }
   const common = "/tmp/open-crypto-broker/crypto-broker-server.sock";
-  const call = callOf(values, positionals);
+  const stop = new AbortController();
+  const call = callOf(values, positionals, stop.signal);
   const everyMs = values.loop === undefined ? undefined : whole(values.loop, "loop", 0);
   // A command that cannot be read is told of before gRPC is loaded.
   const { BrokerClient } = await import("./client.js");
   const client = new BrokerClient({ socket: values.socket ?? process.env.CRYPTO_BROKER_SOCKET ?? common });
-  let isStopped = false;
-  let wake = (): void => undefined;
-  const stop = (): void => {
-    isStopped = true;
-    wake();
-  };
-  process.once("SIGINT", stop).once("SIGTERM", stop);
+  process.once("SIGINT", () => stop.abort()).once("SIGTERM", () => stop.abort());
   try {
-    do {
-      try {
-        process.stdout.write(await call(client));
-      } catch (error) {
-        // A loop goes on: it is there to see a broker come back.
-        if (everyMs === undefined || !(error instanceof BrokerError)) throw error;
-        process.stderr.write(`sealway-broker: ${error.message}\n`);
-      }
-      if (everyMs === undefined || isStopped) break;
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, everyMs);
-        wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    } while (!isStopped);
+    if (everyMs === undefined) process.stdout.write(await call(client));
+    else await repeat(everyMs, stop.signal, async () => process.stdout.write(await call(client)));
   } finally {
     client.close();
   }
+}
+
+/** Goes on after failures, for it is there to see a broker come back, and ends with what it did. */
+async function repeat(everyMs: number, signal: AbortSignal, call: () => Promise<unknown>): Promise<void> {
+  const begunMs = performance.now();
+  let [calls, failed] = [0, 0];
+  while (!signal.aborted) {
+    try {
+      await call();
+      calls++;
+    } catch (error) {
+      if (!(error instanceof BrokerError)) throw error;
+      // What the signal took back was not answered, and did not fail.
+      if (signal.aborted) break;
+      calls++;
+      failed++;
+      process.stderr.write(`sealway-broker: ${error.message}\n`);
+    }
+    await pause(everyMs, signal);
+  }
+  const seconds = (performance.now() - begunMs) / 1000;
+  process.stderr.write(`sealway-broker: ${calls} calls, ${failed} failed, in ${seconds.toFixed(1)} s\n`);
+  if (failed > 0) process.exitCode = 1;
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done);
+    if (signal.aborted) done();
+  });
 }
 
 main().catch((error: Error) => {

@@ -1,39 +1,11 @@
 /** Bytes, numbers and texts as the wires have them: big-endian, base64url without padding. SPEC channel.md#conventions */
+import { type Bytes, fromUtf8 } from "../wire/bytes.js";
 
-/** Bytes in memory of their own. */
-export type Bytes = Uint8Array<ArrayBuffer>;
+export { type Bytes, concat, equal as isEqual, fromUtf8 as text, utf8 } from "../wire/bytes.js";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const VALUES = new Int8Array(128).fill(-1);
 for (let i = 0; i < ALPHABET.length; i++) VALUES[ALPHABET.charCodeAt(i)] = i;
-
-const encoder = new TextEncoder();
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** Puts bytes behind one another. */
-export function concat(...parts: readonly Uint8Array[]): Bytes {
-  const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    out.set(part, at);
-    at += part.length;
-  }
-  return out;
-}
-
-/** The UTF-8 of a text. */
-export function utf8(text: string): Bytes {
-  return encoder.encode(text) as Bytes;
-}
-
-/** The text of UTF-8, or nothing where it is none. */
-export function text(bytes: Uint8Array): string | undefined {
-  try {
-    return decoder.decode(bytes);
-  } catch {
-    return undefined;
-  }
-}
 
 /** A number in so many bytes, at most 8; it is below 2^53. */
 export function uint(value: number, length: number): Bytes {
@@ -84,17 +56,9 @@ export function unb64u(encoded: string): Bytes | undefined {
   return (held & ((1 << bits) - 1)) === 0 ? out : undefined;
 }
 
-/** Whether two byte strings are alike, in a time that tells nothing of where they differ. */
-export function isEqual(a: Uint8Array, b: Uint8Array): boolean {
-  if (a.length !== b.length) return false;
-  let difference = 0;
-  for (let i = 0; i < a.length; i++) difference |= a[i]! ^ b[i]!;
-  return difference === 0;
-}
-
 /** A JSON object from UTF-8, or nothing for anything else. Of a repeated member the last counts. */
 export function jsonObject(bytes: Uint8Array): Record<string, unknown> | undefined {
-  const json = text(bytes);
+  const json = fromUtf8(bytes);
   if (json === undefined) return undefined;
   try {
     const value: unknown = JSON.parse(json);

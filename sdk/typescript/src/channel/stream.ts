@@ -41,6 +41,8 @@ export class Stream {
   #hasEnded = { own: false, peer: false };
   #isFinished = false;
   #failure: ChannelError | undefined;
+  /** @internal Hears when nothing more can come or go, and whether the peer had finished before: then the rest can still be read. */
+  onFail: ((why: ChannelError, hadFinished: boolean) => void) | undefined;
 
   constructor(id: number, port: StreamPort) {
     this.id = id;
@@ -172,6 +174,7 @@ export class Stream {
     this.#wakeWriter?.();
     this.#isFinished = true;
     this.#port.finished(this);
+    this.onFail?.(why, this.#hasEnded.peer);
   }
 
   async #write(bytes: Bytes): Promise<void> {

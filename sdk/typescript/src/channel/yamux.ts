@@ -50,7 +50,6 @@ export class Streams implements StreamPort {
   readonly #waiting: (() => void)[] = [];
   #count = { own: 0, peer: 0 };
   #nextId: number;
-  #lastPeerId = 0;
   #answers = 0;
   #windows = 0;
   /** A header in the making, and the rest of a body that is on its way to a stream. */
@@ -175,9 +174,9 @@ export class Streams implements StreamPort {
   /** A stream of the peer's: answered at once, for some peers end a channel whose stream is not. */
   #takeUp(id: number): void {
     const isPeers = (id % 2 === 1) !== this.#isClient;
-    if (!isPeers || id <= this.#lastPeerId)
+    // Not in turn: a peer that opens several at once may have the first frame of the later one sent first.
+    if (!isPeers || this.#streams.has(id))
       throw malformed("a stream with a number that is not the peer's to give");
-    this.#lastPeerId = id;
     if (this.#count.peer >= STREAMS_MAX) {
       this.#answer(frame(WINDOW_UPDATE, RST, id, 0));
       return;

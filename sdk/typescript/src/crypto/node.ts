@@ -7,7 +7,10 @@ import { type Bytes, concat, fromHex, owned } from "../wire/bytes.js";
 import { encapsulate, newKemKey } from "./kem.js";
 import type { AeadKey, AgreementKey, MacKey, Provider } from "./provider.js";
 
-const crypto = process.getBuiltinModule("node:crypto");
+/** What can be loaded and not used where there is no Node: channels choose between this and WebCrypto without waiting. */
+const crypto = (
+  globalThis as { process?: Pick<NodeJS.Process, "getBuiltinModule"> }
+).process?.getBuiltinModule?.("node:crypto") as typeof import("node:crypto");
 
 const P256_SPKI = fromHex("3059301306072a8648ce3d020106082a8648ce3d030107034200") ?? new Uint8Array();
 const X25519_SPKI = fromHex("302a300506032b656e032100") ?? new Uint8Array();
@@ -32,15 +35,19 @@ class NodeMacKey implements MacKey {
   }
 }
 
-class NodeAeadKey implements AeadKey {
+/** A key of AES-256-GCM, or of the other cipher with the same nonces and tags. */
+export class NodeAeadKey implements AeadKey {
   // Most are good for one message: an object of the platform's for each would cost as much as the message. It is private,
   // so nothing prints it.
-  readonly #key: Uint8Array;
-  constructor(key: Uint8Array) {
+  #key: Uint8Array;
+  readonly #cipher: "aes-256-gcm";
+  constructor(key: Uint8Array, cipher: "aes-256-gcm" | "chacha20-poly1305" = "aes-256-gcm") {
     this.#key = key.slice();
+    // Both have the same calls; the types know one of them only with the length of a plaintext.
+    this.#cipher = cipher as "aes-256-gcm";
   }
   async seal(iv: Uint8Array, plaintext: Uint8Array, aad: Uint8Array, out?: Bytes): Promise<Bytes> {
-    const cipher = crypto.createCipheriv("aes-256-gcm", this.#key, iv);
+    const cipher = crypto.createCipheriv(this.#cipher, this.#key, iv, { authTagLength: TAG });
     cipher.setAAD(aad);
     const ciphertext = cipher.update(plaintext);
     cipher.final();
@@ -52,7 +59,7 @@ class NodeAeadKey implements AeadKey {
   async open(iv: Uint8Array, sealed: Uint8Array, aad: Uint8Array): Promise<Bytes | undefined> {
     if (sealed.length < TAG) return undefined;
     const end = sealed.length - TAG;
-    const decipher = crypto.createDecipheriv("aes-256-gcm", this.#key, iv, { authTagLength: TAG });
+    const decipher = crypto.createDecipheriv(this.#cipher, this.#key, iv, { authTagLength: TAG });
     decipher.setAAD(aad);
     decipher.setAuthTag(sealed.subarray(end));
     const plaintext = decipher.update(sealed.subarray(0, end));
@@ -63,6 +70,11 @@ class NodeAeadKey implements AeadKey {
       return undefined;
     }
     return plain(plaintext);
+  }
+  /** Forgets the key. What is sealed or opened after that is refused, and not done under a key that everybody knows. */
+  wipe(): void {
+    this.#key.fill(0);
+    this.#key = new Uint8Array();
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Channel } from "../channel/channel.js";
 import type { Bytes } from "../channel/encoding.js";
+import type { ChannelError } from "../channel/error.js";
 import { jsonFrame, readFrame } from "../channel/hello.js";
 import type { Stream } from "../channel/stream.js";
 import { type Envelope, encodeEnvelope, parseEnvelope, RPC_CODES } from "./envelope.js";
@@ -66,6 +67,10 @@ export class Rpc {
   #roomMade: (() => void) | undefined;
   #nextId = 1;
   #isOver = false;
+  /** The peer answers nothing more, and may wait for answers. */
+  #hasPeerFinished = false;
+  /** Why the stream broke off, where it did. */
+  #why: ChannelError | undefined;
   readonly #reading: Promise<void>;
 
   private constructor(stream: Stream, options: RpcOptions) {
@@ -74,6 +79,12 @@ export class Rpc {
     this.#listeners = byNumber(options.listeners);
     this.#atOnceMax = Math.max(options.atOnceMax ?? 256, 1);
     this.#frameMax = options.frameMax ?? FRAME_MAX;
+    stream.onFail = (why, hadFinished) => {
+      this.#why = why;
+      // What a peer said before it finished is still read.
+      if (!hadFinished) this.#end();
+      this.#roomMade?.();
+    };
     this.#reading = this.#read();
   }
 
@@ -107,7 +118,7 @@ export class Rpc {
     const id = this.#nextId;
     this.#nextId = id >= Number.MAX_SAFE_INTEGER ? 1 : id + 1;
     const frame = this.#frame({ kind: "request", id, typeId, payload, timeoutMs });
-    if (this.#isOver) throw broken();
+    if (this.#isOver || this.#hasPeerFinished) throw this.#broken();
     if (signal?.aborted) throw new RpcError("rpc_cancelled", "the call was taken back");
     return await new Promise((resolve, reject) => {
       const done = (): void => {
@@ -138,7 +149,7 @@ export class Rpc {
           reject(why);
         },
       });
-      this.#send(frame).catch(() => this.#waiting.get(id)?.reject(broken()));
+      this.#send(frame).catch(() => this.#waiting.get(id)?.reject(this.#broken()));
     });
   }
 
@@ -149,7 +160,7 @@ export class Rpc {
   async notify(typeId: number, payload: unknown): Promise<void> {
     const frame = this.#frame({ kind: "notification", typeId, payload });
     await this.#send(frame).catch(() => {
-      throw broken();
+      throw this.#broken();
     });
   }
 
@@ -173,7 +184,7 @@ export class Rpc {
   }
 
   async #send(frame: Bytes): Promise<void> {
-    if (this.#isOver) throw broken();
+    if (this.#isOver) throw this.#broken();
     await this.#stream.write(frame);
   }
 
@@ -182,6 +193,7 @@ export class Rpc {
     try {
       while (malformed < MALFORMED_MAX && !this.#isOver) {
         const json = await readFrame(this.#stream, this.#frameMax);
+        this.#hasPeerFinished = json === undefined;
         if (json === undefined) break;
         const envelope = parseEnvelope(json);
         malformed = envelope === undefined ? malformed + 1 : 0;
@@ -190,10 +202,12 @@ export class Rpc {
     } catch {
       // A frame over its bound leaves no way to find the next one; or the stream broke off.
     }
-    // Where only the peer has finished, what it asked is still answered.
-    while (this.#active > 0 && !this.#isOver) await this.#room();
-    await this.#stream.end().catch(() => undefined);
-    if (malformed >= MALFORMED_MAX) this.#stream.reset();
+    if (this.#hasPeerFinished) {
+      // What it asked is still answered.
+      this.#breakOff();
+      while (this.#active > 0 && !this.#isOver && this.#why === undefined) await this.#room();
+      await this.#stream.end().catch(() => undefined);
+    }
     this.#end();
     this.#stream.reset();
   }
@@ -201,7 +215,9 @@ export class Rpc {
   async #take(envelope: Envelope): Promise<void> {
     switch (envelope.kind) {
       case "request":
-        while (this.#active >= this.#atOnceMax) await this.#room();
+        while (this.#active >= this.#atOnceMax && this.#why === undefined) await this.#room();
+        // Nobody is there to hear the answer.
+        if (this.#why !== undefined) return;
         this.#active++;
         void this.#handle(envelope);
         return;
@@ -292,10 +308,20 @@ export class Rpc {
     });
   }
 
+  #breakOff(): void {
+    for (const waiting of [...this.#waiting.values()]) waiting.reject(this.#broken());
+  }
+
+  #broken(): RpcError {
+    const why = this.#why;
+    const told = why === undefined ? "" : `: ${why.message}`;
+    return new RpcError("transport_error", `the stream of calls is over${told}`, undefined, why);
+  }
+
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    for (const waiting of [...this.#waiting.values()]) waiting.reject(broken());
+    this.#breakOff();
     for (const stop of this.#running.values()) stop.abort();
     this.#roomMade?.();
   }
@@ -311,10 +337,6 @@ function failure(
   message: string,
 ): Answer & { readonly error: { code: number; message: string } } {
   return { error: { code, message } };
-}
-
-function broken(): RpcError {
-  return new RpcError("transport_error", "the stream of calls is over");
 }
 
 function byNumber<T>(members: Readonly<Record<number, T>> = {}): ReadonlyMap<number, T> {

@@ -282,7 +282,22 @@ describe("sealway-broker", () => {
     const digest = createHash("sha256").update("abc").digest("hex");
     expect(run("--profile", profile, "hash", "abc", "abc").stdout).toBe(`${digest}\n${digest}\n`);
     expect(run("health")).toMatchObject({ stdout: "SERVING\n", status: 0 });
-    expect(JSON.parse(run("benchmark", "--timeout-ms", "30000").stdout)).toBeTruthy();
+    expect(JSON.parse(run("benchmark", "--server", "--timeout-ms", "30000").stdout)).toBeTruthy();
+    const made = run(
+      "--profile",
+      profile,
+      "benchmark",
+      "--calls",
+      "50",
+      "--concurrency",
+      "4",
+      "--bytes",
+      "100",
+    );
+    expect(JSON.parse(made.stdout)).toMatchObject({
+      ...{ program: "benchmark", calls: 50, failed: 0, concurrency: 4, input_bytes: 100, interrupted: false },
+      latency_ms: { p99: expect.any(Number) },
+    });
   });
 
   it("has a certificate issued that its CA has signed", async () => {
@@ -301,22 +316,74 @@ describe("sealway-broker", () => {
     expect([issued.subject, issued.verify(authority.publicKey)]).toEqual(["CN=leaf", true]);
   });
 
-  it("goes on in a loop until it is interrupted", async () => {
-    const args = [cli, "--socket", fixture.socket, "--loop", "50", "health"];
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "ignore"] });
-    let said = "";
+  /** Runs until `isEnough` of what it said, interrupts it, and gives what it said in the end. */
+  const interrupted = async (
+    args: string[],
+    isEnough: (said: string) => boolean,
+    socket = fixture.socket,
+  ) => {
+    const child = spawn(process.execPath, [cli, "--socket", socket, ...args], { stdio: "pipe" });
+    const said = { out: "", err: "", code: -1 };
+    const look = (): void => {
+      if (!isEnough(said.out + said.err)) return;
+      isEnough = () => false;
+      child.kill("SIGINT");
+    };
     child.stdout.on("data", (data: Buffer) => {
-      said += data.toString();
-      if (said.split("\n").length > 3) child.kill("SIGINT");
+      said.out += data.toString();
+      look();
     });
-    const code = await new Promise((resolve) => child.on("close", resolve));
-    expect([code, said.startsWith("SERVING\nSERVING\nSERVING\n")]).toEqual([0, true]);
+    child.stderr.on("data", (data: Buffer) => {
+      said.err += data.toString();
+      look();
+    });
+    const poll = setInterval(look, 50);
+    const late = setTimeout(() => child.kill("SIGKILL"), 40_000);
+    said.code = await new Promise((resolve) => child.on("close", resolve));
+    clearInterval(poll);
+    clearTimeout(late);
+    return said;
+  };
+
+  it("goes on in a loop until it is interrupted, and ends with what it did", async () => {
+    const said = await interrupted(["--loop", "50", "health"], (text) => text.split("\n").length > 3);
+    expect([said.code, said.out.startsWith("SERVING\nSERVING\nSERVING\n")]).toEqual([0, true]);
+    const calls = said.out.split("\n").length - 1;
+    expect(said.err).toMatch(new RegExp(`^sealway-broker: ${calls} calls, 0 failed, in [0-9]+\\.[0-9] s\n$`));
+    const away = await interrupted(
+      ["--loop", "50", "health"],
+      (text) => text.includes("sealway-broker:"),
+      "/nowhere.sock",
+    );
+    expect([away.code, away.out]).toEqual([1, ""]);
+    expect(away.err).toMatch(/sealway-broker: (\d+) calls, \1 failed, in [0-9.]+ s\n$/);
+  });
+
+  it("benchmarks until it is interrupted, and ends with what it measured", async () => {
+    const begunMs = performance.now();
+    const args = ["--profile", profile, "benchmark", "--calls", "10000000", "--concurrency", "4"];
+    const said = await interrupted(args, () => performance.now() - begunMs > 2000);
+    const report = JSON.parse(said.out);
+    expect(said).toMatchObject({ code: 0, err: "" });
+    expect(report).toMatchObject({ failed: 0, interrupted: true });
+    expect(report.calls).toBeGreaterThan(0);
+    expect(report.calls).toBeLessThan(10_000_000);
+    expect(report.latency_ms.p50).toBeGreaterThan(0);
+    expect(performance.now() - begunMs).toBeLessThan(20_000);
   });
 
   it("ends with 1 where the broker refuses or is away, and with 2 for a command that is none", () => {
     expect(run("--profile", "none", "hash", "abc").status).toBe(1);
     expect(run("--socket", "/nowhere/broker.sock", "health")).toMatchObject({ status: 1, stdout: "" });
-    for (const args of [[], ["dance"], ["hash"], ["sign"], ["--loop", "0", "health"], ["--what"]]) {
+    for (const args of [
+      [],
+      ["dance"],
+      ["hash"],
+      ["sign"],
+      ["--loop", "0", "health"],
+      ["--what"],
+      ["benchmark", "--calls", "0"],
+    ]) {
       expect(run(...args)).toMatchObject({ status: 2, stdout: "" });
     }
   });

@@ -42,7 +42,8 @@ export class BrokerFixture {
     this.file("kek", `${"ab".repeat(32)}\n`);
   }
 
-  async start(): Promise<this> {
+  /** `environment` is beside this process's own. */
+  async start(environment: Record<string, string> = {}): Promise<this> {
     const files = ["--profiles", join(this.folder, "profiles.yaml"), "--keys", join(this.folder, "keys")];
     const args = [
       "broker",
@@ -54,7 +55,10 @@ export class BrokerFixture {
       join(this.folder, "kek"),
       "--dev",
     ];
-    const child = spawn(sealway(), args, { stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(sealway(), args, {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, ...environment },
+    });
     this.#child = child;
     for (const stream of [child.stdout, child.stderr]) {
       stream.on("data", (bytes: Buffer) => {

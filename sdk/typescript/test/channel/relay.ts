@@ -48,13 +48,33 @@ export class RelayFixture {
     const [key, keys] = [join(this.folder, "key.json"), join(this.folder, "keys.json")];
     this.run("relay", "keys", "--kid", "k1", "--issuer-key-file", key, "--issuer-keys-file", keys);
     writeFileSync(this.tokenFile, "test-token-0123456789-test-token-0123456789\n", { mode: 0o600 });
-    const served = ["relay", "serve", "--listen", "127.0.0.1:0", "--issuer-keys-file", keys, "--aud", "here"];
-    const { child } = this.spawn([...served, ...flags]);
-    const first = await firstLine(child);
-    const { listen, ws_path } = JSON.parse(first) as { listen: string; ws_path: string };
-    this.url = `ws://${listen}${ws_path}`;
+    await this.startRelay("127.0.0.1:0", ...flags);
     return this;
   }
+
+  /** Starts a relay; at the address of the one before where none is given. */
+  async startRelay(listen = new URL(this.url).host, ...flags: string[]): Promise<void> {
+    const keys = ["--issuer-keys-file", join(this.folder, "keys.json")];
+    const { child, ended } = this.spawn([
+      "relay",
+      "serve",
+      "--listen",
+      listen,
+      ...keys,
+      "--aud",
+      "here",
+      ...flags,
+    ]);
+    const said = JSON.parse(await firstLine(child)) as { listen: string; ws_path: string };
+    this.url = `ws://${said.listen}${said.ws_path}`;
+    this.stopRelay = async () => {
+      child.kill("SIGKILL");
+      await ended;
+    };
+  }
+
+  /** Kills the relay. */
+  stopRelay: () => Promise<void> = async () => undefined;
 
   async control(...flags: string[]): Promise<this> {
     const address = `127.0.0.1:${await freePort()}`;

@@ -170,6 +170,16 @@ describe("a hostile peer's frames", () => {
     ]);
   });
 
+  it("may open streams out of turn, as peers do that open several at once, and a number again that is free", () => {
+    const { streams, opened, sent } = sink();
+    for (const id of [5, 1, 3]) streams.feed(frame(0, 1, id, 0));
+    expect(opened.length).toBe(3);
+    streams.feed(frame(1, 8, 3, 0));
+    streams.feed(frame(0, 1, 3, 0));
+    expect(opened.length).toBe(4);
+    expect(sent.every((bytes) => bytes[3] === 2)).toBe(true);
+  });
+
   it("open no more streams than may be", () => {
     const { streams, opened, sent } = sink();
     for (let i = 0; i < STREAMS_MAX + 3; i++) streams.feed(frame(0, 1, 2 * i + 1, 0));

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { concat, uint, utf8 } from "../../src/channel/encoding.js";
-import { encodeEnvelope, parseEnvelope } from "../../src/rpc/envelope.js";
-import { HandlerError, Rpc, type RpcOptions } from "../../src/rpc/index.js";
+import { jsonFrame, readFrame } from "../../src/channel/hello.js";
+import { type Envelope, encodeEnvelope, parseEnvelope } from "../../src/rpc/envelope.js";
+import { HandlerError, Rpc, type RpcError, type RpcOptions } from "../../src/rpc/index.js";
 import { channels } from "../channel/pair.js";
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -98,6 +99,61 @@ describe("calls", () => {
     await expect(call).rejects.toMatchObject({ code: "transport_error" });
     await expect(rpc.call(1, {})).rejects.toMatchObject({ code: "transport_error" });
     await expect(rpc.notify(1, {})).rejects.toMatchObject({ code: "transport_error" });
+  });
+
+  it("are broken off at once although a handler of this side is at work, which is told so", async () => {
+    let aborted = 0;
+    const stuck = (_: unknown, { signal }: { signal: AbortSignal }) =>
+      new Promise(() => {
+        signal.addEventListener("abort", () => aborted++);
+      });
+    const { rpc, other, ends } = await pair({ handlers: { 1: stuck } }, { handlers: { 2: stuck } });
+    const calls = [rpc.call(1, {}), other.call(2, {})].map((call) => call.catch((error: unknown) => error));
+    await expect.poll(() => [rpc.pending, other.pending]).toEqual([1, 1]);
+    await pause(20);
+    ends.a.close(1011, "");
+    const began = performance.now();
+    for (const why of await Promise.all(calls)) {
+      expect(why).toMatchObject({ code: "transport_error", stage: "rpc", isPassing: true });
+      expect((why as RpcError).cause).toMatchObject({ code: "closed", stage: "record" });
+    }
+    expect(performance.now() - began).toBeLessThan(2000);
+    expect(aborted).toBe(2);
+  });
+
+  it("that are more than a side handles at once do not keep it from hearing that the channel is over", async () => {
+    const stuck = () => new Promise(() => undefined);
+    const { rpc, other, ends } = await pair({ handlers: { 1: stuck }, atOnceMax: 1 });
+    const calls = [1, 2, 3].map(() => rpc.call(1, {}).catch((error: RpcError) => error.code));
+    await pause(50);
+    ends.a.close(1011, "");
+    await other.over();
+    expect(other.isOver).toBe(true);
+    expect(await Promise.all(calls)).toEqual(Array(3).fill("transport_error"));
+  });
+
+  it("of this side end when the peer finishes the stream, and what the peer asked is still answered", async () => {
+    let answer: (value: unknown) => void = () => undefined;
+    const late = new Promise((resolve) => {
+      answer = resolve;
+    });
+    const ends = await channels(0x104);
+    const stream = await ends.client.open({ kind: "rpc", v: 1 });
+    const other = Rpc.over((await ends.server.accept())!.stream, { handlers: { 1: () => late } });
+    await stream.write(
+      jsonFrame(encodeEnvelope({ kind: "request", id: 5, typeId: 1, payload: {}, timeoutMs: 9000 })),
+    );
+    const call = other.call(9, {}).catch((error: RpcError) => error.code);
+    await pause(20);
+    await stream.end();
+    expect(await call).toBe("transport_error");
+    await expect(other.call(9, {})).rejects.toMatchObject({ code: "transport_error" });
+    answer("late");
+    const said: (Envelope | undefined)[] = [];
+    for (let json = await readFrame(stream, 9000); json !== undefined; json = await readFrame(stream, 9000))
+      said.push(parseEnvelope(json));
+    expect(said.at(-1)).toMatchObject({ kind: "answer", id: 5, payload: "late" });
+    await ends.client.close();
   });
 
   it("are bounded: 1 MiB a frame, and so many handlers at once", async () => {

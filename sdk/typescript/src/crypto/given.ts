@@ -1,0 +1,53 @@
+/**
+ * Private keys that are given, by WebCrypto: channels are given theirs. Apart from the provider, so that a page with sessions
+ * alone, whose keys the platform draws, is not sent it.
+ */
+import { type Bytes, concat, fromHex, owned, wipe } from "../wire/bytes.js";
+import type { AgreementKey } from "./provider.js";
+import { webProvider } from "./web.js";
+
+/** PKCS #8 of a private key without its public half, up to its 32 bytes (RFC 5958, 5915, 8410). */
+const CURVES = {
+  P256: {
+    algorithm: { name: "ECDH", namedCurve: "P-256" },
+    head: "3041020100301306072a8648ce3d020106082a8648ce3d030107042730250201010420",
+  },
+  "25519": { algorithm: { name: "X25519" }, head: "302e020100300506032b656e04220420" },
+} as const;
+
+/** The key of 32 bytes. It rejects where they are none of the curve. Where WebCrypto has no X25519, a library has. */
+export async function givenKey(curve: keyof typeof CURVES, privateKey: Uint8Array): Promise<AgreementKey> {
+  if (curve === "P256") return await imported(curve, privateKey);
+  return await imported(curve, privateKey).catch(() => webProvider.x25519(privateKey));
+}
+
+async function imported(curve: keyof typeof CURVES, privateKey: Uint8Array): Promise<AgreementKey> {
+  const { subtle } = globalThis.crypto;
+  const { algorithm, head } = CURVES[curve];
+  const pkcs8 = concat(fromHex(head) ?? new Uint8Array(), privateKey);
+  const taken = (isReadable: boolean): Promise<CryptoKey> =>
+    subtle.importKey("pkcs8", pkcs8, algorithm, isReadable, ["deriveBits"]);
+  // What is read is the public half; the key that is kept shows nothing.
+  const [readable, own] = await Promise.all([taken(true), taken(false)]).finally(() => wipe(pkcs8));
+  const { x, y } = await subtle.exportKey("jwk", readable);
+  const publicKey = curve === "P256" ? concat(Uint8Array.of(4), coordinate(x), coordinate(y)) : coordinate(x);
+  const agree = async (peer: Uint8Array): Promise<Bytes | undefined> => {
+    if (peer.length !== publicKey.length || (curve === "P256" && peer[0] !== 4)) return undefined;
+    try {
+      const theirs = await subtle.importKey("raw", owned(peer), algorithm, false, []);
+      const secret = new Uint8Array(
+        await subtle.deriveBits({ name: algorithm.name, public: theirs }, own, 256),
+      );
+      // RFC 7748 section 6.1: a point of small order gives everybody the same secret.
+      return secret.some((byte) => byte !== 0) ? secret : undefined;
+    } catch {
+      return undefined;
+    }
+  };
+  return { publicKey, agree };
+}
+
+function coordinate(text = ""): Bytes {
+  const decoded = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+  return Uint8Array.from(decoded, (char) => char.charCodeAt(0));
+}
