@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ground::{Ground, NOW_MS, request3};
+use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, request3};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::session::Family;
 use sealway_proto::wire::{Wire, base64};
@@ -43,6 +43,45 @@ fn any_method_goes_through_with_its_headers_within() {
     let (request, pending) = request3(&session, "POST", "/status/422", &[], &[b"x"]);
     let answer = ground.send(&request);
     assert_eq!((answer.status, open(&pending, &answer).unwrap().body), (422, b"told".to_vec()));
+}
+
+#[test]
+fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts_and_never_within_a_seal() {
+    for trusts_origin in [false, true] {
+        let ground = Ground::new(Settings { trusts_origin, ..Settings::default() });
+        let session = ground.three();
+        let within: Vec<(&str, &str)> = ORIGIN.iter().map(|name| (*name, "within")).collect();
+        let (request, _) = request3(&session, "POST", "/echo", &within, &[b"an order"]);
+        assert_eq!(ground.send(&request).status, 200);
+        let (request, _) = request3(&session, "POST", "/echo", &within, &[b"an order"]);
+        let request = ORIGIN.iter().fold(request, |request, name| request.header(name, "outside"));
+        assert_eq!(ground.send(&request.header("Traceparent", "00-1-2-01")).status, 200);
+        let seen = ground.seen.lock().unwrap();
+        for name in ORIGIN {
+            assert_eq!(seen[0].headers.get(name), None, "{name}");
+            let told = seen[1].headers.get(name).map(|value| value.to_str().unwrap());
+            assert_eq!(told, trusts_origin.then_some("outside"), "{name}");
+        }
+        assert_eq!(seen[1].headers["traceparent"], "00-1-2-01");
+    }
+}
+
+#[test]
+fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
+    for broken in [Broken::Away, Broken::Silent, Broken::Claims] {
+        let ground = Ground::new(Settings { store_deadline: Duration::from_millis(200), ..Settings::default() });
+        let session = ground.three();
+        for frames in [&[&b"an order"[..]][..], &[b"one", b"two"]] {
+            let (request, _) = request3(&session, "POST", "/echo", &[], frames);
+            ground.breaks(broken);
+            let began = std::time::Instant::now();
+            let answer = ground.send(&request);
+            assert_eq!((answer.status, code(&answer).as_str()), (503, "store_unavailable"), "{broken:?}");
+            assert_eq!(answer.header("retry-after"), Some("1"));
+            assert!(began.elapsed() < Duration::from_secs(5) && ground.served() == 0);
+            ground.breaks(Broken::Not);
+        }
+    }
 }
 
 #[test]
