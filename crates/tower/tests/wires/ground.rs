@@ -99,10 +99,13 @@ pub(crate) struct Ground {
     _runtime: tokio::runtime::Runtime,
 }
 
-/// Answers by path: `/status/N` with N, `/long` with 300 000 bytes, `/grow` with a chunk more for each that comes, all else
-/// with what was sent.
+/// Answers by path: `/status/N` with N, `/long` with 300 000 bytes, `/flow` with what is sent as it comes, all else with what
+/// was sent when it is whole.
 async fn application(seen: Arc<Mutex<Vec<Seen>>>, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
+    if head.uri.path() == "/flow" {
+        return Response::new(body);
+    }
     let body = axum::body::to_bytes(body, usize::MAX).await.map(|body| body.to_vec()).map_err(|err| err.to_string());
     let echo = body.clone().unwrap_or_else(|err| err.into_bytes());
     seen.lock().unwrap().push(Seen { method: head.method.to_string(), headers: head.headers, body });

@@ -1,12 +1,16 @@
 //! Sealed requests of wire 3.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, request3};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::session::Family;
+use sealway_proto::session::three::{InnerHeaders, Read};
 use sealway_proto::wire::{Wire, base64};
 use sealway_testkit::raw_http::Connection;
+use sealway_testkit::vectors::HeaderList;
 use sealway_testkit::wire3_client::{code, open};
 use sealway_tower::Settings;
 
@@ -94,6 +98,65 @@ fn long_bodies_flow_both_ways() {
     let opened = open(&pending, &answer).unwrap();
     assert!(opened.body.len() == 300_000 && opened.frames > 4);
     assert_eq!(ground.seen.lock().unwrap()[0].body.as_ref().unwrap().len(), 180_000);
+}
+
+/// The next chunk of an answer's body, from what is read beyond its head.
+fn chunk(stream: &mut TcpStream, read: &mut Vec<u8>) -> Vec<u8> {
+    loop {
+        let line = read.windows(2).position(|pair| pair == b"\r\n");
+        if let Some(at) = line {
+            let len = usize::from_str_radix(std::str::from_utf8(&read[..at]).unwrap(), 16).unwrap();
+            if read.len() >= at + 2 + len + 2 {
+                let chunk = read[at + 2..at + 2 + len].to_vec();
+                read.drain(..at + 2 + len + 2);
+                return chunk;
+            }
+        }
+        let mut more = [0; 4096];
+        let len = stream.read(&mut more).unwrap();
+        assert!(len > 0, "the answer ended");
+        read.extend_from_slice(&more[..len]);
+    }
+}
+
+#[test]
+fn a_piece_is_handed_on_before_the_rest_is_there_both_ways() {
+    let ground = Ground::new(Settings::default());
+    let session = ground.three();
+    let (request, pending) = request3(&session, "POST", "/flow", &[], &[b"one", b"two"]);
+    let bytes = request.bytes();
+    // The second frame is its length, three bytes and a tag.
+    let (begin, rest) = bytes.split_at(bytes.len() - (4 + 3 + 16));
+    let mut stream = TcpStream::connect(ground.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(begin).unwrap();
+    let mut read = Vec::new();
+    let head = loop {
+        let mut more = [0; 4096];
+        let len = stream.read(&mut more).expect("nothing is answered before the request is whole");
+        read.extend_from_slice(&more[..len]);
+        if let Some(at) = read.windows(4).position(|end| end == b"\r\n\r\n") {
+            break String::from_utf8(read.drain(..at + 4).collect()).unwrap();
+        }
+    };
+    let pairs = head.lines().filter_map(|line| line.split_once(": "));
+    let headers: HeaderList = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let (_, mut opener) = pending.open(default_agreement_provider(), &headers, 200).unwrap();
+    let mut next = |stream: &mut TcpStream| {
+        let mut frame = Vec::new();
+        loop {
+            let chunk = chunk(stream, &mut read);
+            let read = opener.read(&mut chunk.as_slice(), &mut frame).unwrap();
+            if read != Read::More {
+                return (frame, read);
+            }
+        }
+    };
+    let (first, _) = next(&mut stream);
+    let (_, at) = InnerHeaders::parse(&first).unwrap();
+    assert_eq!(&first[at..], b"one");
+    stream.write_all(rest).unwrap();
+    assert_eq!(next(&mut stream).0, b"two");
 }
 
 #[test]
