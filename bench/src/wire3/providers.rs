@@ -1,5 +1,6 @@
 //! A request of one frame under each provider, sealed at the client and opened at the server, beside its own bare AES-256-GCM of as
-//! many bytes under a key that is expanded; and the server's side of a P-256 init, without the signature, beside its own bare key
+//! many bytes under a key that is expanded, and beside what the wire asks of the library: two HMACs and the expansion of a key of its
+//! own for each message, and a hash of its context; and the server's side of a P-256 init, without the signature, beside its own bare key
 //! pair, ECDH and HKDF. The bare operations go through the seam, which adds a call.
 
 use std::hint::black_box;
@@ -10,6 +11,7 @@ use sealway_proto::crypto::aws_lc::AwsLc;
 use sealway_proto::crypto::es256::Es256;
 use sealway_proto::crypto::ring::Ring;
 use sealway_proto::crypto::rust_crypto::RustCrypto;
+use sealway_proto::crypto::{AeadKey, MacKey};
 use sealway_proto::session::Auth;
 use sealway_proto::session::Session;
 use sealway_proto::session::three::{
@@ -39,19 +41,26 @@ const BUILT: [Built; 3] = [
 
 pub(super) fn run() -> anyhow::Result<()> {
     println!("## Each provider beside its own bare operations (CPU, median of rounds that take turns)\n");
-    println!("| provider | | bare µs | ours µs | ratio |");
-    println!("| --- | --- | ---: | ---: | ---: |");
+    println!("| provider | | bare µs | with a key of its own µs | ours µs | to bare | to that with a key |");
+    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
     for built in BUILT {
         let name = built.agreement.name();
-        let row = |what: &str, (bare, ours): (f64, f64)| {
-            println!("| {name} | {what} | {} | {} | {:.2} |", us(bare), us(ours), ours / bare);
+        let row = |what: &str, [bare, keyed, ours]: [f64; 3]| {
+            let (to_bare, to_keyed) = (ours / bare, ours / keyed);
+            println!(
+                "| {name} | {what} | {} | {} | {} | {to_bare:.2} | {to_keyed:.2} |",
+                us(bare),
+                us(keyed),
+                us(ours)
+            );
         };
         let (client, session) = agreed(built)?;
         for (len_name, len, count) in LENGTHS {
             row(&format!("seal {len_name}"), seal(built, &client, len, count)?);
             row(&format!("open {len_name}"), open(built, &client, &session, len, count)?);
         }
-        row("init P256", init(built)?);
+        let (bare, ours) = init(built)?;
+        println!("| {name} | init P256 | {} | | {} | {:.2} | |", us(bare), us(ours), ours / bare);
     }
     println!();
     Ok(())
@@ -94,10 +103,26 @@ fn agreed(built: Built) -> anyhow::Result<(ClientSession, Arc<Session>)> {
     Ok((init.finish(agreement, Some(public.as_ref()), answer.as_bytes())?, Arc::new(session)))
 }
 
-fn seal(built: Built, client: &ClientSession, len: usize, count: usize) -> anyhow::Result<(f64, f64)> {
+/// A key of its own for a message as long as these usually are, and its context.
+fn keyed(provider: &dyn AgreementProvider, mac: &dyn MacKey) -> (Box<dyn AeadKey>, [u8; 32]) {
+    let info = [5; 75];
+    let first = mac.mac(&[&info, &[1]]);
+    black_box(mac.mac(&[first.as_slice(), &info, &[2]]));
+    let context = provider.sha256(&[&[5; 190]]);
+    (provider.aes256_gcm(&first).unwrap(), context)
+}
+
+fn seal(built: Built, client: &ClientSession, len: usize, count: usize) -> anyhow::Result<[f64; 3]> {
     let (provider, plaintext, inner) = (built.agreement, vec![0x61_u8; len], headers());
     let key = provider.aes256_gcm(&[9; 32])?;
-    let mut buffer = Vec::with_capacity(len + 64);
+    let (mut buffer, mut other, mac) =
+        (Vec::with_capacity(len + 64), Vec::with_capacity(len + 64), provider.mac_key(&[3; 32]));
+    let mut keyed = || {
+        let (key, context) = keyed(provider, mac.as_ref());
+        other.clear();
+        other.extend_from_slice(&plaintext);
+        black_box(key.seal_in_place(&[7; 12], &context, &mut other).unwrap());
+    };
     let mut bare = || {
         buffer.clear();
         buffer.extend_from_slice(&plaintext);
@@ -108,8 +133,7 @@ fn seal(built: Built, client: &ClientSession, len: usize, count: usize) -> anyho
         black_box(call.headers);
         black_box(stream(call.sealer, &inner, &plaintext));
     };
-    let ([bare, ours], _) = compare(count, [&mut bare, &mut ours]);
-    Ok((bare, ours))
+    Ok(compare(count, [&mut bare, &mut keyed, &mut ours]).0)
 }
 
 fn open(
@@ -118,7 +142,7 @@ fn open(
     session: &Arc<Session>,
     len: usize,
     count: usize,
-) -> anyhow::Result<(f64, f64)> {
+) -> anyhow::Result<[f64; 3]> {
     let (provider, plaintext, policy) = (built.agreement, vec![0x61_u8; len], ReplayPolicy::default());
     let key = provider.aes256_gcm(&[9; 32])?;
     let mut ciphertext = plaintext.clone();
@@ -130,7 +154,15 @@ fn open(
     outer.push(("content-type".into(), OCTETS.into()));
     let sealed = stream(call.sealer, &headers(), &plaintext);
     anyhow::ensure!(sealed.len() as u64 <= FrameSealer::stream_len(65_536), "more than one frame");
-    let mut buffer = Vec::with_capacity(len + 64);
+    let (mut buffer, mut other, mac) =
+        (Vec::with_capacity(len + 64), Vec::with_capacity(len + 64), provider.mac_key(&[3; 32]));
+    let mut keyed = || {
+        black_box(keyed(provider, mac.as_ref()));
+        other.clear();
+        other.extend_from_slice(&ciphertext);
+        key.open_in_place(&[7; 12], &[0; 32], &mut other).unwrap();
+        black_box(&other);
+    };
     let mut bare = || {
         buffer.clear();
         buffer.extend_from_slice(&ciphertext);
@@ -144,8 +176,7 @@ fn open(
         assert!(opener.read(&mut input, &mut frame).unwrap() == Read::Last);
         black_box(opening.first(frame).unwrap());
     };
-    let ([bare, ours], _) = compare(count, [&mut bare, &mut ours]);
-    Ok((bare, ours))
+    Ok(compare(count, [&mut bare, &mut keyed, &mut ours]).0)
 }
 
 fn init(built: Built) -> anyhow::Result<(f64, f64)> {
