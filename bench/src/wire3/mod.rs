@@ -1,8 +1,11 @@
 //! Wire 3 in this process: an init at the server beside the bare operations of its suite, a sealed call beside wires 1 and 2, a
-//! stream beside bare AES-256-GCM, and whether the time of a refusal tells what was wrong.
+//! stream beside bare AES-256-GCM, each provider beside its own bare operations, and whether the time of a refusal tells what was
+//! wrong.
 
 mod calls;
 mod init;
+#[cfg(feature = "providers")]
+mod providers;
 mod streams;
 mod timing;
 
@@ -27,6 +30,8 @@ pub(crate) enum Part {
     Init,
     Calls,
     Streams,
+    /// Built with the feature `providers` alone
+    Providers,
     Timing,
     #[default]
     All,
@@ -59,6 +64,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     }
     if is_asked(Part::Streams) {
         streams::run()?;
+    }
+    if is_asked(Part::Providers) {
+        #[cfg(feature = "providers")]
+        providers::run()?;
     }
     if is_asked(Part::Timing) {
         timing::run(options.samples);

@@ -246,7 +246,9 @@ impl Client {
     /// frame a message, which are dropped; wires 1 and 2 seal a `POST` without headers alone.
     ///
     /// A session that the service no longer knows is agreed anew, and the call sent again, once; on wire 3 only if the
-    /// service proves that it has not served it, or the method is safe. A clock that is wrong is set right, once.
+    /// service proves that it cannot have served it, or the method is safe. A clock that is wrong is set right, and the call
+    /// sent again by the same rule, once. Where it is not, the caller is told of the problem, and the next call has the new
+    /// session, or the time.
     ///
     /// # Errors
     /// [`Error`].
@@ -268,7 +270,8 @@ impl Client {
     }
 
     /// Sends a request whose body is sealed as it comes, and gives an answer whose body is opened as it comes: a frame ends
-    /// where its source has nothing more ready. Of the URI only path and query are used. Less than 1 MiB is held of both.
+    /// where its source has nothing more ready. A URI that names an origin has to name this service's: nothing is sent elsewhere.
+    /// Less than 1 MiB is held of both.
     /// Among the answer's extensions are [`Seen`] and [`Timings`], of the time until its first frame.
     ///
     /// A call with an empty body heals as [`Client::request`] does. One with a body is not sent again: what is gone of it

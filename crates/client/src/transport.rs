@@ -16,6 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
 use crate::error::{Error, chain};
+use crate::sealed::trust::origin;
 use crate::trust;
 
 /// Largest answer that is read whole.
@@ -76,10 +77,24 @@ impl Transport {
         self.timeout
     }
 
+    /// That a request is for this service: its URI names no origin, or this one.
+    pub(crate) fn check_origin(&self, uri: &Uri) -> Result<(), Error> {
+        let names_origin = uri.scheme().is_some() || uri.authority().is_some();
+        if names_origin && origin(uri) != origin(&self.base) {
+            return Err(Error::Usage(format!(
+                "the request is for {}, and not for {}",
+                origin(uri),
+                origin(&self.base)
+            )));
+        }
+        Ok(())
+    }
+
     /// A URL of the service.
     pub(crate) fn uri(&self, path_and_query: &str) -> Result<Uri, Error> {
         let mut parts = self.base.clone().into_parts();
-        let path = path_and_query.parse().map_err(|_| Error::Usage(format!("\"{path_and_query}\" is no path")))?;
+        let path = Some(path_and_query).filter(|path| path.starts_with('/')).and_then(|path| path.parse().ok());
+        let path = path.ok_or_else(|| Error::Usage(format!("\"{path_and_query}\" is no path")))?;
         parts.path_and_query = Some(path);
         Uri::from_parts(parts).map_err(|err| Error::Usage(err.to_string()))
     }

@@ -327,32 +327,6 @@ async fn a_stream_whose_source_fails_is_no_request_and_one_that_began_is_not_sen
 }
 
 #[tokio::test]
-async fn a_session_about_to_end_is_renewed_under_itself_and_one_that_cannot_be_is_agreed_anew() {
-    let service = Service::new();
-    *service.ttl_sec.lock().unwrap() = 0;
-    let client = client(&service, Options { token: Some("the token".into()), ..pinned(&service) }).await;
-    let (first, ..) = client.connect().await.unwrap();
-    // Its life is over at once: there is nothing to renew.
-    assert_ne!(client.connect().await.unwrap().0, first);
-    assert_eq!(service.count("POST /v3/sessions"), 2);
-    *service.ttl_sec.lock().unwrap() = 2;
-    let (short, ..) = client.connect().await.unwrap();
-    let renew = format!("POST /v3/sessions/{short}/renew");
-    let started = std::time::Instant::now();
-    while service.count(&renew) == 0 && started.elapsed() < Duration::from_secs(2) {
-        client.connect().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    if service.count(&renew) > 0 {
-        let (renewed, ..) = client.connect().await.unwrap();
-        assert_ne!(renewed, short);
-        let headers = service.seen.lock().unwrap().iter().find(|(path, _)| *path == renew).unwrap().1.clone();
-        assert!(!headers.contains_key("authorization"), "{headers:?}");
-    }
-    client.post("/a", b"x").await.unwrap();
-}
-
-#[tokio::test]
 async fn many_callers_wait_for_one_init_and_one_that_goes_away_harms_nobody() {
     let service = Service::with(&[Act::Stall]);
     let client = client(&service, pinned(&service)).await;

@@ -40,25 +40,10 @@ static OF_SERVICE_BODY: [HeaderName; 10] = [
 /// Of what stands outside a seal of wire 3 a service is told this whoever wrote it, where the seal has none of the name.
 static OUTSIDE_A_SEAL: [HeaderName; 3] = [header::HOST, header::USER_AGENT, header::ACCEPT_LANGUAGE];
 
-/// What only somebody who is trusted may say of where a request came from: passed over within a seal.
-static OF_ORIGIN: [&str; 16] = [
-    "x-forwarded-for",
-    "x-forwarded-proto",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-prefix",
-    "x-forwarded-server",
-    "x-forwarded-ssl",
-    "x-forwarded-scheme",
-    "x-real-ip",
-    "forwarded",
-    "via",
-    "traceparent",
-    "tracestate",
-    "client-cert",
-    "client-cert-chain",
-    "x-client-cert",
-];
+/// The way that a request took, which nobody is let in by: from outside a seal alone.
+static OF_WAY: [&str; 3] = ["via", "traceparent", "tracestate"];
+/// What only somebody who is trusted may say of where a request came from, never its client: `X-Forwarded-…` too.
+static OF_ORIGIN: [&str; 5] = ["forwarded", "x-real-ip", "client-cert", "client-cert-chain", "x-client-cert"];
 
 /// What of an answer stands outside the seal of wire 3 too.
 static OUTSIDE_AN_ANSWER: [HeaderName; 9] = [
@@ -101,10 +86,22 @@ fn is_alike(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).all(|(one, other)| plain(one) == plain(other))
 }
 
+fn begins(name: &str, beginning: &str) -> bool {
+    name.get(..beginning.len()).is_some_and(|begin| is_alike(begin, beginning))
+}
+
+/// Whether a header says where a request came from.
+fn is_of_origin(name: &str) -> bool {
+    begins(name, "x-forwarded-") || OF_ORIGIN.iter().any(|origin| is_alike(origin, name))
+}
+
+fn is_of_way(name: &str) -> bool {
+    OF_WAY.iter().any(|way| is_alike(way, name))
+}
+
 /// Takes out what a client says under the names that the layer alone may use.
 pub(crate) fn remove_identity(headers: &mut HeaderMap) {
-    const OURS: &str = "x-sealway-";
-    remove_where(headers, |name| name.as_str().get(..OURS.len()).is_some_and(|begin| is_alike(begin, OURS)));
+    remove_where(headers, |name| begins(name.as_str(), "x-sealway-"));
 }
 
 /// Tells the service whose session the request is of.
@@ -116,22 +113,29 @@ pub(crate) fn put_identity(headers: &mut HeaderMap, session: &SessionRecord) {
     }
 }
 
-/// Turns the headers of a sealed request of wires 1 and 2 into those of the request inside.
-pub(crate) fn unseal(headers: &mut HeaderMap, content_type: &HeaderValue) {
-    remove_where(headers, |name| OF_SEALED_BODY.contains(name) || SEALING.contains(&name.as_str()));
+/// Turns the headers of a sealed request of wires 1 and 2 into those of the request inside. Where the request came from is told
+/// if whoever is in front is trusted.
+pub(crate) fn unseal(headers: &mut HeaderMap, content_type: &HeaderValue, trusts_origin: bool) {
+    remove_where(headers, |name| {
+        let is_of_seal = OF_SEALED_BODY.contains(name) || SEALING.contains(&name.as_str());
+        is_of_seal || (!trusts_origin && is_of_origin(name.as_str()))
+    });
     remove_identity(headers);
     headers.insert(header::CONTENT_TYPE, content_type.clone());
     headers.insert(header::ACCEPT, content_type.clone());
 }
 
-/// Turns the headers of a sealed request of wire 3 into those of the request inside; of those outside stay what always does
-/// and what is `listed`.
+/// Turns the headers of a sealed request of wire 3 into those of the request inside; of those outside stay what always does,
+/// what is `listed`, and where the request came from if whoever is in front is trusted.
 // SPEC session-3.md#sealed-requests
-pub(crate) fn unseal3(headers: &mut HeaderMap, inner: &InnerHeaders, listed: &[HeaderName]) {
-    let stays = |name: &HeaderName| OUTSIDE_A_SEAL.contains(name) || listed.contains(name);
+pub(crate) fn unseal3(headers: &mut HeaderMap, inner: &InnerHeaders, listed: &[HeaderName], trusts_origin: bool) {
+    let stays = |name: &HeaderName| {
+        let is_told = OUTSIDE_A_SEAL.contains(name) || is_of_way(name.as_str());
+        is_told || listed.contains(name) || (trusts_origin && is_of_origin(name.as_str()))
+    };
     remove_where(headers, |name| !stays(name) || SEALING.contains(&name.as_str()));
     remove_identity(headers);
-    let inner = inner.iter().filter(|(name, _)| !OF_ORIGIN.iter().any(|origin| is_alike(origin, name)));
+    let inner = inner.iter().filter(|(name, _)| !is_of_origin(name) && !is_of_way(name));
     let inner = inner.filter_map(|(name, value)| {
         Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_bytes(value).ok()?))
     });
@@ -183,7 +187,7 @@ mod tests {
         ] {
             headers.append(name, HeaderValue::from_static(value));
         }
-        unseal3(&mut headers, &inner, &[HeaderName::from_static("x-c"), HeaderName::from_static("x-a")]);
+        unseal3(&mut headers, &inner, &[HeaderName::from_static("x-c"), HeaderName::from_static("x-a")], false);
         let mut left: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         left.sort_unstable();
         assert_eq!(left, [("host", "h"), ("x-a", "in"), ("x-b", "1"), ("x-b", "2"), ("x-c", "listed")]);

@@ -32,7 +32,7 @@ pub struct Settings {
     pub routes: Routes,
     /// The wires that are served.
     pub wires: Vec<Wire>,
-    /// How far stamps may be off, and how long nonces are kept.
+    /// How far stamps may be off, and how long nonces are kept. On wire 3 stamps may be off by five minutes at most.
     pub replay: ReplayPolicy,
     /// Exact paths that anonymous sessions may call: none unless said.
     pub anonymous_paths: Vec<String>,
@@ -50,8 +50,12 @@ pub struct Settings {
     pub answer_time: Duration,
     /// How long the store may take to answer.
     pub store_deadline: Duration,
-    /// Wire 3: headers outside the seal that the service is told, beside `Host`, `User-Agent` and `Accept-Language`. Anybody on
-    /// the path can have written them.
+    /// Whether what stands in front of the layer is trusted to say where a request came from: `Forwarded`, `X-Forwarded-…`,
+    /// `X-Real-IP`, `Client-Cert`, `Client-Cert-Chain` outside the seal. It has to put its own in the place of what it was sent.
+    /// Not trusted unless said: then a sealed request's are taken out. Inside a seal they always are.
+    pub trusts_origin: bool,
+    /// Wire 3: headers outside the seal that the service is told, beside `Host`, `User-Agent`, `Accept-Language`, `Via` and trace
+    /// contexts. Anybody on the path can have written them.
     pub unsealed_headers: Vec<HeaderName>,
     /// What seals and opens: `sealway_proto::crypto` has a provider for each feature that is on.
     pub provider: &'static dyn AgreementProvider,
@@ -71,6 +75,7 @@ impl Default for Settings {
             body_time: Duration::from_secs(300),
             answer_time: Duration::from_secs(30),
             store_deadline: Duration::from_secs(4),
+            trusts_origin: false,
             unsealed_headers: Vec::new(),
             provider: default_agreement_provider(),
         }

@@ -37,7 +37,7 @@ pub(crate) async fn call<E>(
             return Ok(refusal.plain());
         }
     };
-    headers::unseal(&mut parts.headers, &shared.settings.content_type);
+    headers::unseal(&mut parts.headers, &shared.settings.content_type, shared.settings.trusts_origin);
     headers::put_identity(&mut parts.headers, &record);
     let (buffer, range) = opened.plaintext.into_parts();
     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(range.len()));

@@ -1,5 +1,8 @@
 //! Which requests are sealed: by path, the longest entry first.
 
+/// How often a path is read anew for escapes of escapes; the time that a path takes is bounded by it.
+const ESCAPES_MAX: usize = 3;
+
 /// Whether the requests of a path are sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sealed {
@@ -44,23 +47,38 @@ impl Routes {
     /// be reached in plain.
     pub(crate) fn find(&self, path: &str) -> Option<Sealed> {
         let found = self.named(path);
-        if found == Sealed::Required || !self.requires_any() {
-            return Some(found);
-        }
         // What is named in full is meant as it stands.
-        if self.exact.iter().any(|(exact, _)| exact == path) {
+        let is_named = || self.exact.iter().any(|(exact, _)| exact == path);
+        if found == Sealed::Required || !self.requires_any() || is_named() {
             return Some(found);
         }
-        let is_unusual = path.contains(['%', '\\', ';']) || path.contains("//") || path.contains("/.");
-        let loosely = |entry: &str, is_prefix: bool| {
-            let (entry, bare) = (entry.trim_end_matches('/'), path.trim_end_matches('/'));
-            let begins = bare.get(..entry.len()).is_some_and(|head| head.eq_ignore_ascii_case(entry));
-            begins && (bare.len() == entry.len() || (is_prefix && bare.as_bytes().get(entry.len()) == Some(&b'/')))
+        let other = plainest(path)?;
+        let readings = [self.named(&other), self.loosely_named(&other), self.loosely_named(path)];
+        if readings.contains(&Sealed::Required) { None } else { Some(found) }
+    }
+
+    /// What holds for a path to a service that makes no difference between upper and lower case, and passes over a last slash.
+    fn loosely_named(&self, path: &str) -> Sealed {
+        let bare = path.trim_end_matches('/');
+        let strictest = |one: Option<Sealed>, other: Sealed| match one {
+            Some(Sealed::Required) => one,
+            _ => Some(other),
         };
-        let of = |entries: &[(String, Sealed)], is_prefix| {
-            entries.iter().any(|(entry, sealed)| *sealed == Sealed::Required && loosely(entry, is_prefix))
+        let is_exact = |entry: &str| entry.trim_end_matches('/').eq_ignore_ascii_case(bare);
+        let exact = self.exact.iter().filter(|(entry, _)| is_exact(entry)).map(|(_, sealed)| *sealed);
+        if let Some(sealed) = exact.fold(None, strictest) {
+            return sealed;
+        }
+        let is_begin = |entry: &str| {
+            let trimmed = entry.trim_end_matches('/');
+            let begins = bare.get(..trimmed.len()).is_some_and(|head| head.eq_ignore_ascii_case(trimmed));
+            begins && (trimmed == entry || matches!(bare.as_bytes().get(trimmed.len()), None | Some(b'/')))
         };
-        if is_unusual || of(&self.exact, false) || of(&self.prefixes, true) { None } else { Some(found) }
+        let begin: Vec<_> = self.prefixes.iter().filter(|(entry, _)| is_begin(entry)).collect();
+        let len = |entry: &str| entry.trim_end_matches('/').len();
+        let longest = begin.iter().map(|(entry, _)| len(entry)).max();
+        let begin = begin.iter().filter(|(entry, _)| Some(len(entry)) == longest).map(|(_, sealed)| *sealed);
+        begin.fold(None, strictest).unwrap_or(self.all)
     }
 
     fn named(&self, path: &str) -> Sealed {
@@ -75,6 +93,56 @@ impl Routes {
         let mut entries = self.exact.iter().chain(&self.prefixes);
         self.all == Sealed::Required || entries.any(|(_, sealed)| *sealed == Sealed::Required)
     }
+}
+
+/// The path as the most lenient reader has it: escapes and backslashes read, parameters and empty segments left out. None if it
+/// has what readers differ on: a step back, a control character, or escapes of escapes without end.
+fn plainest(path: &str) -> Option<String> {
+    let mut bytes = path.as_bytes().to_vec();
+    for _ in 0..ESCAPES_MAX {
+        let read = unescaped(&bytes);
+        if read == bytes {
+            break;
+        }
+        bytes = read;
+    }
+    if unescaped(&bytes) != bytes || bytes.iter().any(u8::is_ascii_control) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&bytes).replace('\\', "/");
+    let mut plain = String::with_capacity(text.len());
+    for segment in text.split('/') {
+        match segment.split(';').next().unwrap_or_default() {
+            "" => {}
+            "." | ".." => return None,
+            segment => {
+                plain.push('/');
+                plain.push_str(segment);
+            }
+        }
+    }
+    if text.ends_with('/') || plain.is_empty() {
+        plain.push('/');
+    }
+    Some(plain)
+}
+
+fn unescaped(bytes: &[u8]) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (mut read, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while let Some(byte) = bytes.get(at) {
+        match (byte, digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                read.push(high * 16 + low);
+                at += 3;
+            }
+            _ => {
+                read.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    read
 }
 
 #[cfg(test)]
@@ -103,9 +171,62 @@ mod tests {
         let routes = Routes::all(Sealed::Off).exact("/pay", Sealed::Required).prefix("/api/", Sealed::Required);
         assert_eq!(routes.find("/pay"), Some(Sealed::Required));
         assert_eq!(routes.find("/other"), Some(Sealed::Off));
-        for path in ["/PAY", "/pay/", "/%70ay", "//pay", "/./pay", "/pay;a", "/API/x", "/api"] {
+        for path in [
+            "/PAY",
+            "/pay/",
+            "/%70ay",
+            "/%2570ay",
+            "/%2525252570ay",
+            "//pay",
+            "/./pay",
+            "/x/../pay",
+            "/x/%2e%2E/pay",
+            "/x\\..\\pay",
+            "\\pay",
+            "/pay;a",
+            "/;a/pay",
+            "/pay%00.png",
+            "/API/x",
+            "/%61pi%2fx",
+            "/api",
+        ] {
             assert_eq!(routes.find(path), None, "{path}");
         }
         assert_eq!(Routes::all(Sealed::Off).find("//a"), Some(Sealed::Off));
+    }
+
+    #[test]
+    fn a_plain_path_is_plain_however_it_is_spelled_if_no_reading_of_it_is_sealed() {
+        let routes = Routes::all(Sealed::Required)
+            .prefix("/.well-known/", Sealed::Off)
+            .prefix("/pages/", Sealed::Off)
+            .prefix("/pages/account/", Sealed::Required)
+            .prefix("/pages/account/help/", Sealed::Off);
+        for path in [
+            "/.well-known/sealway-keys",
+            "/pages/",
+            "/pages//a",
+            "/pages/a%20b.png",
+            "/pages/100%25",
+            "/pages/%C3%A9;v=1",
+            "/pages/...",
+            "/pages/account/help/x",
+        ] {
+            assert_eq!(routes.find(path), Some(Sealed::Off), "{path}");
+        }
+        for path in [
+            "/pages/../pay",
+            "/pages/..%2fpay",
+            "/pages/%252e%252e/pay",
+            "/pages/..;a/pay",
+            "/pages/Account/x",
+            "/pages//account/x",
+            "/pages/%61ccount",
+        ] {
+            assert_eq!(routes.find(path), None, "{path}");
+        }
+        for path in ["/", "/pay", "/PAGES/a", "/pages", "/pages%2fa", "//pages/a", "/pages/account/x"] {
+            assert_eq!(routes.find(path), Some(Sealed::Required), "{path}");
+        }
     }
 }

@@ -28,7 +28,10 @@ pub(crate) fn broker(arguments: &[String]) -> anyhow::Result<()> {
 
 /// Wire 3 in one process: no server, no socket.
 pub(crate) fn wire3(arguments: &[String]) -> anyhow::Result<()> {
-    run(&with("wire3", arguments))
+    // Not beside the server, which has one provider.
+    let mut build = shell::cargo(&["build", "--release", "--locked", "-p", "sealway-bench", "--features", "providers"]);
+    shell::run(&mut build)?;
+    shell::run(shell::command(shell::target_dir().join("release/sealway-bench")).args(with("wire3", arguments)))
 }
 
 /// Channels: handshakes and records, then the relay, then its memory over three waves of idle channels.

@@ -35,7 +35,8 @@ fn variable(name: &str) -> Option<String> {
 
 fn url(name: &str, default: &str) -> Result<Uri, String> {
     let text = variable(name).unwrap_or_else(|| default.into());
-    let url = text.parse::<Uri>().ok().filter(|url| url.authority().is_some());
+    let is_http = |url: &Uri| url.authority().is_some() && matches!(url.scheme_str(), Some("http" | "https"));
+    let url = text.parse::<Uri>().ok().filter(is_http);
     url.ok_or_else(|| format!("{name}: expected http://HOST[:PORT] or https://HOST[:PORT]"))
 }
 

@@ -108,7 +108,8 @@ impl Sessions {
 
     /// Where a request to this path goes: a session's own paths are its authority's.
     fn place(&self, path: &str) -> &Transport {
-        if path.starts_with(INIT_PATH) { &self.authority } else { &self.transport }
+        let is_of_session = path.strip_prefix(INIT_PATH).is_some_and(|rest| rest.starts_with('/'));
+        if is_of_session { &self.authority } else { &self.transport }
     }
 
     /// Seals without sending.
@@ -286,6 +287,7 @@ impl Sessions {
         B: Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
+        self.transport.check_origin(request.uri())?;
         let (head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let (is_empty, mut body) = (body.is_end_stream(), Some(body));

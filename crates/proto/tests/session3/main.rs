@@ -8,6 +8,8 @@ mod inits;
 mod keys;
 #[path = "../providers/mod.rs"]
 mod providers;
+#[cfg(target_os = "linux")]
+mod wiped;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

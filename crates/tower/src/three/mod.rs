@@ -25,7 +25,7 @@ use sealway_proto::wire::{Wire, base64};
 
 use crate::body::{Body, BodyRefusal, Bounded, Flow, discard, full};
 use crate::headers::{self, HttpHeaders};
-use crate::layer::{Behind, Shared};
+use crate::layer::{Behind, Settings, Shared};
 use crate::refusal::{Refused, problem_response};
 use crate::timing::Timing;
 use seal::Sealing;
@@ -49,7 +49,8 @@ pub(crate) async fn call<E>(
         }
     };
     let OpenedRequest { headers: inner, reply, .. } = opened;
-    headers::unseal3(&mut parts.headers, &inner, &shared.settings.unsealed_headers);
+    let Settings { unsealed_headers, trusts_origin, .. } = &shared.settings;
+    headers::unseal3(&mut parts.headers, &inner, unsealed_headers, *trusts_origin);
     headers::put_identity(&mut parts.headers, reply.session().record());
     if let Some(len) = body.size_hint().exact().filter(|len| *len > 0) {
         parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(len));

@@ -14,12 +14,13 @@ use sealway_proto::session::three::{
     self, InitRequest, InnerHeaders, KeyId, PendingAnswer, RequestLine, SealedCall, ServerRandoms, Suite, Terms, agree,
 };
 use sealway_proto::session::{
-    Auth, ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, Laps, SealBuffer, SealRandoms, TtlPolicy,
+    Auth, Claim, ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, Laps, SealBuffer, SealRandoms,
+    Session, TtlPolicy,
 };
-use sealway_proto::wire::{ReplayPolicy, Wire, base64};
+use sealway_proto::wire::{ReplayPolicy, SessionId, Wire, base64};
 use sealway_testkit::raw_http::{Answer, Request as Raw};
 use sealway_testkit::wire3_client::{OCTETS, offer};
-use sealway_tower::{Clock, Memory, SealLayer, Settings};
+use sealway_tower::{Clock, Memory, ReserveError, SealLayer, Settings, Store, StoreError};
 
 pub(crate) const NOW_MS: u64 = 1_750_000_000_000;
 
@@ -30,6 +31,55 @@ pub(crate) struct TestClock(AtomicU64);
 impl Clock for TestClock {
     fn now_ms(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Headers that say where a request came from.
+pub(crate) const ORIGIN: [&str; 7] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-of-some-new-kind",
+    "x_forwarded_proto",
+    "x-real-ip",
+    "client-cert",
+    "client-cert-chain",
+];
+
+/// What is wrong with a store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Broken {
+    Not,
+    Away,
+    Silent,
+    /// Sessions are there, and claims cannot be made.
+    Claims,
+}
+
+#[derive(Debug)]
+struct Breaking(Arc<Memory>, Arc<Mutex<Broken>>);
+
+impl Breaking {
+    async fn wait(&self, is_claim: bool) -> Result<(), String> {
+        let broken = *self.1.lock().unwrap();
+        match broken {
+            Broken::Silent => std::future::pending().await,
+            Broken::Away => Err("away".into()),
+            Broken::Claims if is_claim => Err("away".into()),
+            Broken::Claims | Broken::Not => Ok(()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for Breaking {
+    async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        self.wait(false).await.map_err(StoreError::Unavailable)?;
+        self.0.get(id).await
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
+        self.wait(true).await.map_err(ReserveError::Unavailable)?;
+        self.0.reserve(claim).await
     }
 }
 
@@ -45,13 +95,17 @@ pub(crate) struct Ground {
     pub(crate) store: Arc<Memory>,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
+    broken: Arc<Mutex<Broken>>,
     _runtime: tokio::runtime::Runtime,
 }
 
-/// Answers by path: `/status/N` with N, `/long` with 300 000 bytes, `/grow` with a chunk more for each that comes, all else
-/// with what was sent.
+/// Answers by path: `/status/N` with N, `/long` with 300 000 bytes, `/flow` with what is sent as it comes, all else with what
+/// was sent when it is whole.
 async fn application(seen: Arc<Mutex<Vec<Seen>>>, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
+    if head.uri.path() == "/flow" {
+        return Response::new(body);
+    }
     let body = axum::body::to_bytes(body, usize::MAX).await.map(|body| body.to_vec()).map_err(|err| err.to_string());
     let echo = body.clone().unwrap_or_else(|err| err.into_bytes());
     seen.lock().unwrap().push(Seen { method: head.method.to_string(), headers: head.headers, body });
@@ -76,7 +130,9 @@ impl Ground {
     pub(crate) fn new(settings: Settings) -> Self {
         let store = Arc::new(Memory::default());
         let clock = Arc::new(TestClock(AtomicU64::new(NOW_MS)));
-        let layer = SealLayer::with_clock(store.clone(), settings, clock.clone());
+        let broken = Arc::new(Mutex::new(Broken::Not));
+        let breaking = Arc::new(Breaking(store.clone(), broken.clone()));
+        let layer = SealLayer::with_clock(breaking, settings, clock.clone());
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let noted = seen.clone();
         let app = Router::new().fallback(move |request| application(noted.clone(), request)).layer(layer);
@@ -84,11 +140,15 @@ impl Ground {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         runtime.spawn(async move { axum::serve(listener, app).await });
-        Ground { address, store, clock, seen, _runtime: runtime }
+        Ground { address, store, clock, seen, broken, _runtime: runtime }
     }
 
     pub(crate) fn set_clock(&self, now_ms: u64) {
         self.clock.0.store(now_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn breaks(&self, how: Broken) {
+        *self.broken.lock().unwrap() = how;
     }
 
     pub(crate) fn served(&self) -> usize {

@@ -1,6 +1,6 @@
 //! Sealed calls of wires 1 and 2.
 
-use crate::ground::{Ground, NOW_MS, old_request, open_old};
+use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, old_request, open_old};
 use sealway_proto::session::Family;
 use sealway_proto::wire::Wire;
 use sealway_testkit::raw_http::Request as Raw;
@@ -105,6 +105,55 @@ fn a_request_is_served_once_however_many_send_it() {
 }
 
 #[test]
+fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts() {
+    for trusts_origin in [false, true] {
+        let ground = Ground::new(Settings { trusts_origin, ..Settings::default() });
+        for (family, wire) in WIRES {
+            let session = ground.old(family, wire);
+            let request = ORIGIN
+                .iter()
+                .fold(old_request(&session, "/echo", b"1").0, |request, name| request.header(name, "6.6.6.6"));
+            assert_eq!(ground.send(&request).status, 200);
+            let seen = ground.seen.lock().unwrap().pop().unwrap();
+            for name in ORIGIN {
+                assert_eq!(seen.headers.contains_key(name), trusts_origin, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_path_that_nothing_names_is_sealed() {
+    let ground = Ground::new(Settings::default());
+    for (method, path) in [("GET", "/"), ("POST", "/echo"), ("GET", "/anything?a"), ("HEAD", "/x"), ("DELETE", "/x")] {
+        let answer = ground.send(&Raw::new(method, path));
+        assert!([400, 405].contains(&answer.status), "{method} {path} {}", answer.status);
+    }
+    assert_eq!(ground.served(), 0);
+}
+
+#[test]
+fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
+    for broken in [Broken::Away, Broken::Silent, Broken::Claims] {
+        let ground =
+            Ground::new(Settings { store_deadline: std::time::Duration::from_millis(200), ..Settings::default() });
+        for (family, wire) in WIRES {
+            let session = ground.old(family, wire);
+            let (request, pending) = old_request(&session, "/echo", b"an order");
+            ground.breaks(broken);
+            let answer = ground.send(&request);
+            answer.assert_error("broken", 503, "SERVICE_UNAVAILABLE");
+            assert_eq!(answer.header("retry-after"), Some("1"));
+            ground.breaks(Broken::Not);
+            assert_eq!(ground.served(), 0);
+            // What was refused so was not served, and what was not claimed is good still.
+            assert_eq!(open_old(&pending, &ground.send(&request)).unwrap(), b"an order");
+            ground.seen.lock().unwrap().clear();
+        }
+    }
+}
+
+#[test]
 fn an_answer_sent_back_is_no_request() {
     let ground = Ground::new(Settings::default());
     let session = ground.old(Family::Session, Wire::Two);
@@ -139,7 +188,12 @@ fn routes_say_what_is_sealed_and_a_wire_that_is_off_is_refused() {
     assert_eq!(open_old(&pending, &ground.send(&request)).unwrap(), b"sealed");
     ground.send(&Raw::post("/pay", "plain")).assert_error("plain", 400, "CRYPTO_ERROR");
     ground.send(&Raw::post("//pay", "plain")).assert_error("disguised", 400, "CRYPTO_ERROR");
-    assert_eq!(ground.send(&Raw::new("OPTIONS", "/pay")).status, 204);
+    let before = ground.served();
+    for path in ["/pay", "/mixed/a"] {
+        let answer = ground.send(&Raw::new("OPTIONS", path).header("Access-Control-Request-Method", "POST"));
+        assert_eq!((answer.status, answer.header("allow")), (204, Some("POST, OPTIONS")));
+    }
+    assert_eq!(ground.served(), before, "the browser's question reaches no handler");
     let off = ground.old(Family::Session, Wire::One);
     ground.send(&old_request(&off, "/pay", b"1").0).assert_error("off", 403, "WIRE_DISABLED");
 }

@@ -1,12 +1,16 @@
 //! Sealed requests of wire 3.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::ground::{Ground, NOW_MS, request3};
+use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, request3};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::session::Family;
+use sealway_proto::session::three::{InnerHeaders, Read};
 use sealway_proto::wire::{Wire, base64};
 use sealway_testkit::raw_http::Connection;
+use sealway_testkit::vectors::HeaderList;
 use sealway_testkit::wire3_client::{code, open};
 use sealway_tower::Settings;
 
@@ -46,6 +50,45 @@ fn any_method_goes_through_with_its_headers_within() {
 }
 
 #[test]
+fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts_and_never_within_a_seal() {
+    for trusts_origin in [false, true] {
+        let ground = Ground::new(Settings { trusts_origin, ..Settings::default() });
+        let session = ground.three();
+        let within: Vec<(&str, &str)> = ORIGIN.iter().map(|name| (*name, "within")).collect();
+        let (request, _) = request3(&session, "POST", "/echo", &within, &[b"an order"]);
+        assert_eq!(ground.send(&request).status, 200);
+        let (request, _) = request3(&session, "POST", "/echo", &within, &[b"an order"]);
+        let request = ORIGIN.iter().fold(request, |request, name| request.header(name, "outside"));
+        assert_eq!(ground.send(&request.header("Traceparent", "00-1-2-01")).status, 200);
+        let seen = ground.seen.lock().unwrap();
+        for name in ORIGIN {
+            assert_eq!(seen[0].headers.get(name), None, "{name}");
+            let told = seen[1].headers.get(name).map(|value| value.to_str().unwrap());
+            assert_eq!(told, trusts_origin.then_some("outside"), "{name}");
+        }
+        assert_eq!(seen[1].headers["traceparent"], "00-1-2-01");
+    }
+}
+
+#[test]
+fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
+    for broken in [Broken::Away, Broken::Silent, Broken::Claims] {
+        let ground = Ground::new(Settings { store_deadline: Duration::from_millis(200), ..Settings::default() });
+        let session = ground.three();
+        for frames in [&[&b"an order"[..]][..], &[b"one", b"two"]] {
+            let (request, _) = request3(&session, "POST", "/echo", &[], frames);
+            ground.breaks(broken);
+            let began = std::time::Instant::now();
+            let answer = ground.send(&request);
+            assert_eq!((answer.status, code(&answer).as_str()), (503, "store_unavailable"), "{broken:?}");
+            assert_eq!(answer.header("retry-after"), Some("1"));
+            assert!(began.elapsed() < Duration::from_secs(5) && ground.served() == 0);
+            ground.breaks(Broken::Not);
+        }
+    }
+}
+
+#[test]
 fn long_bodies_flow_both_ways() {
     let ground = Ground::new(Settings::default());
     let session = ground.three();
@@ -55,6 +98,65 @@ fn long_bodies_flow_both_ways() {
     let opened = open(&pending, &answer).unwrap();
     assert!(opened.body.len() == 300_000 && opened.frames > 4);
     assert_eq!(ground.seen.lock().unwrap()[0].body.as_ref().unwrap().len(), 180_000);
+}
+
+/// The next chunk of an answer's body, from what is read beyond its head.
+fn chunk(stream: &mut TcpStream, read: &mut Vec<u8>) -> Vec<u8> {
+    loop {
+        let line = read.windows(2).position(|pair| pair == b"\r\n");
+        if let Some(at) = line {
+            let len = usize::from_str_radix(std::str::from_utf8(&read[..at]).unwrap(), 16).unwrap();
+            if read.len() >= at + 2 + len + 2 {
+                let chunk = read[at + 2..at + 2 + len].to_vec();
+                read.drain(..at + 2 + len + 2);
+                return chunk;
+            }
+        }
+        let mut more = [0; 4096];
+        let len = stream.read(&mut more).unwrap();
+        assert!(len > 0, "the answer ended");
+        read.extend_from_slice(&more[..len]);
+    }
+}
+
+#[test]
+fn a_piece_is_handed_on_before_the_rest_is_there_both_ways() {
+    let ground = Ground::new(Settings::default());
+    let session = ground.three();
+    let (request, pending) = request3(&session, "POST", "/flow", &[], &[b"one", b"two"]);
+    let bytes = request.bytes();
+    // The second frame is its length, three bytes and a tag.
+    let (begin, rest) = bytes.split_at(bytes.len() - (4 + 3 + 16));
+    let mut stream = TcpStream::connect(ground.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(begin).unwrap();
+    let mut read = Vec::new();
+    let head = loop {
+        let mut more = [0; 4096];
+        let len = stream.read(&mut more).expect("nothing is answered before the request is whole");
+        read.extend_from_slice(&more[..len]);
+        if let Some(at) = read.windows(4).position(|end| end == b"\r\n\r\n") {
+            break String::from_utf8(read.drain(..at + 4).collect()).unwrap();
+        }
+    };
+    let pairs = head.lines().filter_map(|line| line.split_once(": "));
+    let headers: HeaderList = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let (_, mut opener) = pending.open(default_agreement_provider(), &headers, 200).unwrap();
+    let mut next = |stream: &mut TcpStream| {
+        let mut frame = Vec::new();
+        loop {
+            let chunk = chunk(stream, &mut read);
+            let read = opener.read(&mut chunk.as_slice(), &mut frame).unwrap();
+            if read != Read::More {
+                return (frame, read);
+            }
+        }
+    };
+    let (first, _) = next(&mut stream);
+    let (_, at) = InnerHeaders::parse(&first).unwrap();
+    assert_eq!(&first[at..], b"one");
+    stream.write_all(rest).unwrap();
+    assert_eq!(next(&mut stream).0, b"two");
 }
 
 #[test]

@@ -1,0 +1,49 @@
+//! What is left of a key where it was, once its owner is gone.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use sealway_proto::session::SessionKey;
+use sealway_testkit::session3_vectors::{Session3Scenario, load_session3};
+
+use super::calls::session;
+use super::inits::client_session;
+use super::providers;
+
+/// Bytes of this process, wherever they are.
+fn memory(address: u64) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    File::open("/proc/self/mem").unwrap().read_exact_at(&mut bytes, address).unwrap();
+    bytes
+}
+
+/// Looks at the place of a key before and after its owner is dropped. An allocator may write to what it was given back, but
+/// not a part of the key.
+fn assert_wiped<T>(owner: T, key: impl Fn(&T) -> &SessionKey) {
+    let place = format!("{:p}", key(&owner).expose());
+    let address = u64::from_str_radix(place.trim_start_matches("0x"), 16).unwrap();
+    let bytes = *key(&owner).expose();
+    assert!(memory(address) == bytes && bytes != [0; 32]);
+    drop(owner);
+    let left = memory(address);
+    assert!(!bytes.windows(4).any(|part| left.windows(4).any(|other| part == other)), "the key is still there");
+}
+
+#[test]
+fn the_place_of_a_sessions_key_holds_nothing_of_it_once_the_session_is_gone() {
+    let request = load_session3().unwrap().into_iter().find_map(|vector| match vector.scenario {
+        Session3Scenario::Request(request) => Some(request),
+        _ => None,
+    });
+    let request = request.unwrap();
+    providers::with_each(|_| {
+        assert_wiped(Box::new(SessionKey::from_bytes([0xa7; 32])), |key| key);
+        assert_wiped(Box::new(SessionKey::from_bytes([0xa7; 32]).clone()), |key| key);
+        assert_wiped(Box::new(client_session(&request.client)), |session| session.expose_secret());
+        let owned: Arc<_> = session(&request.session);
+        let shared = owned.clone();
+        drop(owned);
+        assert_wiped(shared, |session| &session.record().key);
+    });
+}
