@@ -11,6 +11,7 @@ mod names;
 mod notes;
 mod paths;
 mod proofs;
+mod sdk_table;
 mod size;
 
 use std::fmt;
@@ -51,7 +52,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let lock = externals::read_lock(&shell::root())?;
     let home = std::env::var("HOME").unwrap_or_default();
 
-    let rules: [(&str, Vec<Finding>); 10] = [
+    let rules: [(&str, Vec<Finding>); 11] = [
         ("import table", imports::check(&graph)),
         ("crates of others", externals::check(&graph, &lock)),
         ("manifests", manifests::check(&sources)),
@@ -60,6 +61,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ("notes", notes::check(&sources)),
         ("spec anchors", anchors::check(&sources)),
         ("proofs of tables", proofs::check(&sources)),
+        ("the SDKs' table", sdk_table::check(&sources)),
         ("paths", paths::check(&sources, &home)),
         ("files read", files::check(&sources)),
     ];
