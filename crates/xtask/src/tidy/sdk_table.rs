@@ -86,7 +86,7 @@ mod tests {
             "[b] `in prose` is none",
             "| x |",
         ] {
-            assert_eq!(page(row), [String::new(); 0], "{row}");
+            assert_eq!(page(row), Vec::<String>::new(), "{row}");
         }
     }
 
