@@ -40,14 +40,14 @@ func newKeys(file, lines string) (*keys, error) {
 	}
 	if file == "" {
 		var err error
-		k.byID, err = parseKeys(lines)
+		k.byID, err = parseKeys("the key-encryption keys", lines)
 		return k, err
 	}
 	return k, k.reread()
 }
 
-// parseKeys reads lines of "id base64". Its errors hold no line.
-func parseKeys(lines string) (map[string]cipher.AEAD, error) {
+// parseKeys reads lines of "id base64". Its errors name a line, and hold nothing of it.
+func parseKeys(name, lines string) (map[string]cipher.AEAD, error) {
 	byID := map[string]cipher.AEAD{}
 	number := 0
 	for line := range strings.Lines(lines) {
@@ -60,12 +60,12 @@ func parseKeys(lines string) (map[string]cipher.AEAD, error) {
 		aead, invalid := crypto.NewAEAD(key)
 		clear(key)
 		if err != nil || invalid != nil || !validKeyID(id) || byID[id] != nil {
-			return nil, &sealway.UsageError{What: fmt.Sprintf("the key-encryption keys: line %d is not an id that is new and 32 bytes in base64", number)}
+			return nil, &sealway.UsageError{What: fmt.Sprintf("%s:%d: expected an id that is new and 32 bytes in base64", name, number)}
 		}
 		byID[id] = aead
 	}
 	if len(byID) < 1 || len(byID) > keysMax {
-		return nil, &sealway.UsageError{What: "there are 1 to 16 key-encryption keys"}
+		return nil, &sealway.UsageError{What: name + ": there are 1 to 16 keys"}
 	}
 	return byID, nil
 }
@@ -85,9 +85,9 @@ func (k *keys) reread() error {
 	data, err := io.ReadAll(io.LimitReader(file, keyFileMax+1))
 	defer clear(data)
 	if err != nil || len(data) > keyFileMax {
-		return &sealway.UsageError{What: "the file of the key-encryption keys cannot be read, or is too long"}
+		return &sealway.UsageError{What: k.file + ": it cannot be read, or is too long for key-encryption keys"}
 	}
-	byID, err := parseKeys(string(data))
+	byID, err := parseKeys(k.file, string(data))
 	if err == nil {
 		k.byID = byID
 	}

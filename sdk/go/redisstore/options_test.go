@@ -47,17 +47,32 @@ func TestAWrongOptionIsNamedWithoutItsSecrets(t *testing.T) {
 		"a wrong id":     {URL: "redis://localhost", Keys: "k|k" + kek1},
 		"17 keys":        {URL: "redis://localhost", Keys: manyKeys(17)},
 		"no file":        {URL: "redis://localhost", KeyFile: "/nowhere/at/all"},
+		"unverified":     {URL: "rediss://u:SECRET@localhost?skip_verify=true", Keys: kek1},
+		"many options":   {URL: "redis://u:SECRET@localhost?db=1&max_retries=3", Keys: kek1},
+		"a bad prefix":   {URL: "redis://localhost", Keys: kek1, Prefix: "a}b"},
+		"TLS, but not":   {URL: "redis://u:SECRET@localhost", Keys: kek1, TLS: &tls.Config{}},
 		"a bad deadline": {URL: "redis://localhost", Keys: kek1, Deadline: -1},
 	} {
 		if _, err := redisstore.Open(options); err == nil || strings.Contains(err.Error(), "SECRET") || strings.Contains(err.Error(), "U0VD") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	store, err := redisstore.Open(redisstore.Options{URL: "redis://localhost", Keys: manyKeys(16)})
+	store, err := redisstore.Open(redisstore.Options{URL: "redis://localhost?db=1", Keys: manyKeys(16)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	store.Close()
+}
+
+func TestAWrongLineOfAFileOfKeysIsNamed(t *testing.T) {
+	file := t.TempDir() + "/keys"
+	if err := os.WriteFile(file, []byte("# keys\n"+kek1+"k2 SECRET!\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := redisstore.Open(redisstore.Options{URL: "redis://localhost", KeyFile: file})
+	if err == nil || !strings.Contains(err.Error(), file+":3:") || strings.Contains(err.Error(), "SECRET") {
+		t.Fatal(err)
+	}
 }
 
 func manyKeys(n int) (lines string) {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"regexp"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +24,11 @@ const (
 	deadlineStandard = 500 * time.Millisecond
 	aheadMs          = 500  // what an epoch's floor covers of stamps that are ahead
 	aheadWaitMaxMs   = 2000 // beyond that
+)
+
+var (
+	prefixForm = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
+	queryForm  = regexp.MustCompile(`^db=[0-9]{1,5}$`)
 )
 
 // Options say which Redis it is, and which keys open its sessions.
@@ -61,6 +68,10 @@ func Open(options Options) (*Store, error) {
 		// The library's error may hold the password.
 		return nil, &sealway.UsageError{What: "the URL of Redis is redis:// or rediss:// with a host"}
 	}
+	if parsed, err := url.Parse(options.URL); err != nil || parsed.RawQuery != "" && !queryForm.MatchString(parsed.RawQuery) {
+		// The library would take any of its options from there: that a certificate is not verified, for one.
+		return nil, &sealway.UsageError{What: "after the ? of the URL of Redis only db=number may stand"}
+	}
 	if options.Deadline < 0 {
 		return nil, &sealway.UsageError{What: "the deadline is negative"}
 	}
@@ -68,13 +79,19 @@ func Open(options Options) (*Store, error) {
 	if s.prefix == "" {
 		s.prefix = "sealway"
 	}
+	if !prefixForm.MatchString(s.prefix) {
+		return nil, &sealway.UsageError{What: "a prefix has 1 to 64 letters, digits, - _ . or :"}
+	}
 	if s.deadline == 0 {
 		s.deadline = deadlineStandard
 	}
 	if s.keys, err = newKeys(options.KeyFile, options.Keys); err != nil {
 		return nil, err
 	}
-	if options.TLS != nil && settings.TLSConfig != nil {
+	if options.TLS != nil {
+		if settings.TLSConfig == nil {
+			return nil, &sealway.UsageError{What: "TLS is for rediss://: over redis:// the password would go in the clear"}
+		}
 		name := settings.TLSConfig.ServerName
 		if settings.TLSConfig = options.TLS.Clone(); settings.TLSConfig.ServerName == "" {
 			settings.TLSConfig.ServerName = name

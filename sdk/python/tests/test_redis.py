@@ -26,6 +26,8 @@ import sealway
 from sealway.errors import UsageError
 from sealway.server.redis import KeyRing, RedisStore
 from sealway.server.redis.lines import Lines
+from sealway.session.claim import Claim
+from sealway.session.epoch import Answer, Epoch
 from serving import Seen, sealed_application, served
 
 TARGET = "/transaction/purchase"
@@ -314,10 +316,51 @@ def test_a_connection_whose_answer_was_not_waited_for_answers_nothing_else() -> 
     anyio.run(run)
 
 
-@pytest.mark.parametrize("url", ["redis-cluster://a:1", "http://127.0.0.1", "127.0.0.1:6379", "redis://h:port"])
+def test_a_connection_that_is_in_use_when_the_store_is_closed_is_closed_after_it() -> None:
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+            lines = Lines(ConnectionPool.from_url(url, protocol=2, driver_info=None))
+            async with lines.line(False) as line:
+                await lines.aclose()
+            assert lines._free == []
+            assert not line._connection.is_connected
+            with pytest.raises(ConnectionError):
+                async with lines.line(False):
+                    pass
+
+    anyio.run(run)
+
+
+def test_nobody_waits_for_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = RedisStore("redis://127.0.0.1:1", KeyRing(text="a " + base64.b64encode(bytes(32)).decode()))
+    answers = [Answer("AHEAD", 10_000, 0), Answer("OK", 6_000, 0)]
+
+    async def answer(*_: Any) -> tuple[Epoch, Answer]:
+        return Epoch("a" * 32, 1), answers.pop(0)
+
+    monkeypatch.setattr(store, "_run", answer)
+    began = time.monotonic()
+    with pytest.raises(sealway.StoreUnavailable):
+        anyio.run(store.admit, Claim(bytes(16), True, 10_600, 300_000))
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis-cluster://a:1",
+        "http://127.0.0.1",
+        "127.0.0.1:6379",
+        "redis://h:port",
+        "rediss://h?ssl_cert_reqs=none",
+        "redis://h?db=1&retry_on_timeout=1",
+    ],
+)
 def test_what_is_no_redis_of_one_server_is_refused(url: str) -> None:
     keys = KeyRing(text="a " + base64.b64encode(bytes(32)).decode())
     with pytest.raises(UsageError):
         RedisStore(url, keys)
     with pytest.raises(UsageError):
         RedisStore("redis://127.0.0.1:1", keys, prefix="a b")
+    RedisStore("redis://127.0.0.1:1?db=1", keys)

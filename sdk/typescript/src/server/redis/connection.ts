@@ -1,4 +1,5 @@
 /** What the store needs of a client of Redis. No library is imported here: yours is passed in. */
+import { SealwayError } from "../../wire/error.js";
 
 /** A connection to one Redis, by any library. */
 export interface RedisConnection {
@@ -36,12 +37,20 @@ export function nodeRedis(client: NodeRedisClient): RedisConnection {
 /** What is used of a client of the package `ioredis`. */
 export interface IoRedisClient {
   readonly status: string;
+  readonly isCluster?: boolean;
   callBuffer(name: string, ...args: (string | Buffer)[]): Promise<unknown>;
   on(event: "ready", run: () => void): unknown;
 }
 
-/** Takes a client of the package `ioredis`. Its owner closes it. */
+/**
+ * Takes a client of the package `ioredis`, of one server. Its owner closes it.
+ *
+ * @throws {SealwayError} `configuration` for a cluster: gateways spread nonces over it, and this store would look in one place.
+ */
 export function ioRedis(client: IoRedisClient): RedisConnection {
+  if (client.isCluster === true) {
+    throw new SealwayError("configuration", "a cluster is for gateways alone", { blame: "caller" });
+  }
   return {
     command: async (name, ...args) => {
       if (client.status !== "ready") throw new Error("there is no connection to Redis");

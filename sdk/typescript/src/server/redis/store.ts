@@ -16,9 +16,9 @@ import { type KekOptions, Keks, openValue } from "./value.js";
 
 /** How long a join holds, in milliseconds. */
 const JOIN_AGAIN_MS = 1000;
-/** A stamp this much ahead of Redis's clock waits until it is no further ahead than {@link AHEAD_MS}. */
-const AHEAD_MAX_MS = 2500;
+/** A claim waits until its stamp is no further ahead of Redis's clock, but no longer than this. */
 const AHEAD_MS = 500;
+const AHEAD_WAIT_MAX_MS = 2000;
 /** The most commands that wait for their answers at a time. */
 const WAITING_MAX = 10_000;
 
@@ -46,6 +46,8 @@ interface Joined {
   readonly hash: string;
   /** By a clock that never jumps. */
   readonly atMs: number;
+  /** Which connection it was looked at over. */
+  readonly connection: number;
 }
 
 /**
@@ -69,6 +71,8 @@ class RedisStore implements SessionStore {
   readonly #sessions = new FreshSessions();
   #joined: Joined | undefined;
   #joining: Promise<Joined> | undefined;
+  /** Counts the connections that were made. */
+  #connection = 0;
   /** Counts how often the epoch was left. */
   #age = 0;
   /** How many commands wait for their answers. */
@@ -99,7 +103,10 @@ class RedisStore implements SessionStore {
     this.#keptMs = nonceTtlMs + 1;
     this.#hasPostgres = options.hasPostgres ?? false;
     this.#timeoutMs = timeoutMs;
-    options.redis.onConnect(() => this.#leave());
+    options.redis.onConnect(() => {
+      this.#connection += 1;
+      this.#leave();
+    });
   }
 
   get(id: string): Promise<StoredSession | undefined> {
@@ -123,7 +130,7 @@ class RedisStore implements SessionStore {
       case "FRESH":
         return "fresh";
       case "AHEAD":
-        await this.#await(joined, stampMs - AHEAD_MS - nowMs, stampMs - nowMs);
+        await this.#await(joined, stampMs, nowMs);
         return "fresh";
       case "REPLAYED":
       case "FORGOTTEN":
@@ -137,14 +144,24 @@ class RedisStore implements SessionStore {
     }
   }
 
-  /** A claim that is stamped ahead of Redis's clock is good once a loss of memory could not forget it any more. */
-  async #await(joined: Joined, waitMs: number, aheadMs: number): Promise<void> {
-    if (aheadMs > AHEAD_MAX_MS) throw unavailable("the stamp is too far ahead of the clock of Redis");
-    await new Promise((resolve) => setTimeout(resolve, waitMs));
-    const { state } = await this.#run(joined, Buffer.from(this.#epoch), Buffer.alloc(0), ["0", "0", "0"]);
-    if (state === "OK") return;
-    this.#leave();
-    throw unavailable("the memory of nonces was lost meanwhile");
+  /**
+   * A claim that is stamped ahead of Redis's clock is good once that has come to it, in the same memory: a loss of it could not
+   * forget the claim any more.
+   */
+  async #await(joined: Joined, stampMs: number, nowMs: number): Promise<void> {
+    let leftMs = AHEAD_WAIT_MAX_MS;
+    // A timer may end early, and a clock may be set back: what Redis says is what counts.
+    for (let waitMs = stampMs - AHEAD_MS - nowMs; waitMs > 0; ) {
+      if (waitMs > leftMs) throw unavailable("the stamp is too far ahead of the clock of Redis");
+      leftMs -= waitMs;
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+      const now = await this.#run(joined, Buffer.from(this.#epoch), Buffer.alloc(0), ["0", "0", "0"]);
+      if (now.state !== "OK") {
+        this.#leave();
+        throw unavailable("the memory of nonces was lost meanwhile");
+      }
+      waitMs = stampMs - AHEAD_MS - now.nowMs;
+    }
   }
 
   async #run(
@@ -155,6 +172,8 @@ class RedisStore implements SessionStore {
   ): Promise<{ state: string; nowMs: number; floorMs: number }> {
     const keys = [this.#epoch, `{${this.#prefix}:0}:canary`, nonce];
     const answer = await this.#ask("EVALSHA", joined.hash, "3", ...keys, token, ...numbers);
+    // It may have come from another server, which nobody has looked at: one that was master before has its script still.
+    if (joined.connection !== this.#connection) throw unavailable("the connection to Redis is another one");
     const [state, nowMs, floorMs] = Array.isArray(answer) ? answer : [];
     if (!(state instanceof Uint8Array) || typeof nowMs !== "number" || typeof floorMs !== "number") {
       throw unavailable("Redis answered what is no claim");
@@ -173,7 +192,7 @@ class RedisStore implements SessionStore {
   }
 
   async #look(): Promise<Joined> {
-    const [atMs, age] = [performance.now(), this.#age];
+    const [atMs, age, connection] = [performance.now(), this.#age, this.#connection];
     const [fields, info] = await Promise.all([
       this.#ask("HMGET", this.#epoch, "gen", "floor", "made", "node"),
       this.#ask("INFO", "replication"),
@@ -193,7 +212,7 @@ class RedisStore implements SessionStore {
       this.#refusedToMs = Math.max(this.#refusedToMs, Number(made) + this.#windowMs);
     }
     this.#before = generation;
-    const joined = { hash: scriptHash(generation), atMs };
+    const joined = { hash: scriptHash(generation), atMs, connection };
     // What was lost meanwhile is looked at anew by the next claim.
     if (age === this.#age) this.#joined = joined;
     return joined;

@@ -1,9 +1,10 @@
 /** Sessions as they stand in Redis (`spec/redis-store.md`, Sessions). */
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { nodeProvider as provider } from "../../crypto/node.js";
 import { fromBase64 } from "../../wire/base64.js";
 import { type Bytes, fromUtf8, utf8, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
+import { isClientId } from "../../wire/forms.js";
 import { redacted, type StoredSession, unavailable } from "../store.js";
 
 const AUTHS = ["none", "bearer", "dpop", "certificate"] as const;
@@ -24,23 +25,25 @@ export interface KekOptions {
 /** Key-encryption keys by id. */
 export class Keks {
   readonly #file: string | undefined;
-  #keys = new Map<string, Bytes>();
+  #keys: Map<string, Bytes>;
   #readAt = Number.NEGATIVE_INFINITY;
 
   /** @throws {SealwayError} `configuration`. */
   constructor({ kekFile, kek }: KekOptions) {
-    if ((kekFile === undefined) === (kek === undefined)) throw wrong("one of kekFile and kek is needed");
     this.#file = kekFile;
-    if (kek !== undefined) this.#keys = parseKeks(kek);
+    if (kek !== undefined && kekFile === undefined) this.#keys = parseKeks(kek, "kek");
+    else if (kekFile !== undefined && kek === undefined) this.#keys = readKeks(kekFile);
+    else throw wrong("one of kekFile and kek is needed");
   }
 
   /** @throws {SealwayError} `store_unavailable` for an id that is unknown. */
-  async get(id: string): Promise<Bytes> {
+  get(id: string): Bytes {
     const nowMs = performance.now();
     if (this.#file !== undefined && !this.#keys.has(id) && nowMs - this.#readAt >= READ_AGAIN_MS) {
       this.#readAt = nowMs;
       try {
-        this.#keys = parseKeks(await readFile(this.#file, "utf8"));
+        // At once, so that nobody asks meanwhile and is told that the key is unknown.
+        this.#keys = readKeks(this.#file);
       } catch (error) {
         throw unavailable("the file of key-encryption keys cannot be read", error);
       }
@@ -52,18 +55,31 @@ export class Keks {
   }
 }
 
-function parseKeks(text: string): Map<string, Bytes> {
+function readKeks(file: string): Map<string, Bytes> {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    throw wrong(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
+  return parseKeks(text, file);
+}
+
+/** What it throws names the line, and nothing of what stands there. */
+function parseKeks(text: string, name: string): Map<string, Bytes> {
   const keys = new Map<string, Bytes>();
   const lines = text.split("\n").map((line) => line.trim());
-  for (const line of lines) {
+  for (const [at, line] of lines.entries()) {
     if (line === "" || line.startsWith("#")) continue;
-    const [id = "", base64 = "", more] = line.split(/\s+/);
-    const key = fromBase64(base64);
-    const isNew = /^[\x21-\x7e]{1,32}$/.test(id) && !keys.has(id);
-    if (!isNew || key?.length !== 32 || more !== undefined) throw wrong("a line of keks is not `id base64`");
+    const space = line.indexOf(" ");
+    const id = line.slice(0, Math.max(space, 0));
+    const key = fromBase64(line.slice(space + 1).trim());
+    if (!/^[A-Za-z0-9_-]{1,32}$/.test(id) || keys.has(id) || key?.length !== 32)
+      throw wrong(`${name}:${at + 1}: expected an id of its own and 32 bytes in base64`);
     keys.set(id, key);
   }
-  if (keys.size === 0 || keys.size > KEKS_MAX) throw wrong(`there are 1 to ${KEKS_MAX} key-encryption keys`);
+  if (keys.size === 0 || keys.size > KEKS_MAX)
+    throw wrong(`${name}: there are 1 to ${KEKS_MAX} key-encryption keys`);
   return keys;
 }
 
@@ -135,8 +151,9 @@ export async function openValue(id: string, value: Uint8Array, keks: Keks): Prom
   const wrapped = reader.take(WRAPPED_LEN);
   reader.end();
   const isKnown = (version === 1 || version === 2) && wire >= 1 && wire <= 3;
-  if (!isKnown || auth === undefined || kekId === undefined) throw malformed();
-  const aead = await provider.aeadKey(await keks.get(kekId));
+  const isNamed = clientId === undefined ? wire === 1 : isClientId(clientId);
+  if (!isKnown || !isNamed || auth === undefined || kekId === undefined) throw malformed();
+  const aead = await provider.aeadKey(keks.get(kekId));
   const opened = await aead.open(wrapped.subarray(0, 12), wrapped.subarray(12), utf8(id));
   if (opened?.length !== 32) throw unavailable("a session in Redis does not unwrap");
   const key = opened.slice();

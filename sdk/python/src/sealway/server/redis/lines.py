@@ -65,6 +65,7 @@ class Lines:
         self._pool = pool
         self._free: list[Line] = []
         self._room = asyncio.Semaphore(LINES_MAX)
+        self._is_closed = False
 
     @asynccontextmanager
     async def line(self, is_new: bool) -> AsyncIterator[Line]:
@@ -77,19 +78,16 @@ class Lines:
             line = self._free.pop() if self._free and not is_new else await self._open()
             try:
                 yield line
-            except BaseException:
+            finally:
                 # What a cancelled question is answered with would be taken for the next one's answer.
-                if line.is_broken:
+                if line.is_broken or self._is_closed:
                     await line.close()
                 else:
                     self._free.append(line)
-                raise
-            if line.is_broken:
-                await line.close()
-            else:
-                self._free.append(line)
 
     async def _open(self) -> Line:
+        if self._is_closed:
+            raise ConnectionError("the store was closed")
         line = Line(self._pool.make_connection())  # type: ignore[no-untyped-call]
         try:
             await line.open()
@@ -99,6 +97,7 @@ class Lines:
         return line
 
     async def aclose(self) -> None:
-        """Closes those that wait."""
+        """Closes those that wait; those in use are closed by their users, and none is opened any more."""
+        self._is_closed = True
         while self._free:
             await self._free.pop().close()

@@ -25,6 +25,7 @@ from .lines import FAILURES, Line, Lines
 
 DEADLINE_SEC: Final = 0.5
 _JOINED_SEC = 1.0
+_QUERY = re.compile(r"db=[0-9]{1,5}", re.ASCII)
 _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
 
 
@@ -32,6 +33,10 @@ def _pool(url: str, more: dict[str, Any]) -> ConnectionPool:
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in ("redis", "rediss", "redis+unix"):
         raise UsageError("Redis is named by redis://, rediss:// or redis+unix://; a cluster is for gateways alone")
+    query = rest.partition("?")[2]
+    if query and _QUERY.fullmatch(query) is None:
+        # The library would take any of its options from there: that a certificate is not verified, or to ask again.
+        raise UsageError("after the ? of a URL of Redis only db=number may stand")
     if scheme == "redis+unix":
         url = f"unix://{rest}"
     tls = {"ssl_cert_reqs": "required", "ssl_check_hostname": True} if scheme == "rediss" else {}
@@ -142,11 +147,15 @@ class RedisStore:
         nonce = f"{{{self._prefix}:0}}:n:".encode("ascii") + claim.key
         epoch, answer = await self._run(nonce, arguments, claim.stamp_ms, None)
         wait_ms = answer.wait_ms(claim)
-        until = time.monotonic() + WAIT_MS_MAX / 1000 + self._deadline_sec
+        left_ms = WAIT_MS_MAX
         while wait_ms > 0:
+            # The clock of Redis may be set back meanwhile.
+            if wait_ms > left_ms:
+                raise StoreUnavailable("Redis: the stamp is too far ahead of its clock")
+            left_ms -= wait_ms
             await anyio.sleep(wait_ms / 1000)
             _, again = await self._run(self._key("epoch"), (b"", 0, 0, 0), claim.stamp_ms, epoch)
-            if again.state != "OK" or time.monotonic() > until:
+            if again.state != "OK":
                 raise StoreUnavailable("Redis: the epoch is not in force any more")
             wait_ms = claim.stamp_ms - AHEAD_MS - again.time_ms
         return Fresh(claim)

@@ -42,17 +42,17 @@ public final class KeyEncryptionKeys {
      * @throws IllegalArgumentException if they are not what they should be
      */
     public static KeyEncryptionKeys of(String lines) {
-        return new KeyEncryptionKeys(null, parse(lines));
+        return new KeyEncryptionKeys(null, parse("key-encryption keys", lines));
     }
 
     private static Map<String, SecretBytes> read(Path file) throws IOException {
         if (Files.size(file) > FILE_MAX) {
-            throw new IllegalArgumentException("key-encryption keys: the file is too long");
+            throw new IllegalArgumentException(file + ": too long for a file of key-encryption keys");
         }
-        return parse(Files.readString(file));
+        return parse(file.toString(), Files.readString(file));
     }
 
-    private static Map<String, SecretBytes> parse(String lines) {
+    private static Map<String, SecretBytes> parse(String name, String lines) {
         Map<String, SecretBytes> out = new LinkedHashMap<>();
         int number = 0;
         for (String raw : lines.lines().toList()) {
@@ -64,12 +64,12 @@ public final class KeyEncryptionKeys {
             String[] parts = line.split(" ", 2);
             byte[] key = parts.length == 2 ? StrictBase64.decode(parts[1].strip()) : null;
             if (key == null || key.length != KEY_LEN || !ID.matcher(parts[0]).matches() || out.containsKey(parts[0])) {
-                throw new IllegalArgumentException("key-encryption keys, line " + number + ": expected an id of its own and 32 bytes in base64");
+                throw new IllegalArgumentException(name + ":" + number + ": expected an id of its own and 32 bytes in base64");
             }
             out.put(parts[0], SecretBytes.owning(key));
         }
         if (out.isEmpty() || out.size() > KEYS_MAX) {
-            throw new IllegalArgumentException("key-encryption keys: expected 1 to 16");
+            throw new IllegalArgumentException(name + ": expected 1 to 16 key-encryption keys");
         }
         return out;
     }

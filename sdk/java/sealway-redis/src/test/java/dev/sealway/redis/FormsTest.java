@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -40,6 +41,9 @@ class FormsTest {
         assertNull(keys.key("third"));
         Thread.sleep(1_100);
         assertNotNull(keys.key("third"));
+        Files.writeString(file, "# keys\nfirst " + one + "\nsecond SECRET!\n");
+        String told = assertThrows(IllegalArgumentException.class, () -> KeyEncryptionKeys.inFile(file)).getMessage();
+        assertTrue(told.contains(file + ":3:") && !told.contains("SECRET"), told);
         for (String wrong : new String[] {"", "first", "first AAAA", "a b " + one, "first " + one + "\nfirst " + one}) {
             assertThrows(IllegalArgumentException.class, () -> KeyEncryptionKeys.of(wrong), wrong);
         }
