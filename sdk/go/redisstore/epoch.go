@@ -45,6 +45,7 @@ const joinPause = time.Second
 var (
 	errNoEpoch  = errors.New("no epoch is in force in Redis: a gateway begins one")
 	errReplaced = errors.New("this Redis is not the one whose epoch it is")
+	errCluster  = errors.New("this Redis is a member of a cluster, whose nonces are in other buckets")
 )
 
 // epoch is one memory of Redis, and how it is spoken to.
@@ -83,7 +84,7 @@ func look(ctx context.Context, from asker, epochKey string) (generation string, 
 	if err != nil || !validGeneration(told[0]) {
 		return "", 0, errNoEpoch
 	}
-	info, err := from.Info(ctx, "replication").Result()
+	info, err := from.Info(ctx, "server", "replication").Result()
 	if err != nil {
 		return "", 0, err
 	}
@@ -92,6 +93,10 @@ func look(ctx context.Context, from asker, epochKey string) (generation string, 
 		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
 			said[name] = value
 		}
+	}
+	// A cluster's nonces are in other buckets.
+	if said["redis_mode"] != "standalone" {
+		return "", 0, errCluster
 	}
 	if said["role"] != "master" || said["master_replid"] != told[3] || told[3] == "" {
 		return "", 0, errReplaced

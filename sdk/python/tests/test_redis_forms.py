@@ -125,7 +125,7 @@ def test_the_script_is_the_specifications() -> None:
 
 NODE = "b" * 40
 MEMBERS: list[Any] = [b"a" * 32, b"1", b"7", NODE.encode()]
-INFO = f"# Replication\r\nrole:master\r\nmaster_replid:{NODE}\r\n".encode()
+INFO = f"# Server\r\nredis_mode:standalone\r\n# Replication\r\nrole:master\r\nmaster_replid:{NODE}\r\n".encode()
 
 
 def test_an_epoch_is_in_force_on_the_server_that_it_was_begun_on_alone() -> None:
@@ -136,6 +136,7 @@ def test_an_epoch_is_in_force_on_the_server_that_it_was_begun_on_alone() -> None
         ([*MEMBERS[:3], None], INFO),
         ([*MEMBERS[:3], b"c" * 40], INFO),
         (MEMBERS, INFO.replace(b"master\r", b"slave\r")),
+        (MEMBERS, INFO.replace(b"standalone", b"cluster")),
         (MEMBERS, b""),
         (None, INFO),
     ):

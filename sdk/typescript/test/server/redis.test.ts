@@ -252,7 +252,7 @@ describe("the store over Redis", () => {
     const { made, sent } = client(serviceUrl);
     expect((await buy(made)).status).toBe(200);
     const now = () => ({ key: randomBytes(16), sealed: true, stampMs: Date.now() });
-    const [alone, backed] = [store(), store({ hasPostgres: true })];
+    const [alone, backed] = [store(), store({ postgresBehind: true })];
     for (const each of [alone, backed]) expect(await each.claim(now())).toBe("fresh");
     await redis.flushAll();
     const [status] = await again(serviceUrl, sent[0]);

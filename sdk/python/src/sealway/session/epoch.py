@@ -73,7 +73,7 @@ def _number(value: Any) -> int:
 
 
 def epoch_of(members: Any, info: Any) -> Epoch:
-    """The epoch that is in force: of `HMGET epoch gen floor made node` and of `INFO replication`.
+    """The epoch that is in force: of `HMGET epoch gen floor made node` and of `INFO server replication`.
 
     Raises:
         StoreUnavailable: if none is, or this server is not the one that it was begun on.
@@ -84,6 +84,9 @@ def epoch_of(members: Any, info: Any) -> Epoch:
     if _GENERATION.fullmatch(generation) is None:
         raise StoreUnavailable("Redis: no epoch is in force")
     told = dict(line.split(":", 1) for line in _ascii(info).splitlines() if ":" in line)
+    if told.get("redis_mode") != "standalone":
+        # A cluster's nonces are in other buckets.
+        raise StoreUnavailable("Redis: it is a member of a cluster")
     # A replica, or one that became master, may not have what was written.
     if told.get("role") != "master" or not node or told.get("master_replid") != node:
         raise StoreUnavailable("Redis: the epoch was begun on another server")

@@ -35,7 +35,7 @@ export interface RedisOptions extends KekOptions {
    * Whether PostgreSQL is behind the authority's Redis, and with it what Redis may lose. Without it, stamps from before an epoch
    * that began while this process ran are refused. Default false.
    */
-  readonly hasPostgres?: boolean;
+  readonly postgresBehind?: boolean;
   /** How long a command may take, in milliseconds. Default 500. */
   readonly timeoutMs?: number;
 }
@@ -66,7 +66,7 @@ class RedisStore implements SessionStore {
   readonly #epoch: string;
   readonly #windowMs: number;
   readonly #keptMs: number;
-  readonly #hasPostgres: boolean;
+  readonly #postgresBehind: boolean;
   readonly #timeoutMs: number;
   readonly #sessions = new FreshSessions();
   #joined: Joined | undefined;
@@ -101,7 +101,7 @@ class RedisStore implements SessionStore {
     this.#epoch = `{${prefix}:0}:epoch`;
     this.#windowMs = windowMs;
     this.#keptMs = nonceTtlMs + 1;
-    this.#hasPostgres = options.hasPostgres ?? false;
+    this.#postgresBehind = options.postgresBehind ?? false;
     this.#timeoutMs = timeoutMs;
     options.redis.onConnect(() => {
       this.#connection += 1;
@@ -195,7 +195,7 @@ class RedisStore implements SessionStore {
     const [atMs, age, connection] = [performance.now(), this.#age, this.#connection];
     const [fields, info] = await Promise.all([
       this.#ask("HMGET", this.#epoch, "gen", "floor", "made", "node"),
-      this.#ask("INFO", "replication"),
+      this.#ask("INFO", "server", "replication"),
     ]);
     const [generation = "", , made = "", node = ""] = Array.isArray(fields) ? fields.map(textOf) : [];
     const told = new Map(
@@ -204,11 +204,13 @@ class RedisStore implements SessionStore {
         .map((line) => line.split(":", 2) as [string, string]),
     );
     if (!/^[0-9a-f]{32}$/.test(generation)) throw unavailable("no epoch of nonces is in force");
+    // A cluster's nonces are in other buckets.
+    if (told.get("redis_mode") !== "standalone") throw unavailable("Redis is a member of a cluster");
     if (told.get("role") !== "master" || node === "" || told.get("master_replid") !== node) {
       throw unavailable("Redis is not the server that the epoch of nonces was begun in");
     }
     if (!/^\d{1,15}$/.test(made)) throw unavailable("the epoch of nonces is not of its form");
-    if (this.#before !== undefined && this.#before !== generation && !this.#hasPostgres) {
+    if (this.#before !== undefined && this.#before !== generation && !this.#postgresBehind) {
       this.#refusedToMs = Math.max(this.#refusedToMs, Number(made) + this.#windowMs);
     }
     this.#before = generation;

@@ -82,8 +82,7 @@ class KeyRing:
             return
         if any(found.get(id, key) != key for id, key in self._keys.items()):
             return
-        self._keys.update(found)
-        self._ready.update({id: Aes256Gcm(key) for id, key in found.items()})
+        self._keys, self._ready = found, {id: Aes256Gcm(key) for id, key in found.items()}
 
     def __repr__(self) -> str:
         return f"KeyRing({sorted(self._keys)}, redacted)"

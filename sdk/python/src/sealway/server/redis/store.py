@@ -68,7 +68,7 @@ class RedisStore:
         client_key_file: Path | None = None,
         window_ms: int = WINDOW_MS,
         nonce_lifetime_ms: int = 0,
-        has_postgres_behind: bool = False,
+        postgres_behind: bool = False,
         deadline_sec: float = DEADLINE_SEC,
     ) -> None:
         """For the Redis at `url`: `redis://`, `rediss://` (the certificate is verified), `redis+unix://`.
@@ -79,7 +79,7 @@ class RedisStore:
             ca_file, client_cert_file, client_key_file: PEM, for `rediss://`.
             window_ms, nonce_lifetime_ms: `replay.window_ms` and `replay.nonce_ttl_ms` of the authority; a lifetime below
                 twice the window is raised to it.
-            has_postgres_behind: the authority's store is PostgreSQL and Redis, so that a new epoch knows of what was lost.
+            postgres_behind: the authority's store is PostgreSQL and Redis, so that a new epoch knows of what was lost.
             deadline_sec: seconds for a question to Redis, connecting included.
 
         Raises:
@@ -99,7 +99,7 @@ class RedisStore:
         self._keys = keys
         self._prefix: Final = prefix
         self._window_ms, self._lifetime_ms = window_ms, max(nonce_lifetime_ms, 2 * window_ms)
-        self._has_postgres_behind = has_postgres_behind
+        self._postgres_behind = postgres_behind
         self._deadline_sec = deadline_sec
         self._cache = BriefCache()
         #: Of the epoch that was joined last.
@@ -204,11 +204,11 @@ class RedisStore:
         if line.epoch is not None and now - line.joined_sec < _JOINED_SEC:
             return line.epoch
         line.epoch = None
-        replies = await line.ask(("HMGET", self._key("epoch"), "gen", "floor", "made", "node"), ("INFO", "replication"))
+        replies = await line.ask(("HMGET", self._key("epoch"), "gen", "floor", "made", "node"), ("INFO", "server", "replication"))
         if any(isinstance(reply, Exception) for reply in replies):
             raise StoreUnavailable("Redis: the epoch cannot be read")
         epoch = epoch_of(*replies)
-        if self._generation not in (None, epoch.generation) and not self._has_postgres_behind:
+        if self._generation not in (None, epoch.generation) and not self._postgres_behind:
             # Whoever began it may not have known of the loss, nor of what was claimed here before.
             self._lost_ms = max(self._lost_ms, epoch.made_ms + self._window_ms)
         self._generation = epoch.generation

@@ -83,24 +83,29 @@ final class Link implements AutoCloseable {
         long atNanos = System.nanoTime();
         Future<List<KeyValue<byte[], byte[]>>> fields = connection.async().hmget(epoch, RedisStore.ascii("gen"), RedisStore.ascii("made"),
                 RedisStore.ascii("node"));
+        Future<String> server = connection.async().info("server");
         Future<String> replication = connection.async().info("replication");
         Map<String, String> found = new HashMap<>();
         for (KeyValue<byte[], byte[]> field : await(fields, this::close)) {
             found.put(new String(field.getKey(), StandardCharsets.US_ASCII),
                     new String(field.getValueOrElse(EMPTY), StandardCharsets.ISO_8859_1));
         }
-        Map<String, String> server = new HashMap<>();
-        for (String line : await(replication, this::close).split("\r?\n")) {
+        Map<String, String> told = new HashMap<>();
+        for (String line : (await(server, this::close) + "\n" + await(replication, this::close)).split("\r?\n")) {
             String[] parts = line.split(":", 2);
             if (parts.length == 2) {
-                server.put(parts[0], parts[1].strip());
+                told.put(parts[0], parts[1].strip());
             }
         }
         String generation = found.get("gen");
         if (!generation.matches("[0-9a-f]{32}") || !found.get("made").matches("[0-9]{1,15}")) {
             throw RedisStore.away("no gateway has begun an epoch there", null);
         }
-        if (!"master".equals(server.get("role")) || !found.get("node").equals(server.get("master_replid"))) {
+        // A cluster's nonces are in other buckets.
+        if (!"standalone".equals(told.get("redis_mode"))) {
+            throw RedisStore.away("it is a member of a cluster", null);
+        }
+        if (!"master".equals(told.get("role")) || !found.get("node").equals(told.get("master_replid"))) {
             throw RedisStore.away("it is not the server that the epoch was begun at", null);
         }
         return new Joined(this, generation, Script.sha1(generation), Long.parseLong(found.get("made")), atNanos, false);

@@ -189,7 +189,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
 
         /** Whether the authority keeps what Redis may lose in PostgreSQL ({@code postgres://… + redis://…}). Without it, after a loss of
          * memory requests are refused until none of them can be older than the new memory. */
-        public Builder durableBehind(boolean value) {
+        public Builder postgresBehind(boolean value) {
             isDurableBehind = value;
             return this;
         }

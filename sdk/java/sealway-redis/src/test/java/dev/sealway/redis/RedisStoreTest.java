@@ -251,7 +251,7 @@ class RedisStoreTest {
     @Test
     void aMemoryThatIsYoungerThanWhatWasJoinedBeforeGrantsNothingThatMayBeOlder() {
         store.reserve(claim(System.currentTimeMillis()));
-        try (RedisStore durable = RedisStore.builder(uri(), KeyEncryptionKeys.of(Servers.KEK)).durableBehind(true).build();
+        try (RedisStore durable = RedisStore.builder(uri(), KeyEncryptionKeys.of(Servers.KEK)).postgresBehind(true).build();
                 RedisStore fresh = RedisStore.builder(uri(), KeyEncryptionKeys.of(Servers.KEK)).build()) {
             durable.reserve(claim(System.currentTimeMillis()));
             String next = "0123456789abcdef".repeat(2);
