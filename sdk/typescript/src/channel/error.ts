@@ -18,6 +18,7 @@ const CALLERS = new Set([
   "unauthorized",
   "upgrade_refused",
   "cancelled",
+  "rpc_cancelled",
 ]);
 const NETWORK = new Set([
   "closed",

@@ -1,25 +1,27 @@
 /** A session in use, with its clock. */
 import type { ClientSession } from "../session/three/client-init.js";
 import type { Suite } from "../session/three/suite.js";
-import { steadyMs } from "./clock.js";
+import { type Moment, passedMs, steadyMs } from "./clock.js";
 import type { SessionInfo } from "./options.js";
 
 /** In the last tenth of its life, a minute at most, a session is to be renewed. */
 const RENEW_BEFORE_MS_MAX = 60_000;
 
-/** How long a session lasts, by a clock that never jumps. */
+/** How long a session lasts, by the longer of two clocks: a machine that slept finds it over. */
 export class Life {
   readonly expiresAt: number;
   readonly #lifeMs: number;
+  readonly #begin: Moment;
 
-  /** `beginMs` is when its answer came, by {@link steadyMs}. */
-  constructor(beginMs: number, expiresInSec: number) {
+  /** `begin` is when its answer came. */
+  constructor(begin: Moment, expiresInSec: number) {
     this.#lifeMs = expiresInSec * 1000;
-    this.expiresAt = beginMs + this.#lifeMs;
+    this.#begin = begin;
+    this.expiresAt = begin[0] + this.#lifeMs;
   }
 
   remainingMs(): number {
-    return Math.max(0, this.expiresAt - steadyMs());
+    return Math.max(0, this.#lifeMs - passedMs(this.#begin));
   }
 
   /** Whether it lasts a while yet. */
@@ -40,12 +42,12 @@ export class Agreed {
   #serverMs: number;
   #saidAt: number;
 
-  constructor(session: ClientSession, arrivedMs: number) {
+  constructor(session: ClientSession, arrived: Moment) {
     const { agreed } = session;
     this.session = session;
-    this.life = new Life(arrivedMs, agreed.expiresInSec);
+    this.life = new Life(arrived, agreed.expiresInSec);
     this.#serverMs = agreed.serverTimeMs;
-    this.#saidAt = arrivedMs;
+    this.#saidAt = arrived[0];
     const { life } = this;
     this.info = Object.freeze({
       id: session.id,

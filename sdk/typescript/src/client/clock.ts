@@ -10,11 +10,15 @@ export function wallMs(): number {
   return Date.now();
 }
 
+/** A moment by both clocks. */
+export type Moment = readonly [steadyMs: number, wallMs: number];
+
+export const moment = (): Moment => [steadyMs(), wallMs()];
+
 /**
- * What has passed since now, in whole milliseconds, rounded up: by the longer of both clocks, since the steady one may stand
- * still while a machine sleeps, and the other may be set.
+ * Milliseconds since a moment of this process: by the longer of both clocks, since the steady one may stand still while a machine
+ * sleeps, and the other may be set.
  */
-export function stopwatch(): () => number {
-  const [steady, wall] = [steadyMs(), wallMs()];
-  return () => Math.ceil(Math.max(steadyMs() - steady, wallMs() - wall)) + 1;
+export function passedMs([steady, wall]: Moment): number {
+  return Math.max(steadyMs() - steady, wallMs() - wall);
 }

@@ -7,7 +7,7 @@ import { PROBLEM_LEN_MAX, WINDOW_MS } from "../wire/forms.js";
 import { firstOf, X_KID } from "../wire/headers.js";
 import { membersOf, parseJson } from "../wire/json.js";
 import { Life } from "./agreed.js";
-import { steadyMs, wallMs } from "./clock.js";
+import { moment, wallMs } from "./clock.js";
 import { Measure, serverTiming } from "./measure.js";
 import type { CallMetrics, SessionInfo, Settings } from "./options.js";
 import type { Call } from "./request.js";
@@ -50,7 +50,7 @@ export class Old {
     measure.requestBytes = init.body.length;
     const outgoing = { method: "POST", headers, body: init.body };
     const received = await measure.http(() => this.#transport.send(new URL(INIT_PATH, url), outgoing));
-    const arrivedMs = steadyMs();
+    const arrived = moment();
     measure.status = received.status;
     measure.serverTiming = serverTiming(received.headers);
     const body = await measure.http(() => received.whole(PROBLEM_LEN_MAX));
@@ -58,7 +58,7 @@ export class Old {
     try {
       if (received.status !== 200) throw refusal(received.status, body);
       const session = await measure.step("agree", () => init.finish(provider, body, wallMs()));
-      const life = new Life(arrivedMs, session.expiresInSec);
+      const life = new Life(arrived, session.expiresInSec);
       const info: SessionInfo = Object.freeze({
         id: session.id,
         wire,

@@ -18,7 +18,7 @@ import { SealwayError } from "../wire/error.js";
 import { INIT_LEN_MAX, PROBLEM_LEN_MAX } from "../wire/forms.js";
 import { firstOf, type HeaderList, X_SEAL, X_SEALED } from "../wire/headers.js";
 import { Agreed } from "./agreed.js";
-import { steadyMs, stopwatch } from "./clock.js";
+import { type Moment, moment, passedMs } from "./clock.js";
 import { bodyOf, OpenFlow, sealFlow, wholeOf } from "./flow.js";
 import { Measure, serverTiming } from "./measure.js";
 import type { CallMetrics, Settings } from "./options.js";
@@ -109,14 +109,14 @@ export class Three {
         init.prove(await proof(toBase64Url(await init.initHash()), url));
       }
       try {
-        const { status, body, arrivedMs } = await this.#ask(init.body(), value, measure, path, old);
+        const { status, body, arrived } = await this.#ask(init.body(), value, measure, path, old);
         const said = init.claimed(status, body).answer;
         const key = await ring.key(said.keyId, this.#fetchSet);
         const trusted = (id: string) => (id === said.keyId ? key : undefined);
         const session = await measure.step("agree", () => init.finish(status, body, trusted));
         await ring.remember(session.agreed, this.#fetchSet);
         this.#onMetrics(measure.done());
-        return new Agreed(session, arrivedMs);
+        return new Agreed(session, arrived);
       } catch (error) {
         if (old === undefined && measure.status !== 0) this.#onMetrics(measure.done());
         const problem = error instanceof SealwayError ? error.problem : undefined;
@@ -146,7 +146,7 @@ export class Three {
     measure: Measure,
     path: string,
     old: Agreed | undefined,
-  ): Promise<{ status: number; body: Bytes; arrivedMs: number }> {
+  ): Promise<{ status: number; body: Bytes; arrived: Moment }> {
     const url = new URL(path, this.#settings.url);
     const json: HeaderList = [["Content-Type", "application/json"]];
     if (old !== undefined) {
@@ -154,22 +154,22 @@ export class Three {
       const opened = await this.#once(old, call, measure).catch((failed) => {
         throw failed instanceof Failed ? failed.error : failed;
       });
-      const arrivedMs = steadyMs();
+      const arrived = moment();
       const answer = await wholeOf(opened.flow, opened.first, ANSWER_LEN_MAX);
       measure.responseBytes ||= opened.flow.received;
       if (opened.status !== 201) throw refusal(opened.status, answer);
-      return { status: opened.status, body: answer, arrivedMs };
+      return { status: opened.status, body: answer, arrived };
     }
     const headers = authorization === undefined ? json : [...json, ["Authorization", authorization] as const];
     measure.requestBytes = body.length;
     const received = await measure.http(() => this.#transport.send(url, { method: "POST", headers, body }));
-    const arrivedMs = steadyMs();
+    const arrived = moment();
     measure.status = received.status;
     measure.serverTiming = serverTiming(received.headers);
     const answer = await measure.http(() => received.whole(ANSWER_LEN_MAX));
     measure.responseBytes = answer.length;
     if (received.status !== 201) throw refusal(received.status, answer);
-    return { status: received.status, body: answer, arrivedMs };
+    return { status: received.status, body: answer, arrived };
   }
 
   /**
@@ -222,7 +222,7 @@ export class Three {
     const { url, method, signal, credentials, showRedirects } = call;
     const { headers, body, pace } = sealed;
     const outgoing = { method, headers, body, pace, signal, credentials, showRedirects };
-    const elapsedMs = stopwatch();
+    const sent = moment();
     const received = await measure.http(() => this.#transport.send(url, outgoing));
     measure.status = received.status;
     measure.serverTiming = serverTiming(received.headers);
@@ -239,7 +239,7 @@ export class Three {
         throw error;
       });
       done();
-      throw await this.#refused(agreed, sealed.pending, received.status, body, elapsedMs());
+      throw await this.#refused(agreed, sealed.pending, received.status, body, sent);
     }
     try {
       const { headers, status } = received;
@@ -272,7 +272,7 @@ export class Three {
     const inHeader = whole !== undefined && isHeaderRequest(call.method, whole.length, inner.length);
     // `fetch` takes no body with these.
     if (!inHeader && (call.method === "GET" || call.method === "HEAD")) {
-      throw new SealwayError("inner_headers_invalid", "the headers of a request without body are too long", {
+      throw new SealwayError("inner_headers_invalid", "too long for a request without body", {
         blame: "caller",
       });
     }
@@ -301,8 +301,10 @@ export class Three {
     pending: PendingCall,
     status: number,
     body: Bytes,
-    elapsedMs: number,
+    sent: Moment,
   ): Promise<Failed> {
+    // As it is told here: what is asked for below takes time that says nothing. Both clocks may be read a moment too early.
+    const elapsedMs = Math.ceil(passedMs(sent)) + 1;
     const { method } = pending.line;
     const error = refusal(status, body, method);
     const { code, problem } = error;

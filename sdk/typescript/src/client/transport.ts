@@ -195,7 +195,7 @@ class Watch {
     } catch (error) {
       this.stop();
       if (this.#isLate) {
-        throw new SealwayError("timeout", `no answer within ${this.#timeoutMs} ms`, { blame: "network" });
+        throw new SealwayError("timeout", `no answer in ${this.#timeoutMs} ms`, { blame: "network" });
       }
       if (this.#callers?.aborted) throw this.#callers.reason;
       // A body of the caller's that breaks off is its own error.

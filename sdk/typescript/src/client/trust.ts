@@ -40,7 +40,7 @@ export function storageTrustStore(
 }
 
 function untrusted(keyId: string): SealwayError {
-  return new SealwayError("key_untrusted", `the service's identity key ${keyId} is not trusted`);
+  return new SealwayError("key_untrusted", `the identity key ${keyId} is not trusted`);
 }
 
 /** The keys that a client trusts for one service. */
@@ -205,7 +205,7 @@ function wrong(what: string): SealwayError {
 async function publicKey(provider: Provider, text: string): Promise<Bytes> {
   const key = fromBase64(text.trim());
   if (key === undefined || !(await provider.isPoint(key))) {
-    throw wrong("a pin is no key id, and no public key of P-256 in base64");
+    throw wrong("a pin is no key id and no public key in base64");
   }
   return key;
 }

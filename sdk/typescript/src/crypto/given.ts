@@ -2,17 +2,17 @@
  * Private keys that are given, by WebCrypto: channels are given theirs. Apart from the provider, so that a page with sessions
  * alone, whose keys the platform draws, is not sent it.
  */
-import { type Bytes, concat, fromHex, owned, wipe } from "../wire/bytes.js";
+import { type Bytes, concat, fromHex, wipe } from "../wire/bytes.js";
 import type { AgreementKey } from "./provider.js";
-import { webProvider } from "./web.js";
+import { agreementKeyOf, P256, webProvider, X25519 } from "./web.js";
 
 /** PKCS #8 of a private key without its public half, up to its 32 bytes (RFC 5958, 5915, 8410). */
 const CURVES = {
   P256: {
-    algorithm: { name: "ECDH", namedCurve: "P-256" },
+    algorithm: P256,
     head: "3041020100301306072a8648ce3d020106082a8648ce3d030107042730250201010420",
   },
-  "25519": { algorithm: { name: "X25519" }, head: "302e020100300506032b656e04220420" },
+  "25519": { algorithm: X25519, head: "302e020100300506032b656e04220420" },
 } as const;
 
 /** The key of 32 bytes. It rejects where they are none of the curve. Where WebCrypto has no X25519, a library has. */
@@ -31,20 +31,7 @@ async function imported(curve: keyof typeof CURVES, privateKey: Uint8Array): Pro
   const [readable, own] = await Promise.all([taken(true), taken(false)]).finally(() => wipe(pkcs8));
   const { x, y } = await subtle.exportKey("jwk", readable);
   const publicKey = curve === "P256" ? concat(Uint8Array.of(4), coordinate(x), coordinate(y)) : coordinate(x);
-  const agree = async (peer: Uint8Array): Promise<Bytes | undefined> => {
-    if (peer.length !== publicKey.length || (curve === "P256" && peer[0] !== 4)) return undefined;
-    try {
-      const theirs = await subtle.importKey("raw", owned(peer), algorithm, false, []);
-      const secret = new Uint8Array(
-        await subtle.deriveBits({ name: algorithm.name, public: theirs }, own, 256),
-      );
-      // RFC 7748 section 6.1: a point of small order gives everybody the same secret.
-      return secret.some((byte) => byte !== 0) ? secret : undefined;
-    } catch {
-      return undefined;
-    }
-  };
-  return { publicKey, agree };
+  return agreementKeyOf(publicKey, own, algorithm);
 }
 
 function coordinate(text = ""): Bytes {

@@ -92,7 +92,7 @@ export const webProvider: Provider = {
     aeadKeyOf(await subtle().importKey("raw", owned(key), "AES-GCM", false, ["encrypt", "decrypt"])),
   p256: async (privateKey) => {
     if (privateKey === undefined) return newKey(P256);
-    throw new SealwayError("provider", "WebCrypto draws keys of P-256, and is given none");
+    throw new SealwayError("provider", "WebCrypto takes no key of P-256");
   },
   x25519: async (privateKey) => {
     try {

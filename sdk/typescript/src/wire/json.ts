@@ -5,7 +5,7 @@ import { SealwayError } from "./error.js";
 const DEPTH_MAX = 127;
 
 function refuse(): SealwayError {
-  return new SealwayError("json_invalid", "the body is not JSON, or is nested too deep");
+  return new SealwayError("json_invalid", "not JSON, or nested too deep");
 }
 
 /** Looks at what `JSON.parse` lets pass: nesting without end, and numbers that become infinite. */

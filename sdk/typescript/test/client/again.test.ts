@@ -181,6 +181,32 @@ describe("a session that is over", () => {
   });
 });
 
+describe("a session whose end a machine slept past", () => {
+  it("is followed by a new one before the first purchase: the steady clock stood still, the other did not", async () => {
+    const made = client();
+    const before = await made.connect();
+    await withClocks(async (move) => {
+      move(0, 3_700_000);
+      service.aheadMs = 3_700_000;
+      expect(before.remainingMs()).toBe(0);
+      expect(made.session).toBeUndefined();
+      expect(await order(made)).toBe("served");
+    });
+    expect([service.count(CALLS), service.count(INITS), service.count(RENEWALS)]).toEqual([1, 2, 0]);
+  });
+
+  it("is found over by the steady clock where the other was set back", async () => {
+    const made = client();
+    await made.connect();
+    await withClocks(async (move) => {
+      move(3_700_000, -3_600_000);
+      service.aheadMs = 3_700_000;
+      expect(await order(made)).toBe("served");
+    });
+    expect([service.count(CALLS), service.count(INITS)]).toEqual([1, 2]);
+  });
+});
+
 describe("a session that is about to end", () => {
   it("is renewed, by one renewal and no new init", async () => {
     service.expiresInSec = 300;

@@ -91,10 +91,10 @@ export class ClientInit {
     const signed = parseInitAnswer(status, body);
     const { answer } = signed;
     if (answer.suite !== this.#suite) {
-      throw new SealwayError("answer_mismatch", "the answer is of another suite than the share");
+      throw new SealwayError("answer_mismatch", "the answer is of another suite");
     }
     if (chosenSuite(this.#request.suites, answer.suites) !== answer.suite) {
-      throw new SealwayError("suite_downgraded", "the suite is not the first that both sides take");
+      throw new SealwayError("suite_downgraded", "the suite is not the first of both sides");
     }
     return signed;
   }
@@ -110,10 +110,7 @@ export class ClientInit {
     const { answer, signature, confirm } = this.claimed(status, body);
     const key = trusted(answer.keyId);
     if (key === undefined) {
-      throw new SealwayError(
-        "key_untrusted",
-        `the answer is signed by ${answer.keyId}, which is not trusted`,
-      );
+      throw new SealwayError("key_untrusted", `the identity key ${answer.keyId} is not trusted`);
     }
     const credential =
       this.#authorization === undefined
@@ -121,7 +118,7 @@ export class ClientInit {
         : await provider.sha256(latin1(this.#authorization));
     const th = await provider.sha256(transcript(this.#request, credential, answer, this.#old?.id));
     if (!(await provider.verify(key, signedMessage(th), signature))) {
-      throw new SealwayError("signature_invalid", "the answer is not signed by the key that it names");
+      throw new SealwayError("signature_invalid", "the answer is not signed by its key");
     }
     const secret = await clientAgree(this.#suite, answer.share, this.#keys);
     const exporter = await this.#old?.keys.exporter();
@@ -130,7 +127,7 @@ export class ClientInit {
     const keys = await SessionKeys.of(provider, prk);
     wipe(prk);
     if (!equal(await keys.confirm(provider, th), confirm)) {
-      throw new SealwayError("unconfirmed", "the server has not come to the same keys");
+      throw new SealwayError("unconfirmed", "the server has other keys");
     }
     return { id: answer.sessionId, clientId: this.#request.clientId, keys, agreed: answer };
   }

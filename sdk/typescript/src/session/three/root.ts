@@ -12,7 +12,7 @@ import { type KeySet, keyIdOf } from "./key-set.js";
  */
 export async function checkKeySet(provider: Provider, set: KeySet, root: Uint8Array): Promise<void> {
   if (set.rootKeyId !== (await keyIdOf(provider, root)) || set.rootSignature === undefined) {
-    throw new SealwayError("key_untrusted", "the key set is of another root, or of none");
+    throw new SealwayError("key_untrusted", "the key set is of another root");
   }
   const keys = set.keys.map((key) => fields(key.keyId, key.publicKey, key.notBeforeMs, key.notAfterMs));
   const hash = await provider.sha256(fields(set.issuedMs, set.expiresMs, fields(...keys)));
@@ -30,6 +30,6 @@ export async function checkKeySet(provider: Provider, set: KeySet, root: Uint8Ar
 export function checkKeySetTimes(set: KeySet, nowMs: number, takenMs = 0): void {
   if (nowMs >= set.expiresMs) throw new SealwayError("key_untrusted", "the key set is over");
   if (set.issuedMs < takenMs) {
-    throw new SealwayError("key_untrusted", "the key set is older than one taken before");
+    throw new SealwayError("key_untrusted", "the key set is older than another");
   }
 }

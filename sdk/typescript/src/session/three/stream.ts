@@ -63,7 +63,7 @@ export class FrameSealer {
    */
   async seal(plaintext: Uint8Array, isLast: boolean, given?: Bytes): Promise<Bytes> {
     if (this.#isDone || plaintext.length > FRAME_LEN_MAX || this.#count >= COUNT_MAX) {
-      throw new SealwayError("frame_invalid", "a frame too long, or behind the last one", {
+      throw new SealwayError("frame_invalid", "a frame is too long, or behind the last frame", {
         blame: "caller",
       });
     }
@@ -129,7 +129,7 @@ export class FrameOpener {
     const isLast = head >= 0x8000_0000;
     const length = head % 0x8000_0000;
     if (length < TAG || length > FRAME_LEN_MAX + TAG || (length === TAG && !isLast)) {
-      throw new SealwayError("frame_invalid", "a frame's length is out of its bounds");
+      throw new SealwayError("frame_invalid", "a frame is too long or too short");
     }
     if (this.#length < 4 + length) return undefined;
     this.#take(4);

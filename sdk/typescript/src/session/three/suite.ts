@@ -59,7 +59,7 @@ function refuse(): SealwayError {
 }
 
 function have<T>(value: T | undefined): T {
-  if (value === undefined) throw new SealwayError("provider", "a private key of the suite is missing");
+  if (value === undefined) throw new SealwayError("provider", "the suite's key is missing");
   return value;
 }
 

@@ -1,23 +1,27 @@
 package dev.sealway.client;
 
 import dev.sealway.session.three.ClientSession3;
+import java.time.InstantSource;
 
 /** A session of wire 3 in use, with the server's clock as it knows it. Its keys are wiped when nobody uses it any more. */
 final class Live {
     private static final long RENEW_BEFORE_MAX_MS = 60_000;
     private final ClientSession3 session;
-    private final long bornNanos = System.nanoTime();
+    private final InstantSource day;
+    private final Moment born;
     private final CallMetrics metrics;
     private long serverMs;
     private long atNanos;
     private int users;
     private boolean isRetired;
 
-    Live(ClientSession3 session, CallMetrics metrics) {
+    Live(ClientSession3 session, InstantSource day, CallMetrics metrics) {
         this.session = session;
+        this.day = day;
+        this.born = Moment.now(day);
         this.metrics = metrics;
         this.serverMs = session.agreed().serverTimeMs();
-        this.atNanos = bornNanos;
+        this.atNanos = born.nanos();
     }
 
     ClientSession3 session() {
@@ -28,8 +32,9 @@ final class Live {
         return metrics;
     }
 
+    /** By the longer of two clocks: a machine that slept finds it over. */
     private long leftMs() {
-        return session.agreed().expiresInSec() * 1000 - (System.nanoTime() - bornNanos) / 1_000_000;
+        return session.agreed().expiresInSec() * 1000 - born.elapsedMs(day);
     }
 
     /** Whether it lasts a while yet: in the last tenth of its life, a minute at most, it is to be renewed. */

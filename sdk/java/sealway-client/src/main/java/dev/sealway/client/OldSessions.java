@@ -10,6 +10,7 @@ import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.RefusedException;
 import java.net.http.HttpRequest.BodyPublishers;
+import java.time.InstantSource;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
@@ -27,16 +28,16 @@ final class OldSessions {
         this.transport = transport;
     }
 
-    /** A session and until when it is used, by a clock that never jumps. */
-    record Agreed(ClientSession session, long untilNanos, CallMetrics metrics) {
-        boolean isUsable() {
-            return System.nanoTime() < untilNanos;
+    /** A session and how long it is used, by the longer of two clocks: a machine that slept finds it over. */
+    record Agreed(ClientSession session, Moment born, long usableMs, CallMetrics metrics) {
+        boolean isUsable(InstantSource day) {
+            return born.elapsedMs(day) < usableMs;
         }
     }
 
     Agreed session(Agreed not, Deadline deadline) {
         Agreed agreed = current;
-        if (agreed != null && agreed != not && agreed.isUsable()) {
+        if (agreed != null && agreed != not && agreed.isUsable(settings.day())) {
             return agreed;
         }
         try {
@@ -49,7 +50,7 @@ final class OldSessions {
         }
         try {
             agreed = current;
-            if (agreed == null || agreed == not || !agreed.isUsable()) {
+            if (agreed == null || agreed == not || !agreed.isUsable(settings.day())) {
                 current = agreed = init(deadline);
             }
             return agreed;
@@ -75,7 +76,7 @@ final class OldSessions {
         laps.named("agree");
         long lifeMs = session.expiresMs() - nowMs;
         long usableMs = lifeMs - Math.min(lifeMs / 10, RENEW_BEFORE_MS);
-        return new Agreed(session, System.nanoTime() + usableMs * 1_000_000,
+        return new Agreed(session, Moment.now(settings.day()), usableMs,
                 laps.metrics(answer.headers().first("Server-Timing")));
     }
 

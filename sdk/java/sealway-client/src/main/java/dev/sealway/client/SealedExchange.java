@@ -21,7 +21,7 @@ public final class SealedExchange implements AutoCloseable {
     private boolean isClosed;
     private boolean isEmpty;
     private ClientCall3 call;
-    private SentAt sent;
+    private Moment sent;
 
     SealedExchange(Sessions3 sessions, Settings settings, Live live, String method, String target) {
         this.sessions = sessions;
@@ -40,7 +40,7 @@ public final class SealedExchange implements AutoCloseable {
      * @param headers those that go within
      */
     public synchronized Begun begin(List<Header> headers) {
-        sent = SentAt.now();
+        sent = Moment.now(settings.day());
         byte[] inner = InnerHeaders.encode(Sessions3.inner(headers));
         ClientSession3.Begun begun = live.session().begin(method, target, Placement.OCTETS, Long.toString(live.stampMs()),
                 HexFormat.of().formatHex(settings.draw(16)));
@@ -50,7 +50,7 @@ public final class SealedExchange implements AutoCloseable {
 
     /** Seals a request without a body. */
     public synchronized SealedMessage empty(List<Header> headers) {
-        sent = SentAt.now();
+        sent = Moment.now(settings.day());
         ClientSession3.Sealed sealed = live.session().seal(method, target, Sessions3.inner(headers), new byte[0], live.stampMs(),
                 settings.draw(16));
         isEmpty = true;
@@ -70,8 +70,8 @@ public final class SealedExchange implements AutoCloseable {
      * whether this request, if it had no body, may be sent in one: {@code spec/session-3.md}, "What is sent again".
      * It may ask the service for its keys, so it blocks. */
     public synchronized Refused refused(int status, byte[] body) {
-        ProblemException refusal = Sessions3.refusal(status, body);
-        long elapsedMs = sent.elapsedMs();
+        ProblemException refusal = Sessions3.refusal(method, status, body);
+        long elapsedMs = sent.elapsedMs(settings.day());
         return new Refused(refusal, sessions.mend(live, call, elapsedMs, refusal, Transport.Deadline.in(settings.timeout())) && isEmpty);
     }
 

@@ -11,6 +11,7 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.security.SecureRandom;
 import java.time.Duration;
+import java.time.InstantSource;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executors;
@@ -165,6 +166,7 @@ public final class SealwayClient implements AutoCloseable {
         private Supplier<String> authorization = () -> null;
         private UnaryOperator<InitRequest> prove;
         private Duration timeout = Duration.ofSeconds(30);
+        private InstantSource day = InstantSource.system();
         private Duration idleTimeout = Duration.ofSeconds(30);
         private int answerMax = 4 << 20;
         private long streamMax = 1L << 30;
@@ -270,6 +272,12 @@ public final class SealwayClient implements AutoCloseable {
             return this;
         }
 
+        /** The clock of the day; the system's unless set. */
+        Builder day(InstantSource value) {
+            day = value;
+            return this;
+        }
+
         private Settings settings() {
             if (wire == Wire.THREE && trust == null) {
                 throw new IllegalArgumentException("trust: on wire 3 pin the service's keys or its root, or say that the first use is trusted");
@@ -281,7 +289,7 @@ public final class SealwayClient implements AutoCloseable {
                 throw new IllegalArgumentException("suites, timeout: expected some");
             }
             return new Settings(sessionUrl, serverUrl, wire, initPath, suites, clientId, ttlSec, trust, authorization, prove, timeout,
-                    idleTimeout, streamMax, new SecureRandom());
+                    idleTimeout, streamMax, new SecureRandom(), day);
         }
 
         /** Builds it; nothing is sent yet. */

@@ -25,6 +25,7 @@ import java.net.http.HttpRequest.BodyPublishers;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
@@ -119,7 +120,7 @@ final class Sessions3 {
             Transport.Whole answer = ask(agreement.request().write(), authorization, old, deadline);
             laps.http();
             if (answer.status() != 201) {
-                ProblemException refusal = refusal(answer.status(), answer.body());
+                ProblemException refusal = refusal("POST", answer.status(), answer.body());
                 Suite wanted = refusal.code().equals("suite_required") ? wanted(refusal.problem(), suites) : null;
                 if (wanted != null && wanted != suite && mayChange) {
                     suite = wanted;
@@ -135,7 +136,7 @@ final class Sessions3 {
             ClientSession3 session = agreement.finish(answer.status(), answer.body(), id -> keyring.key(id, deadline));
             laps.named("agree");
             keyring.remember(session.agreed(), deadline);
-            return new Live(session, laps.metrics(answer.headers().first("Server-Timing")));
+            return new Live(session, settings.day(), laps.metrics(answer.headers().first("Server-Timing")));
         }
     }
 
@@ -170,8 +171,13 @@ final class Sessions3 {
         return KeySet.parse(answer.body());
     }
 
-    static ProblemException refusal(int status, byte[] body) {
+    /** What an answer to this method says that is not sealed. */
+    static ProblemException refusal(String method, int status, byte[] body) {
         Problem problem = Problem.parse(status, body);
+        if (problem == null && status == 401 && method.equals("HEAD")) {
+            // What answers HEAD has no body to say more in; of sealed requests, this status has one reason. It proves nothing.
+            problem = Problem.of("session_expired", Map.of());
+        }
         return new ProblemException(status, problem == null ? "status" : problem.code(), problem);
     }
 
@@ -259,7 +265,7 @@ final class Sessions3 {
     }
 
     private Outcome exchange(Live live, URI base, SealedRequest request, Deadline deadline, Laps laps) {
-        SentAt sent = SentAt.now();
+        Moment sent = Moment.now(settings.day());
         ClientSession3.Sealed sealed = live.session().seal(request.method(), request.target(), inner(request.headers()), request.body(),
                 live.stampMs(), settings.draw(16));
         SealedMessage message = sealed.message();
@@ -269,12 +275,12 @@ final class Sessions3 {
         Transport.Whole answer = transport.send(plain, deadline);
         laps.http();
         if (!answer.headers().has(HeaderNames.X_SEAL)) {
-            return new Outcome(null, sealed.call(), sent.elapsedMs(), refusal(answer.status(), answer.body()));
+            return new Outcome(null, sealed.call(), sent.elapsedMs(settings.day()), refusal(request.method(), answer.status(), answer.body()));
         }
         ClientCall3.Opened opened = sealed.call().open(answer.status(), answer.headers(), answer.body());
         laps.named("aes-gcm-decrypt");
         return new Outcome(new SealedAnswer(answer.status(), opened.headers(), opened.body(),
-                laps.metrics(answer.headers().first("Server-Timing"))), sealed.call(), sent.elapsedMs(), null);
+                laps.metrics(answer.headers().first("Server-Timing"))), sealed.call(), sent.elapsedMs(settings.day()), null);
     }
 
     private static ClientCall3.Opening opening(ClientCall3 call, Transport.Streaming answer) {
@@ -293,7 +299,7 @@ final class Sessions3 {
         boolean isOpen = false;
         try {
             while (true) {
-                SentAt sent = SentAt.now();
+                Moment sent = Moment.now(settings.day());
                 byte[] head = InnerHeaders.encode(inner(request.headers()));
                 boolean isBodiless = body == null && request.body().length == 0 && Placement.isBodiless(request.method(), head.length);
                 ClientCall3 call;
@@ -319,12 +325,12 @@ final class Sessions3 {
                     isOpen = true;
                     return stream;
                 }
-                ProblemException refusal = refusal(answer.status(), SealedStream.readPlain(answer, deadline));
+                ProblemException refusal = refusal(request.method(), answer.status(), SealedStream.readPlain(answer, deadline));
                 if (body != null) {
-                    mend(live, call, sent.elapsedMs(), refusal, deadline);
+                    mend(live, call, sent.elapsedMs(settings.day()), refusal, deadline);
                     throw refusal;
                 }
-                Live next = heal(live, call, sent.elapsedMs(), refusal, again, deadline);
+                Live next = heal(live, call, sent.elapsedMs(settings.day()), refusal, again, deadline);
                 if (next != live) {
                     live.release();
                     live = next;

@@ -6,6 +6,7 @@ import dev.sealway.wire.Wire;
 import java.net.URI;
 import java.security.SecureRandom;
 import java.time.Duration;
+import java.time.InstantSource;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.Supplier;
@@ -14,7 +15,7 @@ import java.util.function.UnaryOperator;
 /** What a client was built with. */
 record Settings(URI sessionUrl, URI serverUrl, Wire wire, String initPath, List<Suite> suites, String clientId, Long ttlSec,
         Trust trust, Supplier<String> authorization, UnaryOperator<InitRequest> prove, Duration timeout, Duration idleTimeout,
-        long streamMax, SecureRandom random) {
+        long streamMax, SecureRandom random, InstantSource day) {
     /** How the service is named in a trust store: scheme, host and port. */
     String origin() {
         return origin(sessionUrl);

@@ -58,6 +58,8 @@ final class FakeService implements AutoCloseable {
     volatile long clockAheadMs;
     volatile long ttlSec = 3600;
     volatile boolean isProving = true;
+    /** Whether every call is of a session that is not known. */
+    volatile boolean isForgetting;
     volatile int status = 200;
     volatile long keysLateMs;
     /** Sealed requests that came, served or not. */
@@ -236,7 +238,7 @@ final class FakeService implements AutoCloseable {
     private void call(HttpExchange exchange, String path, byte[] body) throws IOException {
         ServerCall3 call = new ServerCall3(exchange.getRequestMethod(), exchange.getRequestURI().toString(), headers(exchange), nowMs(),
                 ReplayPolicy.DEFAULT);
-        SessionRecord session = sessions.get(call.sessionId());
+        SessionRecord session = isForgetting ? null : sessions.get(call.sessionId());
         calls.incrementAndGet();
         if (session == null) {
             Map<String, Object> more = new LinkedHashMap<>();
@@ -303,6 +305,10 @@ final class FakeService implements AutoCloseable {
 
     static void plain(HttpExchange exchange, int status, byte[] body) throws IOException {
         exchange.getResponseHeaders().set("Content-Type", status < 300 ? "application/json" : Problem.TYPE);
+        if (exchange.getRequestMethod().equals("HEAD")) {
+            exchange.sendResponseHeaders(status, -1);
+            return;
+        }
         exchange.sendResponseHeaders(status, body.length);
         try (OutputStream out = exchange.getResponseBody()) {
             out.write(body);

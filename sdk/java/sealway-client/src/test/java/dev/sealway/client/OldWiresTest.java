@@ -26,6 +26,7 @@ import java.net.InetSocketAddress;
 import java.net.URI;
 import java.security.SecureRandom;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -49,6 +50,7 @@ class OldWiresTest {
     private final AtomicInteger calls = new AtomicInteger();
     private volatile Misbehaviour misbehaviour = FakeService::send;
     private volatile Misbehaviour ofInits = null;
+    private volatile long sleptMs;
     private HttpServer http;
     private SealwayClient client;
 
@@ -68,7 +70,7 @@ class OldWiresTest {
 
     private void begin(Wire wire) {
         client = SealwayClient.builder(URI.create("http://127.0.0.1:" + http.getAddress().getPort())).wire(wire)
-                .timeout(Duration.ofSeconds(8)).build();
+                .timeout(Duration.ofSeconds(8)).day(() -> Instant.now().plusMillis(sleptMs)).build();
     }
 
     private byte[] draw(int length) {
@@ -127,6 +129,16 @@ class OldWiresTest {
         List<Header> headers = new ArrayList<>(message.headers().list());
         headers.removeIf(header -> header.name().equals(name));
         return new SealedMessage(new HeaderList(headers), message.contentType(), message.body());
+    }
+
+    @ParameterizedTest
+    @EnumSource(value = Wire.class, names = {"ONE", "TWO"})
+    void aMachineThatSleptPastItsSessionsEndAgreesAnotherOne(Wire wire) {
+        begin(wire);
+        assertEquals(SECRET, client.send(request()).text());
+        sleptMs = 86_400_000;
+        assertEquals(SECRET, client.send(request()).text());
+        assertEquals(2, inits.get());
     }
 
     @ParameterizedTest

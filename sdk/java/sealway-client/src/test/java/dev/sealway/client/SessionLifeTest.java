@@ -12,8 +12,10 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -214,10 +216,66 @@ class SessionLifeTest {
 
     @Test
     void whatHasPassedIsToldByTheClockThatSaysMore() {
-        SentAt sent = new SentAt(5_000_000_000L, 1_000_000);
+        Moment sent = new Moment(5_000_000_000L, 1_000_000);
         assertEquals(3, sent.elapsedMs(5_002_000_001L, 999_000));
         // A machine slept: the clock that never jumps stood still.
         assertEquals(600_001, sent.elapsedMs(5_002_000_001L, 1_600_000));
+    }
+
+    @Test
+    void aSessionWhoseEndTheMachineSleptPastIsFollowedByANewOneBeforeTheFirstPost() {
+        AtomicLong sleptMs = new AtomicLong();
+        try (SealwayClient client = builder().day(() -> Instant.now().plusMillis(sleptMs.get())).build()) {
+            assertEquals("hi", client.send(post()).text());
+            String before = client.session().id();
+            sleptMs.set(3_700_000);
+            service.clockAheadMs = 3_700_000;
+            service.sessions.clear();
+            service.isProving = false;
+            assertEquals("hi", client.send(post()).text());
+            assertNotEquals(before, client.session().id());
+            assertEquals(2, service.calls.get());
+            assertEquals(2, service.inits.get());
+            assertEquals(0, service.renewals.get());
+        }
+    }
+
+    @Test
+    void aClockOfTheDayThatIsSetBackMakesNoSessionLonger() throws InterruptedException {
+        service.ttlSec = 2;
+        AtomicLong sleptMs = new AtomicLong();
+        try (SealwayClient client = builder().day(() -> Instant.now().plusMillis(sleptMs.get())).build()) {
+            client.session();
+            sleptMs.set(-3_600_000);
+            Thread.sleep(2_050);
+            assertEquals("hi", client.send(post()).text());
+            assertEquals(2, service.inits.get());
+        }
+    }
+
+    @Test
+    void aHeadThatIsRefusedAs401GivesTheSessionUpAndIsSentOnceMore() {
+        try (SealwayClient client = builder().build()) {
+            client.send(post());
+            service.sessions.clear();
+            assertEquals(200, client.send(new SealedRequest("HEAD", "/echo", List.of(), new byte[0], null)).status());
+            assertEquals(2, service.inits.get());
+            assertEquals(3, service.calls.get());
+            service.sessions.clear();
+            client.stream(new SealedRequest("HEAD", "/echo", List.of(), new byte[0], null)).close();
+            assertEquals(3, service.inits.get());
+            assertEquals(5, service.calls.get());
+        }
+    }
+
+    @Test
+    void aHeadThatIsRefusedAs401TwiceIsTheCallersToKnow() {
+        service.isForgetting = true;
+        try (SealwayClient client = builder().build()) {
+            SealedRequest head = new SealedRequest("HEAD", "/echo", List.of(), new byte[0], null);
+            assertEquals("session_expired", assertThrows(ProblemException.class, () -> client.send(head)).code());
+            assertEquals(2, service.calls.get());
+        }
     }
 
     @Test
