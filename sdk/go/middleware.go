@@ -22,7 +22,7 @@ type Mode uint8
 const (
 	// Required refuses what is not sealed; it is the mode of a path that no route names.
 	Required Mode = iota
-	// Optional passes on what carries no header of a seal.
+	// Optional passes on what carries no header of a seal, but for OPTIONS.
 	Optional
 	// Off passes everything on.
 	Off
@@ -77,8 +77,8 @@ type MiddlewareConfig struct {
 }
 
 // Middleware opens sealed requests and seals the answers of ordinary handlers, on all wires. OPTIONS is a browser's question, which
-// is never sealed: where a seal is required it is 204 and reaches no handler, so what answers for CORS wraps this one. A handler sees a plain request, with
-// who its client is in X-Sealway-Client-Id, X-Sealway-Auth, X-Sealway-Subject and X-Sealway-Tenant, which nobody else can set.
+// is never sealed: but for routes that are Off it is 204 and reaches no handler, so what answers for CORS wraps this one. A handler
+// sees a plain request, with who its client is in X-Sealway-Client-Id, X-Sealway-Auth, X-Sealway-Subject and X-Sealway-Tenant, which nobody else can set.
 type Middleware struct {
 	config MiddlewareConfig
 	policy session.ReplayPolicy
@@ -148,7 +148,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		sealed3 := len(r.Header.Values(wire.HeaderSeal)) > 0
 		marked := sealed3 || len(r.Header.Values(wire.HeaderKid)) > 0 || len(r.Header.Values(wire.HeaderIdempotencyKey)) > 0
 		switch {
-		case route.Mode == Off, route.Mode == Optional && !marked:
+		case route.Mode == Off, route.Mode == Optional && !marked && r.Method != http.MethodOptions:
 			plain := r.Clone(r.Context())
 			stripSealing(plain.Header)
 			if !m.config.TrustForwarded {

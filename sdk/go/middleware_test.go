@@ -40,7 +40,7 @@ func TestAWindowThatIsConfiguredWiderIsFiveMinutesOnWire3Alone(t *testing.T) {
 	}
 }
 
-func TestOptionsReachNoHandlerWhereASealIsRequired(t *testing.T) {
+func TestOptionsReachNoHandlerWhereRequestsMayBeSealed(t *testing.T) {
 	var saw []string
 	middleware := must(NewMiddleware(MiddlewareConfig{Store: NewMemoryStore(1), Routes: []Route{{Path: "/off", Mode: Off}, {Path: "/optional", Mode: Optional}}}))
 	handler := middleware.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func TestOptionsReachNoHandlerWhereASealIsRequired(t *testing.T) {
 	for _, c := range []struct {
 		path, seal string
 		status     int
-	}{{"/", "", 204}, {"/x", "3", 204}, {"/optional", "3", 204}, {"/off/..", "", 204}, {"/optional", "", 299}, {"/off", "", 299}} {
+	}{{"/", "", 204}, {"/x", "3", 204}, {"/optional", "3", 204}, {"/off/..", "", 204}, {"/optional", "", 204}, {"/off", "", 299}} {
 		recorder := httptest.NewRecorder()
 		request := httptest.NewRequest("OPTIONS", c.path, strings.NewReader("body"))
 		if c.seal != "" {
@@ -61,7 +61,7 @@ func TestOptionsReachNoHandlerWhereASealIsRequired(t *testing.T) {
 			t.Errorf("%s: %d %v", c.path, recorder.Code, recorder.Header())
 		}
 	}
-	if len(saw) != 2 {
+	if len(saw) != 1 {
 		t.Fatal(saw)
 	}
 }

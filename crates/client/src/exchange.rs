@@ -248,6 +248,11 @@ impl SentAt {
         self.longer(self.monotonic.elapsed(), now_ms())
     }
 
+    #[cfg(test)]
+    pub(crate) fn slept(&mut self, ms: u64) {
+        self.wall_ms -= ms;
+    }
+
     fn longer(&self, monotonic: Duration, wall_ms: u64) -> u64 {
         let monotonic = u64::try_from(monotonic.as_millis()).unwrap_or(u64::MAX);
         // Both are cut down to milliseconds, the wall clock's at either end.

@@ -50,6 +50,7 @@ def together(n: int, act: Callable[[], Any]) -> list[Any]:
         ("expired-proven-late", "POST", 3, False),
         ("expired", "POST", 3, False),
         ("expired", "GET", 3, True),
+        ("expired", "HEAD", 3, True),
         ("expired", "POST", 2, True),
         ("expired", "POST", 1, True),
     ],
@@ -67,6 +68,33 @@ def test_a_call_is_sent_again_where_it_was_not_served(
         calls(kind, url, method=method, wire=wire)
     assert error.value.code == "session_expired"
     assert (hostile.inits, hostile.calls) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_head_that_is_refused_again_is_told_and_its_session_given_up(hostile: Hostile, url: str, kind: str) -> None:
+    hostile.mode = "expired-always"
+    with calling(kind, url) as (_, send):
+        with pytest.raises(sealway.PlainAnswerError) as error:
+            send("HEAD")
+        assert error.value.status == 401
+        assert (hostile.inits, hostile.calls) == (2, 2)
+        hostile.mode = ""
+        assert send("HEAD").status_code == 200
+    assert (hostile.inits, len(set(hostile.ids))) == (3, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wire", [1, 2, 3])
+def test_a_machine_that_slept_past_the_end_of_its_session_agrees_another_before_it_posts(
+    hostile: Hostile, url: str, kind: str, wire: int
+) -> None:
+    with calling(kind, url, wire=wire) as (transport, send):
+        send(content=CONTENT)
+        # By the clock of the day alone it is a day later.
+        transport._parts.agreed._born._day_ns -= 86_400_000_000_000
+        response = send(content=CONTENT)
+    assert (response.content, response.extensions["sealway"].attempts) == (CONTENT, 1)
+    assert (hostile.inits, hostile.calls, len(set(hostile.ids))) == (2, 2, 2)
 
 
 @pytest.mark.parametrize("wire", [2, 3])
@@ -130,7 +158,7 @@ def test_the_time_since_a_request_was_sent_is_that_of_the_clock_that_says_more(m
     now = SimpleNamespace(monotonic=5_000_000_000, day=9_000_000_000)
     of_now = SimpleNamespace(monotonic_ns=lambda: now.monotonic, time_ns=lambda: now.day)
     monkeypatch.setattr(clock, "time", of_now)
-    sent = clock.Sent()
+    sent = clock.Moment()
     assert sent.elapsed_ms() == 0
     now.monotonic += 1
     assert sent.elapsed_ms() == 1

@@ -53,7 +53,7 @@ def test_a_session_is_renewed_before_its_end_and_the_old_exporter_is_in_it(gatew
         first = purchase(client, gateway.url)
         agreed = transport._parts.agreed
         assert agreed is not None
-        agreed._born_sec -= agreed._life_sec - 5
+        agreed._born._day_ns -= int((agreed._life_sec - 5) * 1e9)
         carried: list[str] = []
         send = transport._inner.handle_request
 
@@ -88,7 +88,7 @@ def test_a_clock_that_is_far_off_heals_by_proof(gateway: Gateway) -> None:
         first = purchase(client, gateway.url)
         agreed = transport._parts.agreed
         assert agreed is not None
-        agreed.set_clock(1_000_000_000_000, agreed._born_sec)
+        agreed.set_clock(1_000_000_000_000, agreed._born.monotonic_sec)
         response = client.post(gateway.url + "/transaction/purchase", json=PURCHASE)
         assert response.extensions["sealway"].attempts == 2
         assert response.extensions["sealway"].session_id == first

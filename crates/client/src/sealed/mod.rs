@@ -10,6 +10,8 @@ mod dpop;
 mod key_log;
 mod lines;
 pub mod session;
+#[cfg(test)]
+mod session_tests;
 pub mod stream;
 pub mod trust;
 

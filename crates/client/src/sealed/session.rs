@@ -33,15 +33,16 @@ pub const INIT_PATH: &str = "/v3/sessions";
 /// What of a session's life is left when it is renewed: a tenth, and no more than this.
 const RENEW_BEFORE_MAX: Duration = Duration::from_secs(60);
 
-/// An init, or a renewal, that was begun.
-pub struct Agreement(ClientInit);
+/// An init, or a renewal, that was begun, and when.
+pub struct Agreement(ClientInit, SentAt);
 
 /// An agreed session, for as many calls as its time allows, concurrent ones too.
 pub struct Session {
     pub(super) agreed: ClientSession,
     /// The server's clock, and when it said so.
     clock: Mutex<(u64, Instant)>,
-    born: Instant,
+    /// When its init was sent, so not later than it was agreed.
+    pub(super) born: SentAt,
 }
 
 /// What must be remembered of a sealed request to open its answer.
@@ -105,7 +106,7 @@ impl Agreement {
         url: &str,
         renewed: Option<&Session>,
     ) -> Result<(Agreement, Outgoing), Error> {
-        let provider = default_agreement_provider();
+        let (provider, begun) = (default_agreement_provider(), SentAt::now());
         let mut headers = HeaderMap::with_capacity(2);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let token = options.token.as_ref().filter(|_| renewed.is_none());
@@ -128,7 +129,7 @@ impl Agreement {
             init.set_proof(&proof);
         }
         let body = init.body().into();
-        Ok((Agreement(init), Outgoing { headers, body, aad: Vec::new() }))
+        Ok((Agreement(init, begun), Outgoing { headers, body, aad: Vec::new() }))
     }
 
     /// The identity key that is to have signed the answer: the caller says whether it is trusted.
@@ -153,7 +154,7 @@ impl Agreement {
         let key = default_es256().public(key).map_err(Error::Untrusted)?;
         let agreed = self.0.finish(default_agreement_provider(), Some(key.as_ref()), body).map_err(Error::Untrusted)?;
         let clock = Mutex::new((agreed.agreed().server_time_ms, arrived));
-        Ok(Session { agreed, clock, born: arrived })
+        Ok(Session { agreed, clock, born: self.1 })
     }
 }
 
@@ -182,13 +183,14 @@ impl Session {
         Duration::from_secs(self.agreed().expires_in_sec.into())
     }
 
+    /// By the clock that says less: a machine that slept may wake after the session's end.
     fn left(&self) -> Duration {
-        self.life().saturating_sub(self.born.elapsed())
+        self.life().saturating_sub(Duration::from_millis(self.born.elapsed_ms()))
     }
 
     /// The server's clock, as this session knows it: what the server said, and what has passed since by a clock that never
     /// jumps.
-    fn stamp_ms(&self) -> u64 {
+    pub(super) fn stamp_ms(&self) -> u64 {
         let (server_ms, at) = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         server_ms.saturating_add(u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX))
     }

@@ -7,6 +7,7 @@ from typing import Final
 
 from ..session.old.call import ClientSession
 from ..session.three.client import Session
+from .clock import Moment
 
 #: A session is renewed in the last tenth of its life, or in the last minute if that is shorter.
 RENEW_BEFORE_MAX_SEC: Final = 60.0
@@ -14,17 +15,18 @@ RENEW_BEFORE_MAX_SEC: Final = 60.0
 
 class Agreed:
     """A session and the clock that its requests are stamped with: the server's time on wire 3, the client's own on wires
-    1 and 2, taken once and carried on by a clock that never jumps.
+    1 and 2, taken once and carried on by a clock that never jumps. What of its life has passed is told
+    by the clock of the day where that says more: a machine may have slept.
 
     Its keys are wiped when it is retired and the last call that began in it has let go of it.
     """
 
-    def __init__(self, session: Session | ClientSession, life_sec: float, at_sec: float, clock_ms: int) -> None:
+    def __init__(self, session: Session | ClientSession, life_sec: float, born: Moment, clock_ms: int) -> None:
         self.session: Final = session
         self._life_sec = life_sec
-        self._born_sec = at_sec
+        self._born = born
         self._lock = threading.Lock()
-        self._clock = (clock_ms, at_sec)
+        self._clock = (clock_ms, born.monotonic_sec)
         self._holders = 0
         self._is_retired = False
 
@@ -44,13 +46,13 @@ class Agreed:
         with self._lock:
             self._clock = (clock_ms, at_sec)
 
-    def left_sec(self, at_sec: float) -> float:
+    def left_sec(self) -> float:
         """How long it lasts yet."""
-        return self._life_sec - (at_sec - self._born_sec)
+        return self._life_sec - self._born.elapsed_sec()
 
-    def is_usable(self, at_sec: float) -> bool:
+    def is_usable(self) -> bool:
         """Whether it lasts a while yet."""
-        return self.left_sec(at_sec) > min(self._life_sec / 10, RENEW_BEFORE_MAX_SEC)
+        return self.left_sec() > min(self._life_sec / 10, RENEW_BEFORE_MAX_SEC)
 
     def hold(self) -> None:
         """Keeps the keys until `release`."""

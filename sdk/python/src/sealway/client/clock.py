@@ -10,8 +10,8 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Sent:
-    """When a request was sent, by two clocks: the one that never jumps may stand still while a machine sleeps, that of
+class Moment:
+    """The moment it is made in, by two clocks: the one that never jumps may stand still while a machine sleeps, that of
     the day may be set."""
 
     __slots__ = ("_day_ns", "_monotonic_ns")
@@ -21,5 +21,16 @@ class Sent:
 
     def elapsed_ms(self) -> int:
         """Milliseconds since then by the clock that says more, rounded up."""
-        elapsed_ns = max(time.monotonic_ns() - self._monotonic_ns, time.time_ns() - self._day_ns)
-        return -(-elapsed_ns // 1_000_000)
+        return -(-self._elapsed_ns() // 1_000_000)
+
+    def elapsed_sec(self) -> float:
+        """Seconds since then by the clock that says more."""
+        return self._elapsed_ns() / 1e9
+
+    @property
+    def monotonic_sec(self) -> float:
+        """It by the clock that never jumps, as `time.monotonic` has it."""
+        return self._monotonic_ns / 1e9
+
+    def _elapsed_ns(self) -> int:
+        return max(time.monotonic_ns() - self._monotonic_ns, time.time_ns() - self._day_ns)

@@ -25,7 +25,7 @@ from ..wire.encoding import encode_base64
 from ..wire.header import X_SEAL, X_SEALED, Headers
 from ..wire.inner import encode_inner
 from .agreed import Agreed
-from .clock import now_ms
+from .clock import Moment, now_ms
 from .options import Options
 from .trust import Keyring
 
@@ -78,9 +78,9 @@ def establish_old(options: Options) -> Flow:
     told = yield Ask("POST", init.path, headers, init.body)
     if told.status != 200:
         raise refusal(told.status, told.body)
-    at_ms, at_sec = now_ms(), time.monotonic()
+    at_ms, born = now_ms(), Moment()
     session = init.finish(told.body, at_ms)
-    return Agreed(session, (session.expires_ms - at_ms) / 1000, at_sec, at_ms)
+    return Agreed(session, (session.expires_ms - at_ms) / 1000, born, at_ms)
 
 
 def _seal_whole(old: Agreed, method: str, path: str, body: bytes) -> Generator[Ask, Told, tuple[int, bytes]]:
@@ -165,7 +165,7 @@ class Agreement:
             body = init.body()
             try:
                 status, data = yield from self._ask(body, old)
-                at_sec = time.monotonic()
+                born = Moment()
                 claimed = init.claimed(status, data)
             except ProblemError as problem:
                 wanted = self._suite_wanted(problem)
@@ -181,7 +181,7 @@ class Agreement:
             session = init.finish(claimed, identity)
             yield from self._keep(session)
             answer = session.answer
-            return Agreed(session, answer.expires_in_sec, at_sec, answer.server_time_ms)
+            return Agreed(session, answer.expires_in_sec, born, answer.server_time_ms)
 
     def _ask(self, body: bytes, old: Agreed | None) -> Generator[Ask, Told, tuple[int, bytes]]:
         if old is not None:

@@ -26,7 +26,7 @@ from ..wire.encoding import encode_base64
 from ..wire.header import OF_HOP, SEALING, X_KID, X_SEAL, X_SEALED, Headers
 from ..wire.inner import InnerHeaders, decode_inner, encode_inner
 from .agreed import Agreed
-from .clock import Sent, now_ms
+from .clock import Moment, now_ms
 from .establish import refusal
 from .metrics import CallMetrics, parse_server_timing
 from .options import Options
@@ -122,7 +122,7 @@ class Attempt3:
     def __init__(self, agreed: Agreed, session: Session, call: Call, keyring: Keyring, options: Options) -> None:
         self.agreed = agreed
         self._session, self._call, self._keyring, self._options = session, call, keyring, options
-        self._sent = Sent()
+        self._sent = Moment()
         began = time.perf_counter()
         self._inner = encode_inner(_inner_of(call.raw_headers))
         in_header = (
@@ -169,7 +169,11 @@ class Attempt3:
         """What is made of an unsealed answer: `spec/session-3.md#problems`. Whoever is on the path can make one."""
         call, error = self._call, refusal(status, body)
         if not isinstance(error, ProblemError):
-            return Verdict(error)
+            # What answers HEAD has no body to say more in: it counts as a `session_expired` without a proof.
+            is_over = status == 401 and call.method == "HEAD"
+            is_again = is_over and not call.has_healed_session
+            call.has_healed_session |= is_over
+            return Verdict(error, is_again, is_over)
         stamp, nonce = self._pending.stamp, self._pending.nonce
         if error.code == "clock_skew":
             proven_ms = proven_clock(error.more, self._session.s2c(), nonce, stamp)

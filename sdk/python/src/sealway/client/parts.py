@@ -41,7 +41,7 @@ class Parts:
         """The session in use, unless it is about to end."""
         with self._lock:
             agreed = self.agreed
-            if agreed is None or not agreed.is_usable(time.monotonic()):
+            if agreed is None or not agreed.is_usable():
                 return None
             agreed.hold()
             return agreed
@@ -50,7 +50,7 @@ class Parts:
         """The session in use, if it has not ended."""
         with self._lock:
             agreed = self.agreed
-            if self.keyring is None or agreed is None or agreed.left_sec(time.monotonic()) <= 0:
+            if self.keyring is None or agreed is None or agreed.left_sec() <= 0:
                 return None
             agreed.hold()
             return agreed

@@ -195,7 +195,7 @@ class Transport(httpx.BaseTransport):
         if agreed is None:
             return
         try:
-            if is_three(agreed) and agreed.left_sec(time.monotonic()) > 0:
+            if is_three(agreed) and agreed.left_sec() > 0:
                 deadline_sec = self._parts.options.deadline_sec or 0.0
                 deadline = time.monotonic() + deadline_sec if deadline_sec else None
                 call = Call("", "", [], b"", deadline, deadline_sec, CallMetrics(3))
