@@ -204,7 +204,9 @@ class RedisStore:
         if line.epoch is not None and now - line.joined_sec < _JOINED_SEC:
             return line.epoch
         line.epoch = None
-        replies = await line.ask(("HMGET", self._key("epoch"), "gen", "floor", "made", "node"), ("INFO", "server", "replication"))
+        replies = await line.ask(
+            ("HMGET", self._key("epoch"), "gen", "floor", "made", "node"), ("INFO", "server", "replication")
+        )
         if any(isinstance(reply, Exception) for reply in replies):
             raise StoreUnavailable("Redis: the epoch cannot be read")
         epoch = epoch_of(*replies)
