@@ -17,7 +17,8 @@ function redisThat(answers: (isClaim: boolean) => [string, number, number]) {
     async command(name, ...args) {
       if (name === "HMGET")
         return ["a".repeat(32), "0", "1", "b".repeat(40)].map((text) => Buffer.from(text));
-      if (name === "INFO") return Buffer.from(`redis_mode:standalone\r\nrole:master\r\nmaster_replid:${"b".repeat(40)}\r\n`);
+      if (name === "INFO")
+        return Buffer.from(`redis_mode:standalone\r\nrole:master\r\nmaster_replid:${"b".repeat(40)}\r\n`);
       calls += 1;
       const [state, nowMs, floorMs] = answers(args[5]?.length !== 0);
       return [Buffer.from(state), nowMs, floorMs];
