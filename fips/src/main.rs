@@ -1,10 +1,11 @@
 //! The broker over a validated module, as a program of its own: it looks at the module before it looks at anything else.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
 /// The commands are those of the other program, from the same files.
 #[path = "../../crates/cli/src"]
 mod shared {
     pub(crate) mod broker;
+    #[allow(dead_code, reason = "commands of the other program print in more ways")]
+    pub(crate) mod output;
 }
 
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use std::sync::OnceLock;
 
 use clap::{Parser, Subcommand};
 use sealway_broker::module;
-use shared::broker;
+use shared::{broker, output};
 
 /// Does cryptography under named profiles on a Unix socket, over a validated module.
 #[derive(Debug, Parser)]
@@ -42,15 +43,12 @@ fn version() -> &'static str {
 fn main() -> ExitCode {
     // First of all, and before there is a socket: another module than the promised one serves nobody.
     if let Err(reason) = module::check() {
-        eprintln!("sealway: {reason}");
+        output::tell(format_args!("sealway: {reason}"));
         return ExitCode::from(module::EXIT_CODE);
     }
     match run(Args::parse()) {
         Ok(code) => code,
-        Err(err) => {
-            eprintln!("sealway: {err:#}");
-            ExitCode::FAILURE
-        }
+        Err(err) => output::failed(&err),
     }
 }
 
