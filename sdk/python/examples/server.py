@@ -89,7 +89,9 @@ def main() -> None:
     except sealway.UsageError as error:
         refuse(f"AUTHORITY_URL or AUTHORITY_SECRET_FILE: {error}")
     app = SealedApp(service, store=store, routes=[Route("/health", "off"), Route("/transaction/", "required")])
-    listener = socket.socket()
+    # Said to be TCP, or asyncio leaves Nagle's algorithm on: each answer on a kept connection would wait 40 ms for its
+    # peer's delayed acknowledgement.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", int(port)))
