@@ -137,7 +137,7 @@ fn what_is_wrong_is_named_with_the_exit_code_of_its_kind() {
         ("single", &[], &[("SEALWAY_PINS", "00112233445566778899aabbccddeeff")], 1),
         ("benchmark", &[], &[], 2),
         ("benchmark", &["0"], &[], 2),
-        ("benchmark", &["5"], &[("BENCHMARK_CONCURRENCY", "1025")], 2),
+        ("benchmark", &["5"], &[("BENCHMARK_CONCURRENCY", "1001")], 2),
         ("server", &[], &[], 2),
         ("server", &[], &[("AUTHORITY_SECRET_FILE", "/nowhere")], 2),
         ("server", &[], &[("PORT", "65536")], 2),

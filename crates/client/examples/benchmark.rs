@@ -14,7 +14,7 @@ use sealway_client::Client;
 use serde_json::json;
 
 const CALLS_MAX: usize = 10_000_000;
-const CONCURRENCY_MAX: usize = 1024;
+const CONCURRENCY_MAX: usize = 1000;
 /// How often progress is told.
 const PROGRESS: Duration = Duration::from_secs(1);
 
