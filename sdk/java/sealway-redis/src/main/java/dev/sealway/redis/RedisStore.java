@@ -35,7 +35,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
     private final KeyEncryptionKeys keks;
     private final String prefix;
     private final long windowMs;
-    private final boolean isDurableBehind;
+    private final boolean isPostgresBehind;
     private final Links links;
 
     private record Kept(SessionRecord session, long sinceNanos) {
@@ -45,7 +45,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         this.keks = builder.keks;
         this.prefix = builder.prefix;
         this.windowMs = builder.window.toMillis();
-        this.isDurableBehind = builder.isDurableBehind;
+        this.isPostgresBehind = builder.isPostgresBehind;
         this.links = new Links(builder.uri, builder.prefix, builder.deadline);
     }
 
@@ -83,7 +83,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
     public Fresh reserve(Claim claim) {
         Link.Joined joined = links.joined();
         // Whoever began this generation may not have known what was lost with the one before.
-        if (joined.isLater() && !isDurableBehind && claim.stampMs() <= joined.madeMs() + windowMs) {
+        if (joined.isLater() && !isPostgresBehind && claim.stampMs() <= joined.madeMs() + windowMs) {
             throw away("its memory is younger than this request may be", null);
         }
         byte[] token = new byte[TOKEN_LEN];
@@ -153,7 +153,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         private String prefix = "sealway";
         private Duration window = Duration.ofMinutes(5);
         private Duration deadline = Duration.ofMillis(500);
-        private boolean isDurableBehind;
+        private boolean isPostgresBehind;
 
         private Builder(RedisURI uri, KeyEncryptionKeys keks) {
             this.uri = uri;
@@ -190,7 +190,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         /** Whether the authority keeps what Redis may lose in PostgreSQL ({@code postgres://… + redis://…}). Without it, after a loss of
          * memory requests are refused until none of them can be older than the new memory. */
         public Builder postgresBehind(boolean value) {
-            isDurableBehind = value;
+            isPostgresBehind = value;
             return this;
         }
 
