@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
-"""Runs Verifpal over the models of this folder, as they are and with the changes that their lines name.
+"""Runs the models of this folder, as they are and with the changes that their variants name: Verifpal over the `.vp` files,
+and the search of resend.py.
 
 usage: run.py [MODEL [VARIANT]]
 
 A model's head says what each variant must give: `// without list: c0a0a1`. A line that has `// without list: …` behind it is
-replaced by what stands there. README.md says what the letters mean. Without the command `verifpal` nothing is run, aloud.
+replaced by what stands there. README.md says what the letters mean. The command is `verifpal`, or what the variable VERIFPAL names.
 """
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import resend
 
 HERE = Path(__file__).resolve().parent
 HEAD = re.compile(r"// ([a-z_ ]+): ((?:[cafue][01])+)")
@@ -54,6 +59,12 @@ def verdict(verifpal: str, text: str, sessions: str) -> str:
 
 def main() -> None:
     models = sorted(HERE.glob("*.vp"))
+    # It needs nothing but this interpreter, so no machine passes it over.
+    found = resend.check(sys.argv[2:]) if sys.argv[1:2] in ([], ["resend"]) else []
+    if found:
+        raise SystemExit("other than the models say: " + "; ".join(found))
+    if sys.argv[1:2] == ["resend"]:
+        return
     if sys.argv[1:]:
         models = [HERE / f"{sys.argv[1]}.vp"]
     # Read before the tool is looked for: a model that contradicts itself is found everywhere.
@@ -62,17 +73,21 @@ def main() -> None:
                if not sys.argv[2:] or name == sys.argv[2]]
     known = {stem: [re.escape(name) for name in expectations(text)] for stem, text in texts.items()}
     built = {(stem, name): variant(texts[stem], name, known[stem]) for stem, name, _ in planned}
-    verifpal = shutil.which("verifpal")
+    verifpal = shutil.which(os.environ.get("VERIFPAL", "verifpal"))
     if verifpal is None:
-        print(f"SKIPPED: verifpal is not installed; {len(planned)} models of {HERE.name}/ were NOT checked.")
-        print("To check them: cargo install verifpal --version 1.6.7 --locked --ignore-rust-version")
-        return
-    wrong = []
-    for stem, name, want in planned:
+        raise SystemExit(f"verifpal is not installed, so {len(planned)} models were not checked: "
+                         "cargo install verifpal --version 1.6.7 --locked --ignore-rust-version")
+
+    def judged(stem: str, name: str) -> str:
         sessions = SESSIONS.search(texts[stem])
-        got = verdict(verifpal, built[stem, name], sessions.group(1) if sessions else "2")
-        print(f"{stem}, {name}: {got}" + ("" if got == want else f", and not {want}"), flush=True)
-        wrong += [f"{stem}, {name}"] * (got != want)
+        return verdict(verifpal, built[stem, name], sessions.group(1) if sessions else "2")
+
+    wrong = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        verdicts = pool.map(lambda plan: judged(*plan[:2]), planned)
+        for (stem, name, want), got in zip(planned, verdicts):
+            print(f"{stem}, {name}: {got}" + ("" if got == want else f", and not {want}"), flush=True)
+            wrong += [f"{stem}, {name}"] * (got != want)
     if wrong:
         raise SystemExit("other than the models say: " + "; ".join(wrong))
     print(f"models: {len(planned)} as expected")

@@ -19,6 +19,8 @@ STAMP = re.compile(r"[0-9]{1,15}")
 ANSWER_NONCE = re.compile(r"[rR]-.*")
 SAFE_METHODS = ("GET", "HEAD")
 WINDOW_MAX_MS = 300_000
+# A stamp that was this old when its request left is too old for each server, even for one whose clock is minutes behind.
+STALE_MS = 2 * WINDOW_MAX_MS
 INIT_MAX, PROOF_MAX, SUBJECT_MAX, SEALED_MAX, NESTING_MAX = 16_384, 8_192, 256, 8_192, 127
 U32, U64 = 2**32 - 1, 2**64 - 1
 AUTH = ("none", "bearer", "dpop", "certificate")
@@ -312,8 +314,26 @@ def open_answer(session: Session, method: str, path: str, request_nonce: str, st
 
 # --- Key sets and problems ---
 
-def take_key_set(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | None) -> tuple[int, dict[str, bytes]]:
-    """What a client that pins `root` takes: when the set was issued, and its keys."""
+@dataclass(frozen=True)
+class RootKeys:
+    """The keys of a set that the pinned root signed, each with its public key and its times."""
+
+    issued_ms: int
+    expires_ms: int
+    keys: dict[str, tuple[bytes, int, int]]
+
+    def live(self, server_time_ms: int, now_ms: int) -> dict[str, bytes]:
+        """The keys that may have signed an init's answer with this `server_time_ms`. The client's own clock counts for every
+        end, and so does when the set was issued: the thief of a key that is over says what time he likes."""
+        latest_ms = max(server_time_ms, now_ms, self.issued_ms)
+        if latest_ms >= self.expires_ms:
+            return {}
+        return {id: public for id, (public, not_before_ms, not_after_ms) in self.keys.items()
+                if not_before_ms <= server_time_ms and latest_ms < not_after_ms}
+
+
+def take_key_set(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | None) -> RootKeys:
+    """What a client that pins `root` takes."""
     m = Members(data)
     issued, expires = (m.take(name, lambda v: whole(v, U64)) for name in ("issued_ms", "expires_ms"))
     listed = m.take("keys", lambda v: v if isinstance(v, list) and not isinstance(v, _Pairs) and len(v) <= 16 else None)
@@ -346,26 +366,20 @@ def take_key_set(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | N
         raise Refused("signature_invalid")
     if now_ms >= expires or (taken_issued_ms is not None and issued < taken_issued_ms):
         raise Refused("key_untrusted")
-    return issued, {id: public for id, public, _, _ in keys}
+    return RootKeys(issued, expires, {id: (public, begin, end) for id, public, begin, end in keys})
 
 
-def problem_proven(problem: dict, session: Session, nonce: str, stamp: str, trusted: dict[str, bytes]) -> bool:
-    """Whether a client may do what `session_expired` or `clock_skew` makes it do."""
-    time = whole(problem.get("server_time_ms"), U64)
-    if time is None:
-        return False
-    if problem.get("code") == "clock_skew":
-        mac = base64_bytes(problem.get("mac"))
-        return mac is not None and hmac.compare_digest(mac, s3.clock_mac(session.keys.s2c, nonce, stamp, time))
-    public, signature = trusted.get(problem.get("key_id")), base64_bytes(problem.get("signature"))
-    return (problem.get("code") == "session_expired" and public is not None and signature is not None
-            and s3.verify(public, s3.expired_message(session.id, nonce, stamp, time), signature))
+def clock_proven(problem: dict, session: Session, nonce: str, stamp: str) -> bool:
+    """Whether a client may take the time of a `clock_skew`."""
+    time, mac = whole(problem.get("server_time_ms"), U64), base64_bytes(problem.get("mac"))
+    return (problem.get("code") == "clock_skew" and time is not None and mac is not None
+            and hmac.compare_digest(mac, s3.clock_mac(session.keys.s2c, nonce, stamp, time)))
 
 
-def sends_again(problem: dict, proven: bool, method: str, stamp: str, elapsed_ms: int, expires_ms: int) -> bool:
-    """Whether a client sends what was refused once more. One that is not safe: only if no server can have served it, at any
-    moment of the `elapsed_ms` since it was sent, nor can later."""
-    time = problem.get("server_time_ms")
+def sends_again(problem: dict, proven: bool, method: str, stamp: str, elapsed_ms: int) -> bool:
+    """Whether a client sends what was refused once more. A method that is not safe: only where the stamp was too old for
+    every server before the request left, `elapsed_ms` ago."""
+    is_safe = method in SAFE_METHODS
     if problem["code"] == "clock_skew":
-        return proven and (method in SAFE_METHODS or int(stamp) + WINDOW_MAX_MS < time - elapsed_ms)
-    return method in SAFE_METHODS or (proven and (time < expires_ms or int(stamp) >= expires_ms))
+        return proven and (is_safe or int(stamp) + STALE_MS < problem["server_time_ms"] - elapsed_ms)
+    return problem["code"] == "session_expired" and is_safe

@@ -57,13 +57,14 @@ class Trust:
 
     pins: list[str]
     root: bytes | None = None
-    taken_issued_ms: int | None = None
+    taken: checks3.RootKeys | None = None
 
     def keys(self, key_set: bytes) -> dict[str, bytes]:
         """The trusted keys that a key set has. Without a root it is a lookup of pinned ids and proves nothing by itself."""
         if self.root is not None:
-            self.taken_issued_ms, keys = checks3.take_key_set(key_set, self.root, int(time.time() * 1000), self.taken_issued_ms)
-            return keys
+            last_ms = None if self.taken is None else self.taken.issued_ms
+            self.taken = checks3.take_key_set(key_set, self.root, int(time.time() * 1000), last_ms)
+            return {id: public for id, (public, _, _) in self.taken.keys.items()}
         listed = [s3.unb64(key["public_key"]) for key in json.loads(key_set)["keys"]]
         return {s3.key_id(public): public for public in listed if s3.key_id(public) in self.pins}
 
@@ -183,7 +184,11 @@ class Client:
         return [suite]
 
     def take(self, request, keys, status, data, credential, renewed) -> None:
-        answer, made = checks3.finish_init(request, credential, keys, self.trusted, status, data, renewed)
+        trusted = self.trusted
+        if self.trust.taken is not None:
+            server_time_ms = checks3.read_init_answer(status, data)[0].server_time_ms
+            trusted = self.trust.taken.live(server_time_ms, int(time.time() * 1000))
+        answer, made = checks3.finish_init(request, credential, keys, trusted, status, data, renewed)
         self.answer, self.began = answer, time.monotonic()
         self.clock_offset_ms = 0
         self.session = checks3.Session(answer.session_id, 3, made, answer.server_time_ms + answer.expires_in_sec * 1000)
@@ -243,9 +248,8 @@ class Client:
         try:
             return self.open(method, path, nonce, response)
         except Problem as problem:
-            problem.proven = checks3.problem_proven(problem.body, self.session, nonce, stamp, self.trusted)
-            problem.again = problem.code in ("clock_skew", "session_expired") and checks3.sends_again(
-                problem.body, problem.proven, method, stamp, sent.elapsed_ms(), self.session.expires_ms)
+            problem.proven = checks3.clock_proven(problem.body, self.session, nonce, stamp)
+            problem.again = checks3.sends_again(problem.body, problem.proven, method, stamp, sent.elapsed_ms())
             raise
 
     def call(self, method: str, path: str, frames=None, inner=()) -> Answer:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes vectors/session, vectors/session3, vectors/channel and vectors/schema, or checks that they are what it would write.
+"""Writes the folders of vectors/ that FOLDERS names, and vectors/schema, or checks that they are what it would write.
 
 usage: generate.py --write | --check
 """
@@ -13,10 +13,13 @@ import call_faults3
 import calls
 import calls3
 import channel
+import headers3
 import init_faults3
 import inits
 import inits3
 import keys3
+import route_cases
+import rows
 import schema
 
 VECTORS = Path(__file__).resolve().parent.parent
@@ -27,9 +30,12 @@ CHANNEL_SPEC = {"channel-v1": "v1-handshake", "channel-v1-transcript": "v1-keys"
 SESSION3_SPEC = {"init3": "init", "renew3": "renew-and-end", "init3-refused": "init", "init3-request-refused": "init",
                  "request3": "sealed-requests", "request3-refused": "sealed-requests", "answer3": "sealed-answers",
                  "answer3-refused": "sealed-answers", "key-set3": "identity-keys", "key-set3-refused": "identity-keys",
-                 "problem3": "problems"}
+                 "problem3": "problems", "headers3": "sealed-requests"}
+STORE_SPEC = {"row": "sessions", "row-old": "rows-of-earlier-releases", "row-refused": "sessions"}
+ROUTES_SPEC = {"routes": "decision", "routes-rejected": "rules"}
 # Folder, page of the spec, and the section of each type.
-FOLDERS = {"session": ("session.md", SPEC), "session3": ("session-3.md", SESSION3_SPEC), "channel": ("channel.md", CHANNEL_SPEC)}
+FOLDERS = {"session": ("session.md", SPEC), "session3": ("session-3.md", SESSION3_SPEC), "channel": ("channel.md", CHANNEL_SPEC),
+           "store": ("redis-store.md", STORE_SPEC), "routes": ("routes.md", ROUTES_SPEC)}
 
 
 def text(value) -> str:
@@ -53,7 +59,9 @@ def scenarios() -> dict[str, dict]:
     inits.add_all(add)
     calls.add_all(add)
     channel.add_all(add)
-    for part in (inits3, init_faults3, calls3, call_faults3, keys3):
+    rows.add_all(add)
+    route_cases.add_all(add)
+    for part in (inits3, init_faults3, calls3, call_faults3, keys3, headers3):
         part.add_all(add)
     return found
 

@@ -108,6 +108,34 @@ TYPES |= {
                      message_hex=hexes()))),
 }
 
+SESSION_ID = {"type": "string", "pattern": "^[SA]-[0-9a-f]{32}$"}
+NULLABLE = {"type": ["string", "null"]}
+STORED = obj(id=SESSION_ID, wire={"enum": [1, 2, 3]}, client_id=NULLABLE, subject=NULLABLE, tenant=NULLABLE,
+             auth={"enum": ["none", "bearer", "dpop", "certificate"]}, lineage=NULLABLE, created_ms=MS, expires_ms=MS,
+             key_hex=hexes(32))
+KEKS = many(id=TEXT, key_hex=hexes(32))
+TYPES |= {
+    "row": ("A session as Redis holds it; aad_hex is what the wrap of its key authenticates.", dict(
+        keks=KEKS, session=STORED, kek_id=TEXT, iv_hex=hexes(12), aad_hex=hexes(), value_hex=hexes())),
+    "row-old": ("A value of an earlier release, read where such rows are accepted until accept_until_ms.", dict(
+        keks=KEKS, session_id=SESSION_ID, value_hex=hexes(), accept_until_ms=MS, session=STORED)),
+    "row-refused": ("A value that gives no session, and why; accept_until_ms as in row-old, 0 for never.", dict(
+        keks=KEKS, session_id=SESSION_ID, value_hex=hexes(), accept_until_ms=MS,
+        reason={"enum": ["malformed", "unauthenticated", "unknown_kek", "damaged"]})),
+}
+
+RULE = {"oneOf": [obj(exact=TEXT, sealed={"$ref": "#/$defs/mode"}), obj(prefix=TEXT, sealed={"$ref": "#/$defs/mode"})]}
+DEFS["mode"] = {"enum": ["required", "optional", "off"]}
+RULES = {"type": "array", "items": RULE}
+TYPES |= {
+    "routes": ("A rule set, and what it decides; forms are the canonical forms of the target's path, null where it has none; how is the disguise "
+               "of a target that seeks a sealed path, null for any other.", dict(rules=RULES, cases=many(
+                   target=TEXT, how=NULLABLE, forms={"oneOf": [{"type": "array", "items": TEXT, "minItems": 1, "maxItems": 2}, {"type": "null"}]},
+                   decision={"enum": ["sealed", "optional", "plain", "refused"]}))),
+    "routes-rejected": ("A rule set that is not served, the index of its first wrong rule, and why.", dict(
+        rules=RULES, rule=MS, reason={"enum": ["path", "unreachable"]})),
+}
+
 DEFS3, TYPES3 = schema3.of(obj, TEXT, MS, FLAG)
 DEFS |= DEFS3
 TYPES |= TYPES3
@@ -117,6 +145,10 @@ def page(name: str) -> str:
     """The page of the spec that a type is about."""
     if name in TYPES3:
         return "session-3"
+    if name.startswith("row"):
+        return "redis-store"
+    if name.startswith("routes"):
+        return "routes"
     return "channel" if "channel" in name or name == "noise" else "session"
 
 

@@ -10,6 +10,7 @@ def of(make, text, ms, flag):
     many = lambda value: {"type": "array", "items": value}
     ref = lambda name: {"$ref": f"#/$defs/{name}"}
     sometimes = lambda length: {"type": "string", "pattern": f"^([0-9a-f]{{{2 * length}}})?$"}
+    pairs = ref("headers")
     status = {"type": "integer", "minimum": 200, "maximum": 599}
     session_id = {"type": "string", "pattern": "^S-[0-9a-f]{32}$"}
     codes3 = {"enum": [
@@ -65,11 +66,13 @@ def of(make, text, ms, flag):
         "answer3-refused": ("A client refuses a sealed answer.", dict(
             client=ref("client3"), request=asked, status=status, headers=ref("headers"), body=ref("bytes"), code=codes3)),
         "key-set3": ("A client that pins a root takes a key set.", dict(
-            key_set, issued_ms=ms, keys=many(make(key_id=hexes(16), public_hex=hexes(65))))),
+            key_set, issued_ms=ms, keys=many(make(key_id=hexes(16), public_hex=hexes(65))),
+            signers=many(make(key_id=hexes(16), server_time_ms=ms, now_ms=ms, trusted=flag)))),
         "key-set3-refused": ("A client that pins a root refuses a key set.", dict(key_set, code=codes3)),
+        "headers3": ("The headers of a request that the service behind a server receives.", dict(
+            front_trusted=flag, inner=pairs, outer=pairs, service=pairs)),
         "problem3": ("A problem, whether what it says is proven, and which calls are sent again.", dict(
-            session=ref("session3"), client=ref("client3"), request=make(stamp=text, nonce=text), body=text, trusted_hex=many(hexes(65)),
-            identity_scalar_hex=hexes(32), proven=flag,
+            session=ref("session3"), client=ref("client3"), request=make(stamp=text, nonce=text), body=text, proven=flag,
             resends=many(make(method=text, elapsed_ms=ms, again=flag)))),
     }
     return defs, types

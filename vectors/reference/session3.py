@@ -361,10 +361,5 @@ def schedule(th: bytes, secret: bytes, old_exporter: bytes = b"") -> Keys:
 
 # --- Problems ---
 
-def expired_message(session_id: str, nonce: str, timestamp: str, server_time_ms: int) -> bytes:
-    """What the identity key signs in `session_expired`."""
-    return b"sealway/3 expired" + sha256(field(session_id) + field(nonce) + field(timestamp) + number(server_time_ms))
-
-
 def clock_mac(s2c: bytes, nonce: str, timestamp: str, server_time_ms: int) -> bytes:
     return hmac256(expand(s2c, "sealway/3 clock"), field(nonce) + field(timestamp) + number(server_time_ms))
