@@ -10,6 +10,7 @@
 //! * [`rpc`] — remote calls over the streams of a channel.
 //! * `channel` — handshakes and records between two peers, behind a feature of that name.
 //! * [`relay`] — tokens, grants and the attach message of the relay.
+//! * [`routes`] — which requests must be sealed, and which spellings of paths are refused.
 //! * [`limits`], [`error`] — every bound and every error, in one place each.
 #![no_std]
 #![warn(missing_docs)]
@@ -24,6 +25,7 @@ pub mod crypto;
 pub mod error;
 pub mod limits;
 pub mod relay;
+pub mod routes;
 pub mod rpc;
 pub mod session;
 pub mod wire;

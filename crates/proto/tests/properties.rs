@@ -213,7 +213,7 @@ proptest! {
         let policy = ReplayPolicy::new(window, lifetime);
         let stamp = NOW.saturating_add_signed(offset);
         let headers = vec![("X-Nonce", "n".to_owned()), ("X-Timestamp", stamp.to_string())];
-        let body = br#"{"clientPublicKey":"x","keyAgreement":"ECDH_P256"}"#;
+        let body = INIT_BODY;
         let call = InitCall::parse(provider(), Family::Session, &headers, body, NOW, &policy);
         prop_assert_eq!(call.is_ok(), offset.unsigned_abs() <= window);
         if let Ok(call) = call {
@@ -244,9 +244,12 @@ proptest! {
     }
 }
 
+/// Of any client, on wire 1 or 2.
+const INIT_BODY: &[u8] = br#"{"clientPublicKey":"BFaDVDQyf8e9gCX4YdGR+FvlvpFrbqOUVGKlzJdzsz2HhhuN3vpOx35vF0q9jIrPVsEqKpSkR26PO7rINxlfV40=","keyAgreement":"ECDH_P256"}"#;
+
 fn init_claim(client: &str, nonce: &str) -> ClaimKey {
     let headers = vec![("X-Idempotency-Key", format!("{NOW}.{nonce}")), ("X-ClientId", client.to_owned())];
-    let body = br#"{"clientPublicKey":"x"}"#;
+    let body = INIT_BODY;
     let policy = ReplayPolicy::default();
     let call = InitCall::parse(provider(), Family::Session, &headers, body, NOW, &policy).unwrap();
     assert!(!call.claim().is_sealed());
@@ -255,7 +258,7 @@ fn init_claim(client: &str, nonce: &str) -> ClaimKey {
 
 fn wire1_init_claim(nonce: &str) -> ClaimKey {
     let headers = vec![("X-Nonce", nonce.to_owned()), ("X-Timestamp", NOW.to_string())];
-    let body = br#"{"clientPublicKey":"x","keyAgreement":"ECDH_P256"}"#;
+    let body = INIT_BODY;
     let policy = ReplayPolicy::default();
     let call = InitCall::parse(provider(), Family::Session, &headers, body, NOW, &policy).unwrap();
     call.claim().key()

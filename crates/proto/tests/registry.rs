@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sealway_proto::session::three::problem::PROBLEMS;
 use sealway_proto::wire::header::{SEALING, X_KID};
+use sealway_proto::wire::stripped::{CLAIMED_PREFIXES, ORIGIN, ORIGIN_PREFIXES, WAY};
 use sealway_proto::{Blame, Error};
 use sealway_testkit::vectors;
 use toml::{Table, Value};
@@ -118,6 +119,24 @@ fn every_code_says_what_it_means_and_what_the_peer_is_told() {
         assert!(
             entry.keys().all(|key| known.iter().chain(&PLACES).any(|known| key == known)),
             "{code}: an unknown member"
+        );
+    }
+}
+
+#[test]
+fn the_registry_lists_every_stripped_header_and_no_other() {
+    let listed = registry("stripped_headers");
+    let names = [
+        ("origin", ORIGIN),
+        ("origin_prefixes", ORIGIN_PREFIXES),
+        ("way", WAY),
+        ("claimed_prefixes", CLAIMED_PREFIXES),
+    ];
+    assert_eq!(set(listed.keys().map(String::as_str)), set(names.iter().map(|(kind, _)| *kind)));
+    for (kind, names) in names {
+        assert_eq!(
+            set(listed[kind].as_array().unwrap().iter().map(|name| name.as_str().unwrap())),
+            set(names.iter().copied())
         );
     }
 }

@@ -54,6 +54,7 @@ fn server_session(of: &vectors::Session) -> Arc<Session> {
         subject: None,
         tenant: None,
         auth: sealway_proto::session::Auth::None,
+        lineage: None,
         created_ms: of.created_ms,
         expires_ms: of.expires_ms,
         key: SessionKey::from_bytes(of.key_hex.array()),

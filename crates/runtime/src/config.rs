@@ -2,10 +2,12 @@
 //!
 //! Types are the caller's: `raw` ones with `deny_unknown_fields`, whose resolution collects [`Problems`].
 
+mod yaml;
+
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use figment::providers::{Env, Serialized};
@@ -15,6 +17,8 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use yaml::load_yaml;
+
 /// Largest configuration file.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
 
@@ -22,31 +26,6 @@ const FILE_LEN_MAX: u64 = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub String);
-
-/// One `load_yaml` for everything that reads YAML: strict, one document, budgets against bombs, and errors with line
-/// and column but without the text around them, which may hold a secret.
-///
-/// # Errors
-/// [`ConfigError`].
-pub fn load_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
-    let mut options = serde_saphyr::Options::default();
-    options.with_snippet = false;
-    serde_saphyr::from_str_with_options(text, options).map_err(|err| {
-        let key = err.location().and_then(|at| key_before(text, at.line(), at.column()));
-        ConfigError(key.map_or_else(|| err.to_string(), |key| format!("{key}: {err}")))
-    })
-}
-
-/// The key whose value stands at a place, both counted from 1, if they are on one line.
-fn key_before(text: &str, line: u64, column: u64) -> Option<String> {
-    let line = text.lines().nth(usize::try_from(line.checked_sub(1)?).ok()?)?;
-    let before: String = line.chars().take(usize::try_from(column.checked_sub(1)?).ok()?).collect();
-    let before = before.trim_end().strip_suffix(':')?;
-    let key = before.rsplit([' ', '{', ',']).next()?;
-    // Nothing but a plain key, so that no part of a value is shown.
-    let is_plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    is_plain.then(|| key.to_owned())
-}
 
 /// Layers of settings, the later over the earlier.
 #[derive(Clone, Debug, Default)]
@@ -180,6 +159,14 @@ pub fn read_secret(path: &Path) -> Result<String, ConfigError> {
     Ok(secret.to_owned())
 }
 
+/// What to tell an operator of a file with secrets that other users can read; nothing where its owner alone can.
+pub fn readable_by_others(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    let shown = path.display();
+    (mode & 0o077 != 0)
+        .then(|| format!("{shown} has mode {mode:04o}: other users can read the secret in it; chmod 600 {shown}"))
+}
+
 /// Writes a secret of one line into a file that does not exist yet, for its owner alone.
 ///
 /// # Errors
@@ -206,6 +193,35 @@ impl Problems {
     /// Adds one.
     pub fn add(&mut self, path: impl fmt::Display, message: impl fmt::Display) {
         self.0.push(format!("{path}: {message}"));
+    }
+
+    /// Adds an error that names its setting itself.
+    pub fn add_error(&mut self, err: &ConfigError) {
+        self.0.push(err.0.clone());
+    }
+
+    /// Notes that a folder which something is made in does not exist, or is none.
+    pub fn folder_of(&mut self, path: &str, file: &Path) {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            self.add(path, format!("there is no folder {}; make it, or name another place", folder.display()));
+        }
+    }
+
+    /// Notes what keeps a file from being appended to. A file that is not there is not made, and one that is stays as it is; a pipe is
+    /// not opened, for that may wait for its reader.
+    pub fn appendable(&mut self, path: &str, file: &Path) {
+        match std::fs::metadata(file) {
+            Ok(meta) if meta.is_dir() => self.add(path, format!("{} is a folder; name a file", file.display())),
+            Ok(meta) if meta.is_file() => {
+                if let Err(err) = std::fs::OpenOptions::new().append(true).open(file) {
+                    self.add(path, format!("{}: cannot be opened for appending: {err}", file.display()));
+                }
+            }
+            Ok(_) => {}
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => self.folder_of(path, file),
+            Err(err) => self.add(path, format!("{}: {err}", file.display())),
+        }
     }
 
     /// Takes the value out of a result, or notes the problem.

@@ -19,6 +19,17 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(next()? + next()?)
 }
 
+/// When this process began, since 1970; to a clock tick of the kernel, a hundredth of a second.
+pub fn start_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks: u64 = fields.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let since_boot = Duration::from_millis(ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second());
+    let boot = std::fs::read_to_string("/proc/stat").ok()?;
+    let boot = boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(Duration::from_secs(boot) + since_boot)
+}
+
 /// Memory that this process holds, in bytes.
 pub fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
@@ -71,12 +82,16 @@ pub fn descriptors_max() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{Clock, SystemClock};
 
     #[test]
     fn the_kernels_counts_are_read() {
         assert_eq!(ticks("7 (a) b) c) S 1 2 3 4 5 6 7 8 9 10 250 50 0"), Some(300));
         assert_eq!(ticks("no fields"), None);
         assert!(processor_time().is_some());
+        let now = Duration::from_millis(SystemClock.now_ms());
+        let age = now.checked_sub(start_time().unwrap()).unwrap();
+        assert!(age < Duration::from_secs(3600), "{age:?}");
         assert!(resident_bytes().unwrap() > 100_000);
         assert!(descriptors().unwrap() >= 3);
         assert!(descriptors_max().is_none_or(|max| max >= 3));

@@ -7,8 +7,11 @@ mod export;
 mod lines;
 mod measures;
 mod records;
+#[cfg(feature = "http")]
+mod secure;
 
 use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use opentelemetry::metrics::MeterProvider;
@@ -26,10 +29,14 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use crate::config::Problems;
 use crate::log_tail::Tee;
+use crate::process;
 
 pub use metrics_exporter_prometheus::PrometheusHandle;
 
 pub use export::{Exports, Place, Sampling};
+
+/// Whether this build can reach a collector over TLS.
+pub const HAS_TLS: bool = cfg!(feature = "http");
 
 /// How long an end may take to send what is left.
 const FLUSH_MAX: Duration = Duration::from_secs(3);
@@ -52,6 +59,7 @@ pub struct RawTelemetry {
     log_format: Option<LogFormat>,
     log_level: Option<String>,
     otlp_endpoint: Option<String>,
+    otlp_ca_file: Option<String>,
 }
 
 /// Checked.
@@ -61,13 +69,15 @@ pub struct Telemetry {
     pub log_format: LogFormat,
     /// A filter: `info`, or `warn,sealway_gateway=debug`.
     pub log_level: String,
-    /// Where traces go by OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`.
+    /// Where traces go by OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`; with TLS where it is `https`.
     pub otlp_endpoint: Option<String>,
+    /// Authorities, in PEM, that the collector's certificate is verified by; the system's where there is none.
+    pub otlp_ca: Option<PathBuf>,
 }
 
 impl RawTelemetry {
-    /// Checks it.
-    pub fn resolve(&self, problems: &mut Problems) -> Telemetry {
+    /// Checks it. Paths are relative to the folder of the configuration in `file`.
+    pub fn resolve(&self, file: Option<&Path>, problems: &mut Problems) -> Telemetry {
         let log_level = self.log_level.clone().unwrap_or_else(|| "info".into());
         if let Err(err) = filter(&log_level) {
             problems.add("telemetry.log_level", err);
@@ -75,27 +85,67 @@ impl RawTelemetry {
         if let Some(endpoint) = &self.otlp_endpoint {
             let parsed = endpoint.parse::<http::Uri>();
             let is_fit = |uri: http::Uri| {
-                uri.scheme_str() == Some("http") && uri.authority().is_some_and(|host| !host.as_str().contains('@'))
+                let is_known = uri.scheme_str() == Some("http") || (HAS_TLS && uri.scheme_str() == Some("https"));
+                is_known && uri.authority().is_some_and(|host| !host.as_str().contains('@'))
             };
             if !parsed.is_ok_and(is_fit) {
                 problems.add(
                     "telemetry.otlp_endpoint",
-                    "expected an http:// URL of a collector, without a user (TLS: use a local one)",
+                    "expected an http:// or https:// URL of a collector, without a user, such as \
+                     http://127.0.0.1:4318/v1/traces",
                 );
             }
+        }
+        let is_secure = self.otlp_endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("https:"));
+        if self.otlp_ca_file.is_some() && !is_secure {
+            problems
+                .add("telemetry.otlp_ca_file", "telemetry.otlp_endpoint is no https:// URL; take one of the two out");
         }
         Telemetry {
             log_format: self.log_format.unwrap_or_default(),
             log_level,
             otlp_endpoint: self.otlp_endpoint.clone(),
+            otlp_ca: self.otlp_ca_file.as_ref().map(|ca| problems.file("telemetry.otlp_ca_file", file, ca)),
         }
     }
+}
+
+impl Telemetry {
+    fn exports(&self) -> Exports {
+        let traces = self.otlp_endpoint.iter().cloned().map(Place::Http).collect();
+        Exports { traces, ca: self.otlp_ca.clone(), ..Exports::default() }
+    }
+
+    /// Reads the authorities of a collector as [`init`] does.
+    pub fn check_files(&self, problems: &mut Problems) {
+        #[cfg(feature = "http")]
+        if let Some(Err(err)) = self.otlp_ca.as_deref().map(|ca| secure::http(Some(ca), FLUSH_MAX)) {
+            problems.add("telemetry.otlp_ca_file", err);
+        }
+        #[cfg(not(feature = "http"))]
+        let _ = problems;
+    }
+}
+
+/// Levels of the log, from nothing to everything.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Whether a part of a filter is a level, as the library reads it: in any case, or as a number from 0 to 5.
+fn is_level(text: &str) -> bool {
+    LEVELS.iter().any(|level| level.eq_ignore_ascii_case(text)) || matches!(text.as_bytes(), [b'0'..=b'5'])
 }
 
 /// Reads a filter. The library's parser panics on a blank before a character of several bytes, so ASCII alone goes in.
 fn filter(text: &str) -> Result<EnvFilter, String> {
     if !text.is_ascii() {
         return Err("expected a filter in ASCII, such as info or warn,sealway_gateway=debug".into());
+    }
+    // A word that is no level would be the name of a part, and turn everything else off without a word.
+    if let Some(word) = text.split(',').map(str::trim).find(|part| !part.contains(['=', '[', ']']) && !is_level(part)) {
+        return Err(format!(
+            "\"{word}\" is no level; expected {}, or PART=LEVEL for a part, such as warn,sealway_gateway=debug",
+            LEVELS.join(", ")
+        ));
     }
     EnvFilter::try_new(text).map_err(|err| err.to_string())
 }
@@ -149,8 +199,7 @@ pub fn init(config: &Telemetry, service: &'static str) -> Result<TelemetryGuard,
         LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
         LogFormat::Json => log.json().flatten_event(true).boxed(),
     };
-    let traces = config.otlp_endpoint.iter().cloned().map(Place::Http).collect();
-    start(log, &config.log_level, service, &Exports { traces, ..Exports::default() })
+    start(log, &config.log_level, service, &config.exports())
 }
 
 /// How a broker's log looks and where it goes: as Go's structured logger writes it.
@@ -252,6 +301,54 @@ pub fn metrics() -> Result<PrometheusHandle, String> {
     measures::install(None)
 }
 
+/// Sets the help texts of metrics, by name; `HELP` in Prometheus' text format.
+pub fn describe(metrics: &[(&'static str, &'static str)]) {
+    for (name, help) in metrics {
+        if name.ends_with("_total") {
+            metrics::describe_counter!(*name, *help);
+        } else {
+            metrics::describe_gauge!(*name, *help);
+        }
+    }
+}
+
+/// Sets `sealway_build_info`: 1, with the program's version and its crypto library as labels.
+pub fn set_build_info(version: &'static str, crypto: String) {
+    describe(&[("sealway_build_info", "1, with the version and the crypto library as labels")]);
+    metrics::gauge!("sealway_build_info", "version" => version, "crypto" => crypto).set(1.0);
+}
+
+/// Sets what is known of the process itself, under the names that Prometheus' client libraries use. To be called before each
+/// rendering; what the kernel does not say is left out.
+pub fn set_process_metrics() {
+    static DESCRIBED: std::sync::Once = std::sync::Once::new();
+    DESCRIBED.call_once(|| {
+        describe(&[
+            ("process_cpu_seconds_total", "User and system processor time, in seconds"),
+            ("process_resident_memory_bytes", "Resident memory, in bytes"),
+            ("process_open_fds", "Open file descriptors"),
+            ("process_max_fds", "Most file descriptors that may be open"),
+            ("process_start_time_seconds", "Start of the process, in seconds since 1970"),
+        ]);
+        if let Some(start) = process::start_time() {
+            metrics::gauge!("process_start_time_seconds").set(start.as_secs_f64());
+        }
+    });
+    if let Some(time) = process::processor_time() {
+        // A counter of this library counts whole numbers.
+        metrics::gauge!("process_cpu_seconds_total").set(time.as_secs_f64());
+    }
+    if let Some(bytes) = process::resident_bytes() {
+        metrics::gauge!("process_resident_memory_bytes").set(bytes as f64);
+    }
+    if let Some(open) = process::descriptors() {
+        metrics::gauge!("process_open_fds").set(open as f64);
+    }
+    if let Some(max) = process::descriptors_max() {
+        metrics::gauge!("process_max_fds").set(max as f64);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,6 +358,17 @@ mod tests {
         assert!(filter("warn,sealway_gateway=debug").is_ok());
         for text in [" \u{e9}=debug", "\u{e9}", "a=nolevel"] {
             assert!(filter(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_does_not_turn_the_log_off() {
+        for text in ["verbose", "info,sealway_gateway", "warning"] {
+            let err = filter(text).unwrap_err();
+            assert!(err.contains("is no level; expected off, error, warn, info, debug, trace"), "{text}: {err}");
+        }
+        for text in ["INFO", "off", "3", "warn,sealway_gateway=debug", "info,sealway_sessions=trace"] {
+            assert!(filter(text).is_ok(), "{text}");
         }
     }
 }

@@ -97,6 +97,46 @@ async fn an_authority_that_has_expired_vouches_for_nobody() {
 }
 
 #[tokio::test]
+async fn an_expired_authority_is_not_made_valid_by_another_ones_public_certificate() {
+    let ground = Ground::new();
+    let old = Authority::until("an old CA", NOW + DAY);
+    ground.write("old.pem", old.0.pem());
+    let mut files = ground.mutual();
+    files.client_ca.push(ground.path("old.pem"));
+    let listener = ground.load(files);
+    let issued = old.issue(client("c"));
+    // Everybody who ever met the listener can have the valid authority's certificate, and so can what it has issued.
+    let bystander = ground.ca.issue(client("bystander"));
+    for beside in [ground.ca.0.der(), bystander.cert.der()] {
+        let config = ground.client_with(&issued, std::slice::from_ref(beside));
+        ground.clock.set(NOW * 1000);
+        let peer = meet(&listener, &config).await.peer();
+        assert_eq!(listener.still_valid(&peer), Ok(()));
+        ground.clock.set((NOW + DAY + 1) * 1000);
+        assert!(listener.still_valid(&peer).unwrap_err().contains("authority has expired"));
+        let met = meet(&listener, &config).await;
+        assert!(met.refusal().contains("authority has expired"), "{}", met.refusal());
+    }
+    // Those of the valid one go on.
+    assert_eq!(meet(&listener, &ground.client(Some(&bystander))).await.peer().subject, "CN=bystander");
+}
+
+#[tokio::test]
+async fn an_authority_counts_from_its_first_day_on_without_a_reload() {
+    let ground = Ground::new();
+    let next = Authority::between("the next CA", NOW + DAY, NOW + 300 * DAY);
+    ground.write("next.pem", next.0.pem());
+    let mut files = ground.mutual();
+    files.client_ca.push(ground.path("next.pem"));
+    let listener = ground.load(files);
+    let issued = next.issue(client("c"));
+    let met = meet(&listener, &ground.client(Some(&issued))).await;
+    assert!(met.refusal().contains("not valid yet"), "{}", met.refusal());
+    ground.clock.set((NOW + DAY + 1) * 1000);
+    assert_eq!(meet(&listener, &ground.client(Some(&issued))).await.peer().subject, "CN=c");
+}
+
+#[tokio::test]
 async fn the_allow_list_lets_in_those_that_it_names() {
     let ground = Ground::new();
     let mut wish = client("instrument-7");

@@ -1,8 +1,9 @@
-//! The admin listener: on loopback, behind a token. Metrics, session keys for API sides that ask, revocation, health.
+//! What operators ask of the authority: metrics and probes with a token that can do nothing else, and on the admin listener also
+//! revocation. Session keys are not the admin token's to read: the key endpoint has a right of its own on every listener.
 
 use std::sync::Arc;
 
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Body as HttpBody;
 use sealway_proto::wire::SessionId;
 use sealway_runtime::http::{Body, discard, full};
@@ -10,23 +11,83 @@ use zeroize::Zeroizing;
 
 use crate::answer::{json, plain_error};
 use crate::authority::Authority;
-use crate::endpoint::{bearer_is, health, key, ready};
+use crate::endpoint::{KEY_PREFIX, bearer_is, guarded_key, health, ready};
 
 /// Renders the process's metrics.
 pub type RenderMetrics = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// The admin listener's service.
+/// The service of the metrics listener: `GET /metrics` with a token, `/health` and `/ready` without one.
 #[derive(Clone)]
-pub struct Admin {
+pub struct Scrape {
     authority: Arc<Authority>,
     token: Arc<Zeroizing<String>>,
     metrics: RenderMetrics,
 }
 
+impl Scrape {
+    /// Guards the metrics of `authority`'s process with `token`.
+    pub fn new(authority: Arc<Authority>, token: Zeroizing<String>, metrics: RenderMetrics) -> Self {
+        Scrape { authority, token: Arc::new(token), metrics }
+    }
+
+    /// Answers a request.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody + Unpin + 'static,
+    {
+        let (parts, body) = request.into_parts();
+        discard(body).await;
+        let answer = self.answer(&parts.method, parts.uri.path(), &parts.headers);
+        answer.unwrap_or_else(|| plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"))
+    }
+
+    /// The answer to a request without the token, a probe, or one for metrics; nothing for another path with the token.
+    fn answer(&self, method: &Method, path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        // Probes carry no token, and learn nothing that the public side does not tell.
+        match path {
+            "/health" if reads => return Some(health(&self.authority)),
+            "/ready" if reads => return Some(ready(&self.authority)),
+            _ => {}
+        }
+        if !bearer_is(headers, &self.token) {
+            let mut response = plain_error(StatusCode::UNAUTHORIZED, "UNAUTHORIZED");
+            let challenge = http::HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
+            return Some(response);
+        }
+        (path == "/metrics").then(|| {
+            if !reads {
+                return plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
+            }
+            self.authority.refresh_gauges();
+            let mut response = Response::new(full((self.metrics)()));
+            let text = http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            response.headers_mut().insert(http::header::CONTENT_TYPE, text);
+            response
+        })
+    }
+}
+
+impl std::fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scrape").field("authority", &self.authority).finish_non_exhaustive()
+    }
+}
+
+/// The admin listener's service.
+#[derive(Clone, Debug)]
+pub struct Admin(Scrape);
+
 impl Admin {
     /// Guards `authority` with `token`.
     pub fn new(authority: Arc<Authority>, token: Zeroizing<String>, metrics: RenderMetrics) -> Self {
-        Admin { authority, token: Arc::new(token), metrics }
+        Admin(Scrape::new(authority, token, metrics))
+    }
+
+    /// The process's metrics, in Prometheus' text format.
+    pub fn metrics(&self) -> String {
+        (self.0.metrics)()
     }
 
     /// Answers a request.
@@ -37,34 +98,19 @@ impl Admin {
         let (parts, body) = request.into_parts();
         discard(body).await;
         let path = parts.uri.path();
-        // Probes carry no token, and learn nothing that the public side does not tell.
-        match (&parts.method, path) {
-            (&Method::GET, "/health") => return health(&self.authority),
-            (&Method::GET, "/ready") => return ready(&self.authority),
-            _ => {}
+        if let Some(id) = path.strip_prefix(KEY_PREFIX) {
+            return match parts.method {
+                Method::GET | Method::HEAD => guarded_key(&self.0.authority, id, &parts.headers).await,
+                _ => plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
+            };
         }
-        if !bearer_is(&parts.headers, &self.token) {
-            let mut response = plain_error(StatusCode::UNAUTHORIZED, "UNAUTHORIZED");
-            let challenge = http::HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
-            return response;
+        if let Some(answer) = self.0.answer(&parts.method, path, &parts.headers) {
+            return answer;
         }
-        let key_id = path.strip_prefix("/v1/session/");
-        let revoke_id = path.strip_prefix("/admin/sessions/");
-        match (&parts.method, path, key_id, revoke_id) {
-            (&Method::GET, "/metrics", _, _) => {
-                self.authority.refresh_gauges();
-                let mut response = Response::new(full((self.metrics)()));
-                let text = http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-                response.headers_mut().insert(http::header::CONTENT_TYPE, text);
-                response
-            }
-            (&Method::GET, _, Some(id), _) => key(&self.authority, id, &parts.headers).await,
-            (&Method::DELETE, _, _, Some(id)) => self.revoke(id).await,
-            (_, "/metrics", _, _) | (_, _, Some(_), _) | (_, _, _, Some(_)) => {
-                plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED")
-            }
-            _ => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
+        match (&parts.method, path.strip_prefix("/admin/sessions/")) {
+            (&Method::DELETE, Some(id)) => self.revoke(id).await,
+            (_, Some(_)) => plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
+            (_, None) => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
         }
     }
 
@@ -72,16 +118,13 @@ impl Admin {
         let Ok(id) = SessionId::parse(id) else {
             return plain_error(StatusCode::BAD_REQUEST, "INVALID_SESSION_ID");
         };
-        match self.authority.revoke(&id).await {
-            Ok(true) => json(StatusCode::OK, format!(r#"{{"revoked":"{id}"}}"#)),
+        match self.0.authority.revoke(&id).await {
+            Ok(true) => {
+                tracing::info!(session = %id, "session revoked by the admin listener");
+                json(StatusCode::OK, format!(r#"{{"revoked":"{id}"}}"#))
+            }
             Ok(false) => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
             Err(refusal) => refusal.plain(),
         }
-    }
-}
-
-impl std::fmt::Debug for Admin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Admin").field("authority", &self.authority).finish_non_exhaustive()
     }
 }

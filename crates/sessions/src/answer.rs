@@ -1,16 +1,24 @@
 //! The one place that says what a refusal looks like over HTTP: coarse to the peer, precise to the log and metrics.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
+use parking_lot::Mutex;
 use sealway_proto::Error;
 use sealway_proto::wire::Wire;
+use sealway_runtime::http::notices::Gate;
 use sealway_runtime::http::{Body, BodyRefusal, full};
 
 use crate::store::{ReserveError, StoreError};
 
 static REPLAYS: AtomicU64 = AtomicU64::new(0);
+
+/// Bounds on lines of the log, by what was refused and its class: whoever is refused decides how often.
+static NOTICES: LazyLock<Mutex<HashMap<(&'static str, &'static str), Gate>>> = LazyLock::new(Mutex::default);
 
 /// How many replays this process has refused.
 pub fn replays_refused() -> u64 {
@@ -76,6 +84,7 @@ impl Refusal {
             Refusal::Body(BodyRefusal::TooLarge) => "body_too_large",
             Refusal::Body(BodyRefusal::TooSlow) => "body_too_slow",
             Refusal::Body(BodyRefusal::Broken) => "body_broken",
+            Refusal::Body(BodyRefusal::NoRoom) => "body_no_room",
             Refusal::Forbidden => "anonymous_path",
             Refusal::WireOff(_) => "wire_off",
             Refusal::AnotherClient => "another_client",
@@ -86,21 +95,26 @@ impl Refusal {
         }
     }
 
-    /// Counts the refusal and logs its class. `what` is `init`, `call` or `seal`.
+    /// Counts the refusal and logs its class: of each class some lines, the next with the number of those that were kept back.
+    /// `what` is `init`, `call` or `seal`.
     pub fn report(&self, what: &'static str) {
         metrics::counter!("sealway_refusals_total", "on" => what, "class" => self.class()).increment(1);
         if matches!(self, Refusal::Wire(Error::Replayed)) {
             REPLAYS.fetch_add(1, Ordering::Relaxed);
         }
-        tracing::info!(on = what, class = self.class(), "refused: {self}");
+        let kept_back = NOTICES.lock().entry((what, self.class())).or_default().pass(Instant::now());
+        if let Some(kept_back) = kept_back {
+            tracing::info!(on = what, class = self.class(), kept_back, "refused: {self}");
+        }
     }
 
     /// What `/session/init`, `/session/init/anon` and sealed calls answer: `{"error": CODE}`.
     pub fn plain(&self) -> Response<Body> {
         match self {
-            Refusal::Wire(Error::Provider) | Refusal::Store(_) | Refusal::IntrospectionUnavailable(_) => {
-                retry_soon(unavailable())
-            }
+            Refusal::Wire(Error::Provider)
+            | Refusal::Store(_)
+            | Refusal::IntrospectionUnavailable(_)
+            | Refusal::Body(BodyRefusal::NoRoom) => busy(),
             Refusal::Wire(err) => {
                 let (status, code) = err.plain();
                 plain_error(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), code)
@@ -153,6 +167,9 @@ impl Refusal {
                 v1_error(StatusCode::REQUEST_TIMEOUT, "Request body came too slowly")
             }
             Refusal::Body(BodyRefusal::Broken) => bad("Request body broke off"),
+            Refusal::Body(BodyRefusal::NoRoom) => {
+                retry_soon(v1_error(StatusCode::SERVICE_UNAVAILABLE, "Service temporarily unavailable"))
+            }
             Refusal::ContentType => {
                 v1_error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json")
             }
@@ -182,6 +199,11 @@ pub fn plain_error(status: StatusCode, code: &'static str) -> Response<Body> {
 /// `503 {"error":"SERVICE_UNAVAILABLE"}`.
 pub fn unavailable() -> Response<Body> {
     plain_error(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE")
+}
+
+/// The same, with the word to come again in a second.
+pub fn busy() -> Response<Body> {
+    retry_soon(unavailable())
 }
 
 /// `{"error": reason phrase, "message": message}`.

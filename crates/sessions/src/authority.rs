@@ -11,29 +11,34 @@ use sealway_proto::Error;
 use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::limits::ANON_BODY_MAX;
 use sealway_proto::session::{
-    Claim, Family, Fresh, InitCall, InitRandoms, Opened, Reply, SealBuffer, SealRandoms, SealedCall, SealedMessage,
-    Session, SessionRecord, TtlPolicy,
+    Family, InitCall, InitRandoms, Opened, Reply, SealBuffer, SealRandoms, SealedCall, SealedMessage, Session,
+    SessionRecord, TtlPolicy,
 };
 use sealway_proto::wire::json::InitAnswer;
 use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, Wire};
 use sealway_runtime::clock::Clock;
+use sealway_runtime::http::share::network;
 use sealway_runtime::timing::ServerTiming;
 use tracing::Instrument;
 
 use crate::answer::Refusal;
 use crate::authentication::{Authentication, Presented};
 use crate::identity::Identity;
-use crate::limit::{PerMinute, network};
+use crate::limit::PerMinute;
 use crate::peer::PeerSecret;
 use crate::policies::{PolicyTable, Wires};
 use crate::random;
+use crate::share::{Holder, Shares};
 use crate::store::{Part, Store, StoreError};
-use crate::three::{ExpiryProofs, Wire3Policy};
+use crate::three::Wire3Policy;
 use crate::usage::{Usage, WireUse};
 
 /// Stored keys that are wrapped anew at a time, and how often in one maintenance.
 const REWRAP_BATCH: usize = 500;
 const REWRAP_BATCHES: usize = 40;
+
+/// The longest that a renewal may be under way, its body included.
+const RENEWAL_SEC: u32 = 120;
 
 /// Who may read a session's key over HTTP.
 pub enum KeyEndpoint {
@@ -139,7 +144,7 @@ pub struct Authority {
     anonymous: PerMinute<IpAddr>,
     authenticated: PerMinute<[u8; 32]>,
     pub(crate) inits3: PerMinute<IpAddr>,
-    pub(crate) expiry_proofs: ExpiryProofs,
+    pub(crate) shares: Shares,
     counters: Counters,
     usage: Usage,
     stopping: AtomicBool,
@@ -187,7 +192,7 @@ impl Authority {
             anonymous: PerMinute::new(policy.anonymous_inits_per_minute),
             authenticated: PerMinute::new(policy.authenticated_inits_per_minute),
             inits3: PerMinute::new(policy.wire3.inits_per_minute),
-            expiry_proofs: ExpiryProofs::default(),
+            shares: Shares::new(store.status().nonces_max, &policy.replay),
             policy,
             provider,
             store,
@@ -255,7 +260,7 @@ impl Authority {
         })?;
         let parsed = InitCall::parse(self.provider, family, &HttpHeaders(headers), body, now_ms, &self.policy.replay)?;
         let Presented { accepted, who } = self.authenticate(family, headers).await?;
-        let fresh = self.reserve(parsed.claim()).await?;
+        let fresh = self.reserve_for(Holder::Address(peer), parsed.claim()).await?;
         let call = parsed.release(fresh)?;
         timing.lap("replay-protection");
         let wire = call.wire();
@@ -350,8 +355,10 @@ impl Authority {
     ) -> Result<Opened, Refusal> {
         timing.skip();
         let wire = pending.session.record().wire;
-        let opened = pending.call.open(self.provider, pending.session, body, &mut |step| timing.lap(step.name()))?;
-        let fresh = self.reserve(opened.claim()).await?;
+        let session = pending.session;
+        let opened = pending.call.open(self.provider, session.clone(), body, &mut |step| timing.lap(step.name()))?;
+        self.check_again(&session).await?;
+        let fresh = self.reserve_for(Holder::Session(*session.id()), opened.claim()).await?;
         let opened = opened.release(fresh)?;
         timing.lap("replay-protection");
         self.note_call(wire);
@@ -384,24 +391,28 @@ impl Authority {
         Ok(self.ask("get", self.store.get(id)).await?)
     }
 
-    /// Ends a session at once; whether it was there.
+    /// Ends a session at once, and its whole chain of renewals; whether it was there. Of a session that is not there those
+    /// that were renewed from it end all the same, if it was the first of its chain.
     ///
     /// # Errors
     /// [`Refusal`] when the store cannot make it last.
+    // SPEC session-3.md#renew-and-end
     pub async fn revoke(&self, id: &SessionId) -> Result<bool, Refusal> {
-        let deleted = self.ask("delete", self.store.delete(id)).await?;
-        if deleted {
-            tracing::info!(session = %id, "session revoked");
+        // One that cannot be read can be ended.
+        let found = self.find(id).await.ok().flatten();
+        if found.as_ref().is_none_or(|session| session.record().wire == Wire::Three) {
+            let root = found.as_ref().map_or(*id, |session| *session.record().root());
+            // Longer than any session of the chain lives, one whose renewal is under way included.
+            let longest_sec = self.policies().longest_ttl_sec(self.policy.ttl.max_sec).saturating_add(RENEWAL_SEC);
+            let until_ms = self.now_ms().saturating_add(u64::from(longest_sec) * 1000);
+            self.ask("delete", self.store.end_chain(&root, until_ms)).await?;
         }
-        Ok(deleted)
-    }
-
-    pub(crate) async fn reserve(&self, claim: &Claim) -> Result<Fresh, Refusal> {
-        Ok(self.ask("reserve", self.store.reserve(claim)).await?)
+        // The end of a chain is that of its first session, which then is no longer there to be deleted.
+        Ok(self.ask("delete", self.store.delete(id)).await? || found.is_some())
     }
 
     /// Asks the store, which has so long to answer.
-    async fn ask<T, E: From<StoreError>>(
+    pub(crate) async fn ask<T, E: From<StoreError>>(
         &self,
         op: &'static str,
         work: impl Future<Output = Result<T, E>>,
@@ -420,6 +431,7 @@ impl Authority {
         self.anonymous.sweep();
         self.authenticated.sweep();
         self.inits3.sweep();
+        self.shares.sweep(self.now_ms());
         if let Some(tokens) = &self.policy.authentication.tokens {
             tokens.reload_if_changed();
         }
@@ -454,6 +466,9 @@ impl Authority {
         self.counters.nonces[0].set(status.nonces.0 as f64);
         self.counters.nonces[1].set(status.nonces.1 as f64);
         self.usage.refresh();
+        if let Some(identity) = &self.policy.identity {
+            identity.set_gauges(self.clock.now_ms());
+        }
         self.counters.up.set(f64::from(u8::from(status.up)));
         for (name, part) in [("postgres", status.postgres), ("redis", status.redis)] {
             // Not told at all of a part that the store has not: 0 is an alarm.

@@ -22,7 +22,7 @@ use crate::peer;
 use crate::store::{Part, Pool};
 use crate::three;
 
-const KEY_PREFIX: &str = "/v1/session/";
+pub(crate) const KEY_PREFIX: &str = "/v1/session/";
 /// Where the key set of wire 3 is.
 pub const KEY_SET_PATH: &str = "/.well-known/sealway-keys";
 
@@ -68,14 +68,19 @@ where
         ("/health", _) => health(authority),
         ("/ready", _) => ready(authority),
         (KEY_SET_PATH, _) => key_set(authority),
-        (_, Some(id)) => match &authority.policy.key_endpoint {
-            KeyEndpoint::Closed => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
-            KeyEndpoint::Secret(secret) if !bearer_is(&parts.headers, secret) => {
-                v1_error(StatusCode::UNAUTHORIZED, "A valid bearer secret is required")
-            }
-            KeyEndpoint::Secret(_) | KeyEndpoint::Open => key(authority, id, &parts.headers).await,
-        },
+        (_, Some(id)) => guarded_key(authority, id, &parts.headers).await,
         _ => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
+    }
+}
+
+/// A session's key for a caller with the key endpoint's own secret; 404 where the endpoint is closed.
+pub(crate) async fn guarded_key(authority: &Authority, id: &str, headers: &HeaderMap) -> Response<Body> {
+    match &authority.policy.key_endpoint {
+        KeyEndpoint::Closed => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
+        KeyEndpoint::Secret(secret) if !bearer_is(headers, secret) => {
+            v1_error(StatusCode::UNAUTHORIZED, "A valid bearer secret is required")
+        }
+        KeyEndpoint::Secret(_) | KeyEndpoint::Open => key(authority, id, headers).await,
     }
 }
 
@@ -200,8 +205,10 @@ fn key_set(authority: &Authority) -> Response<Body> {
 /// Always 200: the process is alive, and says what is behind it.
 pub(crate) fn health(authority: &Authority) -> Response<Body> {
     let status = authority.store().status();
+    // Also while a fallback stands in for Redis: what it grants no other process knows.
+    let is_whole = status.up && status.redis != Part::Down && status.postgres != Part::Down && !authority.is_full();
     let mut body = serde_json::json!({
-        "status": if status.up { "ok" } else { "degraded" },
+        "status": if is_whole { "ok" } else { "degraded" },
         "timestamp": iso8601(authority.now_ms()),
         "redis": link(status.redis),
         "postgres": link(status.postgres),
@@ -227,7 +234,8 @@ fn link(part: Part) -> &'static str {
 pub(crate) fn ready(authority: &Authority) -> Response<Body> {
     let status = authority.store().status();
     let timestamp = iso8601(authority.now_ms());
-    if status.up && !authority.is_stopping() {
+    let is_full = authority.is_full();
+    if status.up && !is_full && !authority.is_stopping() {
         let Pool { total, idle, waiting } = status.pool;
         let pool = serde_json::json!({"totalCount": total, "idleCount": idle, "waitingCount": waiting});
         let cache = if status.redis == Part::Down { "degraded" } else { "up" };
@@ -237,7 +245,11 @@ pub(crate) fn ready(authority: &Authority) -> Response<Body> {
     // The source of truth is PostgreSQL where there is one, else Redis, else the store itself.
     let database = if status.postgres == Part::Up || status.up { "up" } else { "down" };
     let cache = if status.redis == Part::Down { "down" } else { "up" };
-    let what = if status.up { "stopping" } else { "unhealthy" };
+    let what = match status.up {
+        true if is_full => "nonces_full",
+        true => "stopping",
+        false => "unhealthy",
+    };
     let body = serde_json::json!({"status": what, "database": database, "cache": cache, "timestamp": timestamp});
     json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
 }

@@ -13,14 +13,18 @@ pub mod endpoint;
 pub mod identity;
 pub mod kek;
 pub mod limit;
+mod metrics_help;
 pub mod peer;
 pub mod policies;
 mod random;
+mod share;
 pub mod store;
 pub mod three;
 pub mod token;
 mod usage;
+pub mod watch;
 
 pub use answer::Refusal;
 pub use authority::{Authority, Policy};
+pub use metrics_help::METRICS;
 pub use usage::WireUse;

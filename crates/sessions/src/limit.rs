@@ -1,7 +1,6 @@
 //! How many inits an address or a token may make in a minute: wire 1 asks for it.
 
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -48,17 +47,5 @@ impl<K: Hash + Eq + Clone> PerMinute<K> {
         if let Some(limiter) = &self.limiter {
             limiter.retain_recent();
         }
-    }
-}
-
-/// What an address counts as: an IPv6 customer has a /64.
-pub fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let mut octets = v6.octets();
-            octets[8..].fill(0);
-            Ipv6Addr::from(octets).into()
-        }
-        v4 => v4,
     }
 }

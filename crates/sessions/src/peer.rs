@@ -137,6 +137,7 @@ fn body_refused(refusal: BodyRefusal) -> Response<Body> {
         BodyRefusal::TooLarge => plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),
         BodyRefusal::TooSlow => plain_error(StatusCode::REQUEST_TIMEOUT, "BODY_TOO_SLOW"),
         BodyRefusal::Broken => bad("the body broke off"),
+        BodyRefusal::NoRoom => unavailable(),
     }
 }
 
@@ -189,6 +190,9 @@ async fn get(authority: &Authority, id: &SessionId) -> Result<Response<Body>, Fa
 
 async fn delete(authority: &Authority, id: &SessionId) -> Result<Response<Body>, Failure> {
     let deleted = authority.revoke(id).await?;
+    if deleted {
+        tracing::info!(session = %id, "session revoked by another process");
+    }
     Ok(json(StatusCode::OK, format!(r#"{{"id":"{id}","deleted":{deleted}}}"#)))
 }
 

@@ -168,6 +168,11 @@ impl PolicyTable {
         found.map_or(&ClientPolicy::OPEN, |(_, policy)| policy)
     }
 
+    /// The longest life that any client's session gets, in seconds, where others get `max_sec` at most.
+    pub(crate) fn longest_ttl_sec(&self, max_sec: u32) -> u32 {
+        self.0.iter().map(|(_, policy)| policy.clamp_ttl(max_sec)).fold(max_sec, u32::max)
+    }
+
     /// That of a session's client.
     pub fn of(&self, record: &SessionRecord) -> &ClientPolicy {
         self.find(record.client_id.as_deref(), record.subject.as_deref(), record.tenant.as_deref())

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use desk::{ANON, CRYPTO_ERROR, Call, Desk, SESSION, V1};
 use sealway_proto::session::{Claim, Fresh, Session};
-use sealway_proto::wire::SessionId;
+use sealway_proto::wire::{SessionId, base64};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::authority::{HttpHeaders, KeyEndpoint};
 use sealway_sessions::store::{Memory, MemoryLimits, ReserveError, Status, Store, StoreError};
@@ -65,6 +65,11 @@ impl Store for Faulty {
     async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
         self.fault(On::Sessions).await.map_err(StoreError::Unavailable)?;
         self.inner.delete(id).await
+    }
+
+    async fn end_chain(&self, root: &SessionId, until_ms: u64) -> Result<(), StoreError> {
+        self.fault(On::Sessions).await.map_err(StoreError::Unavailable)?;
+        self.inner.end_chain(root, until_ms).await
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
@@ -170,6 +175,35 @@ async fn a_full_nonce_store_is_400_on_session_init_and_503_on_v1() {
     let answer = desk.send(Call::init(V1)).await;
     answer.is_v1("/v1", V1_NONCES);
     assert_eq!(answer.header("retry-after"), Some("1"));
+}
+
+#[tokio::test]
+async fn a_malformed_init_takes_no_place_among_nonces() {
+    let desk = bounded(100, 2);
+    for key in ["", "AAAA", "not base64", &base64::encode(&[4; 65])] {
+        for path in [SESSION, V1] {
+            let call = Call::init(path).json(serde_json::json!({ "clientPublicKey": key }));
+            assert_eq!(desk.send(call).await.status, 400, "{key}");
+        }
+    }
+    assert_eq!(desk.authority.store().status().nonces, (0, 0));
+    desk.send(Call::init(SESSION)).await.agreed();
+}
+
+#[tokio::test]
+async fn a_full_nonce_store_is_told_by_ready_and_health_until_there_is_room() {
+    let desk = bounded(100, 1);
+    assert_eq!(desk.send(Call::get("/ready")).await.status, 200);
+    desk.send(Call::init(SESSION)).await.agreed();
+    desk.send(Call::init(SESSION)).await.is("full", 400, CRYPTO_ERROR);
+    let ready = desk.send(Call::get("/ready")).await;
+    assert_eq!((ready.status, ready.json()["status"].as_str()), (503, Some("nonces_full")));
+    assert_eq!(desk.send(Call::get("/health")).await.json()["status"], "degraded");
+    desk.clock.set(START_MS + 700_000);
+    desk.authority.maintain().await;
+    let key = format!("{}.{}", START_MS + 700_000, desk::nonce());
+    desk.send(Call::init(SESSION).with("x-idempotency-key", &key)).await.agreed();
+    assert_eq!(desk.send(Call::get("/ready")).await.status, 200);
 }
 
 #[tokio::test]

@@ -81,6 +81,7 @@ async fn a_session_of_wire_3_is_unknown_to_every_key_endpoint() {
         subject: None,
         tenant: None,
         auth: Auth::None,
+        lineage: None,
         created_ms: START_MS,
         expires_ms: START_MS + 600_000,
         key: SessionKey::from_bytes([7; 32]),
@@ -96,6 +97,41 @@ async fn a_session_of_wire_3_is_unknown_to_every_key_endpoint() {
     }
     desk.clock.set(START_MS + 600_000);
     desk.send(key_call(id.as_str())).await.is_v1("over", UNKNOWN);
+}
+
+#[tokio::test]
+async fn revoking_any_session_of_a_chain_ends_all_of_it_also_when_its_first_is_long_over() {
+    let desk = desk(KeyEndpoint::Closed);
+    let put = async |lineage: Option<SessionId>| {
+        let record = SessionRecord {
+            id: SessionId::from_random(&random(), false),
+            wire: Wire::Three,
+            client_id: Some("web".into()),
+            subject: None,
+            tenant: None,
+            auth: Auth::None,
+            lineage,
+            created_ms: START_MS,
+            expires_ms: START_MS + 600_000,
+            key: SessionKey::from_bytes([7; 32]),
+        };
+        let id = record.id;
+        desk.authority.store().put(Arc::new(Session::new(provider(), record).unwrap())).await.unwrap();
+        id
+    };
+    for revoked in ["the first", "a renewed one", "the first, which is over"] {
+        let first = put(None).await;
+        let (second, third, other) = (put(Some(first)).await, put(Some(first)).await, put(None).await);
+        if revoked.ends_with("over") {
+            desk.authority.store().delete(&first).await.unwrap();
+        }
+        let id = if revoked == "a renewed one" { second } else { first };
+        assert_eq!(desk.authority.revoke(&id).await.unwrap(), !revoked.ends_with("over"), "{revoked}");
+        for id in [first, second, third] {
+            assert!(desk.authority.store().get(&id).await.unwrap().is_none(), "{revoked}: {id} goes on");
+        }
+        assert!(desk.authority.store().get(&other).await.unwrap().is_some(), "{revoked}: another chain ended");
+    }
 }
 
 #[tokio::test]
@@ -154,7 +190,6 @@ async fn the_admin_listener_wants_its_token_but_for_probes() {
     let calls = || {
         [
             Call::get("/metrics"),
-            key_call(&id),
             Call::new("DELETE", &format!("/admin/sessions/{id}")),
             Call::get("/anything"),
             Call::new("POST", "/health"),
@@ -177,18 +212,23 @@ async fn the_admin_listener_wants_its_token_but_for_probes() {
 }
 
 #[tokio::test]
-async fn the_admin_listener_serves_keys_and_revokes() {
-    let desk = desk(KeyEndpoint::Closed);
+async fn the_admin_token_revokes_and_reads_no_session_key() {
+    let desk = desk(KeyEndpoint::Secret(SECRET.to_owned().into()));
     let id = agreed(&desk).await;
     let call = |call: Call| call.with("authorization", &format!("Bearer {TOKEN}"));
-    is_the_key(&desk, &id, &desk.admin(call(key_call(&id)), TOKEN, "").await).await;
-    desk.admin(call(key_call(&id).with("x-clientid", "app")), TOKEN, "").await.is_v1("foreign", FOREIGN);
+    let needs_secret = (401, "Unauthorized", "A valid bearer secret is required");
+    desk.admin(call(key_call(&id)), TOKEN, "").await.is_v1("the admin token", needs_secret);
+    let with_secret = |call: Call| call.with("authorization", &format!("Bearer {SECRET}"));
+    is_the_key(&desk, &id, &desk.admin(with_secret(key_call(&id)), TOKEN, "").await).await;
+    desk.admin(with_secret(key_call(&id).with("x-clientid", "app")), TOKEN, "").await.is_v1("foreign", FOREIGN);
+    // And the secret of the key endpoint does nothing else.
+    desk.admin(with_secret(Call::get("/metrics")), TOKEN, "").await.is("metrics", 401, r#"{"error":"UNAUTHORIZED"}"#);
 
     let delete = |id: &str| call(Call::new("DELETE", &format!("/admin/sessions/{id}")));
     desk.admin(delete("S-1"), TOKEN, "").await.is("malformed", 400, r#"{"error":"INVALID_SESSION_ID"}"#);
     desk.admin(delete(&id), TOKEN, "").await.is("revoked", 200, &format!(r#"{{"revoked":"{id}"}}"#));
     desk.admin(delete(&id), TOKEN, "").await.is("again", 404, NOT_FOUND);
-    desk.admin(call(key_call(&id)), TOKEN, "").await.is_v1("gone", UNKNOWN);
+    desk.admin(with_secret(key_call(&id)), TOKEN, "").await.is_v1("gone", UNKNOWN);
 
     let not_allowed = r#"{"error":"METHOD_NOT_ALLOWED"}"#;
     desk.admin(call(Call::new("POST", "/metrics")), TOKEN, "").await.is("metrics", 405, not_allowed);

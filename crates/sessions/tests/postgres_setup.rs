@@ -1,11 +1,14 @@
 //! Migrations, and what stops a start of the PostgreSQL store.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use sealway_proto::session::Auth;
-use sealway_sessions::store::Store;
-use sealway_sessions::store::postgres::{PostgresConfig, migrate};
+use sealway_runtime::clock::ManualClock;
+use sealway_sessions::kek::UnauthenticatedUntil;
+use sealway_sessions::store::cache::CacheLimits;
+use sealway_sessions::store::postgres::{Postgres, PostgresConfig, migrate};
+use sealway_sessions::store::{SessionCache, Store};
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::postgres::{Launch, Postgres as Server};
 use sealway_testkit::store_contract::claims::{START_MS, agree, provider};
@@ -37,11 +40,11 @@ async fn migrations_that_eight_run_at_once_are_applied_once() {
     for run in runs {
         applied.extend(run.await.unwrap().applied);
     }
-    assert_eq!(applied, ["0001_sessions_and_nonces", "0002_tenant_and_auth"]);
+    assert_eq!(applied, ["0001_sessions_and_nonces", "0002_tenant_and_auth", "0003_row_version_and_lineage"]);
     let rows = server.psql_in(&url, "SELECT number, name FROM sealway.migrations ORDER BY number").unwrap();
-    assert_eq!(rows, "1|sessions_and_nonces\n2|tenant_and_auth");
+    assert_eq!(rows, "1|sessions_and_nonces\n2|tenant_and_auth\n3|row_version_and_lineage");
     let again = migrate(provider(), &plain(&url)).await.unwrap();
-    assert_eq!((again.applied.len(), again.applied_before), (0, 2));
+    assert_eq!((again.applied.len(), again.applied_before), (0, 3));
     open(plain(&url)).await.unwrap();
 }
 
@@ -106,26 +109,38 @@ async fn an_old_schema_and_a_changed_migration_stop_the_start_and_a_newer_schema
     }
 }
 
+/// As the release before wrote a row: the columns that it knows, and a key that is bound to the session's id alone.
 #[tokio::test]
-async fn a_program_of_the_release_before_shares_the_database() {
+async fn rows_of_the_release_before_are_no_sessions_until_they_are_accepted_and_are_then_wrapped_anew_in_the_new_form()
+{
     let server = Server::shared();
     let url = server.create_database().unwrap();
-    let fresh = Duration::ZERO;
-    let store = open_with(config(&url), ring(&[("k", 1)]), fresh).await.unwrap();
-    let put = agree(Some("web"), 600, START_MS).server;
-    store.put(put.clone()).await.unwrap();
-    assert_eq!(store.get(put.id()).await.unwrap().unwrap().record().auth, Auth::Bearer);
-    // What it writes: the columns that it knows. And what it reads is there.
-    let columns = "id, wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped";
-    let again = format!(
-        "CREATE TEMP TABLE was AS SELECT {columns} FROM sealway.sessions; DELETE FROM sealway.sessions;
-         INSERT INTO sealway.sessions ({columns}) SELECT {columns} FROM was"
+    let ours = ring(&[("k", 1)]);
+    let store = open_with(config(&url), ours.clone(), Duration::ZERO).await.unwrap();
+    let session = agree(Some("web"), 600, START_MS).server;
+    let put = session.record();
+    let wrapped = ours.wrap(put.id.as_str().as_bytes(), &put.key).unwrap();
+    let wrapped: String = wrapped.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let insert = format!(
+        "INSERT INTO sealway.sessions (id, wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped)
+         VALUES ('{}', 2, 'web', 'alice', {}, {}, 'k', '\\x{wrapped}')",
+        put.id, put.created_ms, put.expires_ms
     );
-    server.psql_in(&url, &again).unwrap();
-    let got = store.get(put.id()).await.unwrap().unwrap();
-    let (got, put) = (got.record(), put.record());
-    assert_eq!((&got.client_id, &got.subject), (&put.client_id, &put.subject));
-    assert_eq!((&got.tenant, got.auth, got.key.expose()), (&None, Auth::None, put.key.expose()));
+    server.psql_in(&url, &insert).unwrap();
+    assert!(store.get(&put.id).await.unwrap().is_none(), "nothing authenticates who its client is");
+    let accepting = |keys, until_ms| {
+        let cache = Arc::new(SessionCache::new(CacheLimits { sessions_max: 10, fresh: Duration::ZERO }));
+        let keys = Arc::new(UnauthenticatedUntil::new(keys, until_ms));
+        Postgres::open(provider(), config(&url), keys, cache, Arc::new(ManualClock::new(START_MS)))
+    };
+    let too_short = accepting(ours.clone(), put.expires_ms - 1).await.unwrap();
+    assert!(too_short.get(&put.id).await.unwrap().is_none());
+    let store = accepting(ring(&[("new", 2), ("k", 1)]), put.expires_ms).await.unwrap();
+    let got = store.get(&put.id).await.unwrap().unwrap();
+    assert_eq!((got.record().subject.as_deref(), got.record().key.expose()), (Some("alice"), put.key.expose()));
+    assert_eq!(store.rewrap(10).await, Ok(1));
+    let strict = open_with(config(&url), ring(&[("new", 2)]), Duration::ZERO).await.unwrap();
+    assert!(strict.get(&put.id).await.unwrap().is_some(), "it was written in the new form");
 }
 
 #[tokio::test]
@@ -133,13 +148,15 @@ async fn a_database_that_has_the_first_migration_alone_is_brought_up_to_date_wit
     let server = Server::shared();
     let url = server.create_database().unwrap();
     migrate(provider(), &plain(&url)).await.unwrap();
-    let back = "ALTER TABLE sealway.sessions DROP COLUMN tenant, DROP COLUMN auth;
-                DELETE FROM sealway.migrations WHERE number = 2";
+    let back = "ALTER TABLE sealway.sessions DROP COLUMN tenant, DROP COLUMN auth,
+                DROP COLUMN row_version, DROP COLUMN lineage;
+                DELETE FROM sealway.migrations WHERE number >= 2";
     server.psql_in(&url, back).unwrap();
     let err = refusal(plain(&url)).await;
     assert!(err.contains("0002_tenant_and_auth") && err.contains("sealway migrate"), "{err}");
     let report = migrate(provider(), &plain(&url)).await.unwrap();
-    assert_eq!((report.applied.as_slice(), report.applied_before), (["0002_tenant_and_auth".to_owned()].as_slice(), 1));
+    assert_eq!(report.applied, ["0002_tenant_and_auth", "0003_row_version_and_lineage"]);
+    assert_eq!(report.applied_before, 1);
     open(plain(&url)).await.unwrap();
 }
 

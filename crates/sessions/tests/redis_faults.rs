@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use redis_desk::{Desk, claim, claim_at, grant, nonce, now, reserve, until, until_down, until_up};
 use sealway_runtime::clock::ManualClock;
 use sealway_sessions::store::redis::{OnLoss, Redis};
-use sealway_sessions::store::{Part, ReserveError, Store, StoreError};
+use sealway_sessions::store::{MemoryLimits, Part, ReserveError, Store, StoreError};
 use sealway_testkit::redis::Redis as Server;
 use sealway_testkit::store_contract::claims::{START_MS, agree};
 use sealway_testkit::store_contract::race;
@@ -350,6 +350,57 @@ async fn a_process_that_may_decide_alone_does_and_tells_redis_later() {
     let keys = server.cli(&["EVAL", "return #redis.call('KEYS', '{sealway:0}:n:*')", "0"]).unwrap();
     assert!(keys.trim().parse::<u32>().unwrap() >= 21, "Redis was not told: {keys}");
     replay(&[&store, &desk.open().await], &granted).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_own_memory_bounds_the_fallback_and_not_redis() {
+    let mut server = Server::start().unwrap();
+    let mut desk = Desk::new(&server.url()).durable().window_ms(500).patient();
+    desk.config.on_loss = OnLoss::Local;
+    desk.limits = MemoryLimits { nonces_max: 1000, nonces_cleanup_from: 800, ..MemoryLimits::default() };
+    let store = desk.open().await;
+    until_up(&store).await;
+    tokio::time::sleep(Duration::from_millis(2000)).await;
+    let mut last = (String::new(), 0);
+    for _ in 0..2500 {
+        last = grant(&store, now).await;
+    }
+    assert_eq!(store.nonces().1, 1000, "what is held here is bounded");
+    server.kill().unwrap();
+    until_down(&store).await;
+    // Not here, and Redis is away: it may have been granted.
+    assert_eq!(reserve(&store, &claim(&last.0, last.1)).await, Err(ReserveError::Full));
+    server.start_again_empty().unwrap();
+    until_up(&store).await;
+    grant(&store, now).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_returns_has_nothing_refused_by_a_process_that_grants_alone() {
+    let mut server = Server::start().unwrap();
+    let mut desk = Desk::new(&server.url()).durable().window_ms(500);
+    desk.config.on_loss = OnLoss::Local;
+    let store = desk.open().await;
+    until_up(&store).await;
+    tokio::time::sleep(Duration::from_millis(1600)).await;
+    server.kill().unwrap();
+    until_down(&store).await;
+    let alone = async || reserve(&store, &claim(&nonce(), now())).await == Ok(());
+    until("it grants alone", Duration::from_secs(5), alone).await;
+    server.start_again_empty().unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut refused = Vec::new();
+    while !store.is_up() {
+        assert!(Instant::now() < end, "it is not back");
+        let since = Instant::now();
+        if let Err(err) = reserve(&store, &claim(&nonce(), now())).await {
+            refused.push((since, err));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Between its last grant and the first of Redis it tells Redis what it granted, a round trip.
+    let span = refused.last().map_or(Duration::ZERO, |(last, _)| last.duration_since(refused[0].0));
+    assert!(span < Duration::from_millis(500), "claims were refused for {span:?}: {refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

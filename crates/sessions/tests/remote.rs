@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use far::{Far, config, open, policy, secret_file, within};
-use sealway_sessions::Policy;
 use sealway_sessions::kek::KeyRing;
 use sealway_sessions::store::remote::RemoteConfig;
 use sealway_sessions::store::{Embedded, Memory, MemoryLimits, Part, ReserveError, Store, StoreError};
+use sealway_sessions::{Authority, Policy};
 use sealway_testkit::store_contract;
 use sealway_testkit::store_contract::claims::{START_MS, agree, init, provider};
 use sealway_testkit::store_contract::{Fixture, race};
@@ -119,6 +119,22 @@ async fn a_revocation_at_the_authority_is_heard_of_within_a_second() {
     for _ in 0..100 {
         assert!(remote.get(session.id()).await.unwrap().is_none(), "it came back");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_revocation_elsewhere_is_noticed_by_who_watches_a_session() {
+    let far = Far::memory().await;
+    let near = Authority::new(provider(), far.remote().await, far.clock.clone(), Policy::default());
+    let (session, other) = (agree(Some("web"), 600, START_MS).server, agree(Some("web"), 600, START_MS).server);
+    for session in [&session, &other] {
+        near.store().put(session.clone()).await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(600), near.over(session)).await.is_err(), "it is not over");
+    }
+    assert!(far.authority.revoke(session.id()).await.unwrap());
+    // Within a second on an idle machine.
+    tokio::time::timeout(Duration::from_secs(20), near.over(&session)).await.expect("it was revoked");
+    far.clock.set(START_MS + 600_000);
+    tokio::time::timeout(Duration::from_secs(20), near.over(&other)).await.expect("it expired");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

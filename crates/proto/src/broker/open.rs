@@ -35,7 +35,7 @@ pub struct Metadata {
     #[prost(message, optional, tag = "3")]
     pub trace_context: ::core::option::Option<TraceContext>,
 }
-/// W1 and W2: W2 never sends the second field.
+/// W1 and W2, and the development service on every wire: W1 alone sends the second field.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MetadataW1 {
     #[prost(string, tag = "1")]
@@ -231,6 +231,74 @@ pub struct DecryptDataResponse {
     #[prost(message, optional, tag = "2")]
     pub metadata: ::core::option::Option<Metadata>,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ComponentKeys {
+    #[prost(message, repeated, tag = "1")]
+    pub keys: ::prost::alloc::vec::Vec<KeySource>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SignKeySource {
+    #[prost(oneof = "sign_key_source::Source", tags = "1, 2")]
+    pub source: ::core::option::Option<sign_key_source::Source>,
+}
+/// Nested message and enum types in `SignKeySource`.
+pub mod sign_key_source {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Source {
+        #[prost(message, tag = "1")]
+        Single(super::KeySource),
+        /// The keys of a composite signature.
+        #[prost(message, tag = "2")]
+        ComponentKeys(super::ComponentKeys),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SignDataRequest {
+    #[prost(string, tag = "1")]
+    pub profile: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub key_source: ::core::option::Option<SignKeySource>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub input: ::prost::alloc::vec::Vec<u8>,
+    #[prost(enumeration = "SignatureFormat", tag = "4")]
+    pub signature_format: i32,
+    #[prost(message, optional, tag = "5")]
+    pub metadata: ::core::option::Option<Metadata>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SignDataResponse {
+    #[prost(bytes = "vec", tag = "1")]
+    pub signature: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, optional, tag = "2")]
+    pub descriptor: ::core::option::Option<CryptoDescriptor>,
+    #[prost(message, optional, tag = "3")]
+    pub metadata: ::core::option::Option<Metadata>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct VerifyDataRequest {
+    #[prost(string, tag = "1")]
+    pub profile: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub key_source: ::core::option::Option<SignKeySource>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub input: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    pub signature: ::prost::alloc::vec::Vec<u8>,
+    #[prost(enumeration = "SignatureFormat", tag = "5")]
+    pub signature_format: i32,
+    #[prost(message, optional, tag = "6")]
+    pub metadata: ::core::option::Option<Metadata>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct VerifyDataResponse {
+    #[prost(bool, tag = "1")]
+    pub valid: bool,
+    #[prost(message, optional, tag = "2")]
+    pub metadata: ::core::option::Option<Metadata>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct HashRequest {
@@ -284,7 +352,7 @@ pub struct SignResponse {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BenchmarkRequest {
     #[prost(message, optional, tag = "1")]
-    pub metadata: ::core::option::Option<Metadata>,
+    pub metadata: ::core::option::Option<MetadataW1>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BenchmarkResponse {
@@ -292,19 +360,19 @@ pub struct BenchmarkResponse {
     #[prost(string, tag = "1")]
     pub benchmark_results: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "2")]
-    pub metadata: ::core::option::Option<Metadata>,
+    pub metadata: ::core::option::Option<MetadataW1>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FakeEndpointRequest {
     #[prost(message, optional, tag = "1")]
-    pub metadata: ::core::option::Option<Metadata>,
+    pub metadata: ::core::option::Option<MetadataW1>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FakeEndpointResponse {
     #[prost(string, tag = "1")]
     pub message: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "2")]
-    pub metadata: ::core::option::Option<Metadata>,
+    pub metadata: ::core::option::Option<MetadataW1>,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -354,6 +422,38 @@ impl SignOutputFormat {
         match value {
             "DER" => Some(Self::Der),
             "PEM" => Some(Self::Pem),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SignatureFormat {
+    SignatureRaw = 0,
+    SignatureDer = 1,
+    SignaturePem = 2,
+    SignatureCms = 3,
+}
+impl SignatureFormat {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::SignatureRaw => "SIGNATURE_RAW",
+            Self::SignatureDer => "SIGNATURE_DER",
+            Self::SignaturePem => "SIGNATURE_PEM",
+            Self::SignatureCms => "SIGNATURE_CMS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SIGNATURE_RAW" => Some(Self::SignatureRaw),
+            "SIGNATURE_DER" => Some(Self::SignatureDer),
+            "SIGNATURE_PEM" => Some(Self::SignaturePem),
+            "SIGNATURE_CMS" => Some(Self::SignatureCms),
             _ => None,
         }
     }
@@ -446,6 +546,24 @@ impl ::core::fmt::Debug for DecryptDataRequest {
 impl ::core::fmt::Debug for DecryptDataResponse {
     fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
         f.debug_struct("DecryptDataResponse").finish_non_exhaustive()
+    }
+}
+
+impl ::core::fmt::Debug for SignDataRequest {
+    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+        f.debug_struct("SignDataRequest").finish_non_exhaustive()
+    }
+}
+
+impl ::core::fmt::Debug for SignDataResponse {
+    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+        f.debug_struct("SignDataResponse").finish_non_exhaustive()
+    }
+}
+
+impl ::core::fmt::Debug for VerifyDataRequest {
+    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+        f.debug_struct("VerifyDataRequest").finish_non_exhaustive()
     }
 }
 

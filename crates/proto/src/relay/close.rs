@@ -21,6 +21,8 @@ pub enum CloseCause {
     AttachTooLarge,
     /// The first message is no text.
     ExpectedAttach,
+    /// The first message opens the v2 wire, which is not spoken here.
+    WireUnsupported,
     /// There was no first message in time.
     AttachTimeout,
     /// The first message is no attach message.
@@ -81,6 +83,7 @@ impl CloseCause {
         CloseCause::TooManyConnections,
         CloseCause::AttachTooLarge,
         CloseCause::ExpectedAttach,
+        CloseCause::WireUnsupported,
         CloseCause::AttachTimeout,
         CloseCause::InvalidAttach,
         CloseCause::InvalidToken,
@@ -119,6 +122,7 @@ impl CloseCause {
             | CloseCause::KeepaliveTimeout
             | CloseCause::Draining => 1001,
             CloseCause::ExpectedAttach
+            | CloseCause::WireUnsupported
             | CloseCause::AttachTimeout
             | CloseCause::InvalidAttach
             | CloseCause::ProtocolError => 1002,
@@ -154,6 +158,7 @@ impl CloseCause {
         match self {
             CloseCause::TooManyConnections => "too many connections",
             CloseCause::ExpectedAttach | CloseCause::AttachTimeout => "expected attach",
+            CloseCause::WireUnsupported => "flowersec/2 is not supported here: use v1 or the native profile",
             CloseCause::InvalidAttach => "invalid attach",
             CloseCause::InvalidToken => "invalid token",
             CloseCause::ChannelMismatch => "channel mismatch",
@@ -186,6 +191,7 @@ impl CloseCause {
             CloseCause::AttachTooLarge => "attach_too_large",
             CloseCause::ExpectedAttach => "expected_attach",
             CloseCause::AttachTimeout => "timeout",
+            CloseCause::WireUnsupported => "wire_unsupported",
             CloseCause::InvalidAttach => "invalid_attach",
             CloseCause::InvalidToken => "invalid_token",
             CloseCause::ChannelMismatch => "channel_mismatch",

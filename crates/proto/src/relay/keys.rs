@@ -5,6 +5,7 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use serde_json::Value;
@@ -37,21 +38,82 @@ pub enum KeyFileInvalid {
     /// A key's name is empty, too long, or there twice.
     #[error("the name of a key is empty, longer than {KID_LEN_MAX} bytes, or there twice: \"{0}\"")]
     Kid(String),
+    /// What a key is bound to is not of the right types.
+    #[error("\"iss\" of the key \"{0}\" is a text, \"aud\" a list of 1 to 64 texts")]
+    Binding(String),
     /// A key is no 32 bytes in base64url, or no point.
     #[error("key \"{0}\" is not 32 bytes of Ed25519 in base64url without padding")]
     Key(String),
 }
 
+/// Most audiences that a key is bound to.
+const AUDIENCES_MAX: usize = 64;
+
+/// Whose tokens a key may sign: of one issuer, for some audiences. A member that is absent binds nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// The issuer; an empty one is that of tokens without `iss`.
+    pub iss: Option<String>,
+    /// The audiences.
+    pub aud: Option<Vec<String>>,
+}
+
+impl Binding {
+    /// Whether it binds both.
+    pub fn is_whole(&self) -> bool {
+        self.iss.is_some() && self.aud.is_some()
+    }
+
+    pub(super) fn allows_iss(&self, iss: &str) -> bool {
+        self.iss.as_deref().is_none_or(|bound| bound == iss)
+    }
+
+    pub(super) fn allows_aud(&self, aud: &str) -> bool {
+        self.aud.as_ref().is_none_or(|bound| bound.iter().any(|bound| bound == aud))
+    }
+
+    /// Reads the members of a keyset's entry.
+    fn parse(entry: &Value) -> Option<Binding> {
+        let iss = match entry.get("iss") {
+            None => None,
+            Some(iss) => Some(iss.as_str()?.to_owned()),
+        };
+        let aud = match entry.get("aud") {
+            None => None,
+            Some(list) => {
+                let list = list.as_array().filter(|list| (1..=AUDIENCES_MAX).contains(&list.len()))?;
+                Some(list.iter().map(|aud| aud.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()?)
+            }
+        };
+        Some(Binding { iss, aud })
+    }
+
+    fn encode(&self, out: &mut String) {
+        if let Some(iss) = &self.iss {
+            json::push_member(out, "iss", iss);
+        }
+        if let Some(list) = &self.aud {
+            json::push_name(out, "aud");
+            for (index, aud) in list.iter().enumerate() {
+                out.push(if index == 0 { '[' } else { ',' });
+                json::push_text(out, aud);
+            }
+            out.push(']');
+        }
+    }
+}
+
 /// Public keys by name. Its `Debug` shows the names.
 pub struct Keyset(BTreeMap<String, Entry>);
 
-struct Entry {
+pub(super) struct Entry {
     public: [u8; ED25519_PUBLIC_LEN],
-    key: Box<dyn VerifyKey>,
+    pub(super) key: Box<dyn VerifyKey>,
+    pub(super) binding: Binding,
 }
 
 impl Keyset {
-    /// Reads `{"keys":[{"kid":"k1","pubkey_b64u":"…"}]}`.
+    /// Reads `{"keys":[{"kid":"k1","pubkey_b64u":"…","iss":"…","aud":["…"]}]}`; `iss` and `aud` may be absent.
     ///
     /// # Errors
     /// [`KeyFileInvalid`].
@@ -76,14 +138,20 @@ impl Keyset {
             let invalid = || KeyFileInvalid::Key(kid.to_owned());
             let public = b64u::decode_array(text).ok_or_else(invalid)?;
             let key = signatures.ed25519_public(&public).map_err(|_| invalid())?;
-            keys.insert(kid.to_owned(), Entry { public, key });
+            let binding = Binding::parse(item).ok_or_else(|| KeyFileInvalid::Binding(kid.to_owned()))?;
+            keys.insert(kid.to_owned(), Entry { public, key, binding });
         }
         Ok(Keyset(keys))
     }
 
     /// The key of a name.
-    pub(super) fn get(&self, kid: &str) -> Option<&dyn VerifyKey> {
-        self.0.get(kid).map(|entry| entry.key.as_ref())
+    pub(super) fn get(&self, kid: &str) -> Option<&Entry> {
+        self.0.get(kid)
+    }
+
+    /// The names of keys that are not bound to an issuer and to audiences: they sign for every tenant of a relay.
+    pub fn unbound(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(_, entry)| !entry.binding.is_whole()).map(|(kid, _)| kid.as_str())
     }
 
     /// The names.
@@ -98,6 +166,7 @@ impl Keyset {
             out.push_str(if index == 0 { "{" } else { ",{" });
             json::push_member(&mut out, "kid", kid);
             json::push_member(&mut out, "pubkey_b64u", &b64u::encode(&entry.public));
+            entry.binding.encode(&mut out);
             out.push('}');
         }
         out.push_str("]}");
@@ -173,11 +242,17 @@ impl IssuerKey {
         &self.kid
     }
 
-    /// A keyset of this key alone.
+    /// A keyset of this key alone, bound to nothing: for a relay with one tenant.
     pub fn keyset_text(&self) -> String {
+        self.bound_keyset_text(&Binding::default())
+    }
+
+    /// A keyset of this key alone.
+    pub fn bound_keyset_text(&self, binding: &Binding) -> String {
         let mut out = String::from(r#"{"keys":[{"#);
         json::push_member(&mut out, "kid", &self.kid);
         json::push_member(&mut out, "pubkey_b64u", &b64u::encode(&self.key.public()));
+        binding.encode(&mut out);
         out.push_str("}]}");
         out
     }

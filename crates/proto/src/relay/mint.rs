@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use zeroize::Zeroizing;
 
-use super::{Claims, Grant, IssuerKey, NATIVE_SUITE_MIN, Role, b64u};
+use super::{Claims, Grant, IssuerKey, NATIVE_SUITE_MIN, Role, TokenForm, b64u};
 use crate::crypto::Provider;
 
 /// Random bytes of a channel's or a token's name.
@@ -53,6 +53,8 @@ pub struct Minting {
     pub idle_timeout_s: u32,
     /// Says that in tokens too, so that the relay holds the channel to it. v1's first issuers did not.
     pub idle_claim: bool,
+    /// The form of tokens. `FST2` says the idle time always, at least 1 s.
+    pub token_form: TokenForm,
     /// The suites that are allowed, the default one first; 1 to 64, all of one profile.
     pub suites: Vec<u16>,
     /// The Noise pattern, for native suites.
@@ -72,6 +74,7 @@ impl Minting {
             token_ttl_s: 60,
             idle_timeout_s: 60,
             idle_claim: false,
+            token_form: TokenForm::Fst1,
             suites: vec![1],
             noise_pattern: String::new(),
             statics: [None, None],
@@ -167,7 +170,9 @@ impl Issuer {
 
     fn token(&self, channel_id: &str, role: Role, init_exp_s: i64, now_s: i64) -> Result<String, MintInvalid> {
         let minting = &self.minting;
+        let is_fst2 = minting.token_form == TokenForm::Fst2;
         let claims = Claims {
+            form: minting.token_form,
             kid: self.key.kid().to_owned(),
             aud: minting.aud.clone(),
             iss: minting.iss.clone(),
@@ -177,7 +182,7 @@ impl Issuer {
             init_exp: init_exp_s,
             iat: now_s,
             exp: init_exp_s.min(now_s.saturating_add(i64::from(minting.token_ttl_s))),
-            idle_timeout_s: minting.idle_claim.then_some(minting.idle_timeout_s),
+            idle_timeout_s: (minting.idle_claim || is_fst2).then_some(minting.idle_timeout_s),
         };
         Ok(claims.sign(&self.key))
     }

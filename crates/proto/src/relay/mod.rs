@@ -17,9 +17,9 @@ pub use attach::{ATTACH_LEN_MAX, Attach, AttachInvalid, EID_LEN_MAX, EID_LEN_MIN
 pub use b64u::{decode as b64u_decode, encode as b64u_encode};
 pub use close::{CloseCause, CloseReasons};
 pub use grant::{DirectInfo, Grant, GrantInvalid, NATIVE_SUITE_MIN};
-pub use keys::{IssuerKey, KEYSET_LEN_MAX, KeyFileInvalid, Keyset};
+pub use keys::{Binding, IssuerKey, KEYSET_LEN_MAX, KeyFileInvalid, Keyset};
 pub use mint::{DEFAULT_NATIVE_SUITE, Issuer, MintInvalid, Minting, random_name};
-pub use token::{Claims, Expected, SKEW_S, TokenInvalid, verify};
+pub use token::{Claims, Expected, SKEW_S, TokenForm, TokenInvalid, verify};
 
 /// Which end of a channel an endpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

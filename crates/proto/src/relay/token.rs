@@ -1,4 +1,4 @@
-//! Attach tokens: `FST1.payload.signature`, made by the control plane and verified by the relay.
+//! Attach tokens: `FST1.payload.signature` or `FST2.payload.signature`, made by the control plane and verified by the relay.
 //! SPEC relay.md#tokens
 
 use alloc::borrow::ToOwned;
@@ -11,13 +11,38 @@ use super::keys::{IssuerKey, Keyset};
 use super::{b64u, json};
 use crate::crypto::signature::ED25519_SIGNATURE_LEN;
 
-const PREFIX: &str = "FST1";
+/// The form of a token, which its prefix names and its signature covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TokenForm {
+    /// Of v1 up to January 2026, and of the native profile.
+    #[default]
+    Fst1,
+    /// Of later v1: `idle_timeout_seconds` is there and above 0, `role` is 1 or 2, names are not empty.
+    Fst2,
+}
+
+impl TokenForm {
+    /// What the token begins with.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            TokenForm::Fst1 => "FST1",
+            TokenForm::Fst2 => "FST2",
+        }
+    }
+
+    fn from_prefix(prefix: &str) -> Option<Self> {
+        [TokenForm::Fst1, TokenForm::Fst2].into_iter().find(|form| form.prefix() == prefix)
+    }
+}
+
 /// How far the clocks of issuer and relay may be apart, in seconds.
 pub const SKEW_S: i64 = 30;
 
 /// What a token says. Times are seconds since the Unix epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
+    /// The token's form.
+    pub form: TokenForm,
     /// Which key signed it.
     pub kid: String,
     /// The relay that it is for.
@@ -44,7 +69,7 @@ pub struct Claims {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenInvalid {
     /// Not three parts, or another prefix.
-    #[error("not FST1.payload.signature")]
+    #[error("not FST1.payload.signature or FST2.payload.signature")]
     Shape,
     /// A part is not base64url.
     #[error("not base64url")]
@@ -130,11 +155,12 @@ impl Claims {
         out
     }
 
-    fn parse(payload: &[u8]) -> Option<Claims> {
+    fn parse(form: TokenForm, payload: &[u8]) -> Option<Claims> {
         let object = json::object(payload)?;
         let text = |name| json::text(&object, name).map(str::to_owned);
         let idle = json::whole(&object, "idle_timeout_seconds")?;
-        Some(Claims {
+        let claims = Claims {
+            form,
             kid: text("kid")?,
             aud: text("aud")?,
             iss: text("iss")?,
@@ -149,23 +175,29 @@ impl Claims {
                 1.. => u32::try_from(idle).ok(),
                 _ => None,
             },
-        })
+        };
+        (form == TokenForm::Fst1 || claims.is_fst2()).then_some(claims)
+    }
+
+    /// What an `FST2` must say beside what an `FST1` does.
+    fn is_fst2(&self) -> bool {
+        let names = [&self.kid, &self.channel_id, &self.token_id];
+        self.idle_timeout_s.is_some()
+            && matches!(self.role, 1 | 2)
+            && self.iat <= self.exp
+            && names.iter().all(|name| !name.trim().is_empty())
     }
 
     /// What a token says, for an endpoint that was given it by its control plane and holds no key to verify it with. `None`
     /// for what is no token.
     pub fn read_unverified(token: &str) -> Option<Claims> {
-        let mut parts = token.split('.');
-        let (Some(PREFIX), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return None;
-        };
-        Claims::parse(&b64u::decode(payload)?)
+        let (form, payload, _) = parts(token)?;
+        Claims::parse(form, &b64u::decode(payload)?)
     }
 
     /// The token, signed by `key`, whose name must be `kid`.
     pub fn sign(&self, key: &IssuerKey) -> String {
-        let signed = format!("{PREFIX}.{}", b64u::encode(self.encode().as_bytes()));
+        let signed = format!("{}.{}", self.form.prefix(), b64u::encode(self.encode().as_bytes()));
         let signature = b64u::encode(&key.sign(signed.as_bytes()));
         format!("{signed}.{signature}")
     }
@@ -176,30 +208,34 @@ impl Claims {
 /// # Errors
 /// [`TokenInvalid`]: the first thing that is wrong.
 pub fn verify(token: &str, keys: &Keyset, expected: &Expected, now_s: i64) -> Result<Claims, TokenInvalid> {
-    let mut parts = token.split('.');
-    let (Some(PREFIX), Some(payload), Some(signature), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return Err(TokenInvalid::Shape);
-    };
-    let signed = token.get(..PREFIX.len() + 1 + payload.len()).ok_or(TokenInvalid::Shape)?;
+    let (form, payload, signature) = parts(token).ok_or(TokenInvalid::Shape)?;
+    let signed = token.get(..form.prefix().len() + 1 + payload.len()).ok_or(TokenInvalid::Shape)?;
     let payload = b64u::decode(payload).ok_or(TokenInvalid::Encoding)?;
     let signature = b64u::decode(signature).ok_or(TokenInvalid::Encoding)?;
-    let claims = Claims::parse(&payload).ok_or(TokenInvalid::Payload)?;
-    let key = keys.get(&claims.kid).ok_or(TokenInvalid::KeyUnknown)?;
+    let claims = Claims::parse(form, &payload).ok_or(TokenInvalid::Payload)?;
+    let entry = keys.get(&claims.kid).ok_or(TokenInvalid::KeyUnknown)?;
     let signature: &[u8; ED25519_SIGNATURE_LEN] =
         signature.as_slice().try_into().map_err(|_| TokenInvalid::Signature)?;
-    if !key.verify(signed.as_bytes(), signature) {
+    if !entry.key.verify(signed.as_bytes(), signature) {
         return Err(TokenInvalid::Signature);
     }
     let is_one_of = |allowed: &[String], value: &String| allowed.is_empty() || allowed.contains(value);
-    if !is_one_of(&expected.aud, &claims.aud) {
+    // A key that is bound signs for its own tenant alone, whatever else the relay serves.
+    if !is_one_of(&expected.aud, &claims.aud) || !entry.binding.allows_aud(&claims.aud) {
         return Err(TokenInvalid::Audience);
     }
-    if !is_one_of(&expected.iss, &claims.iss) {
+    if !is_one_of(&expected.iss, &claims.iss) || !entry.binding.allows_iss(&claims.iss) {
         return Err(TokenInvalid::Issuer);
     }
     judge_times(&claims, expected, now_s)?;
     Ok(claims)
+}
+
+/// Form, payload and signature.
+fn parts(token: &str) -> Option<(TokenForm, &str, &str)> {
+    let mut parts = token.split('.');
+    let (form, payload, signature) = (TokenForm::from_prefix(parts.next()?)?, parts.next()?, parts.next()?);
+    parts.next().is_none().then_some((form, payload, signature))
 }
 
 fn judge_times(claims: &Claims, expected: &Expected, now_s: i64) -> Result<(), TokenInvalid> {

@@ -190,6 +190,11 @@ pub struct SealedMessage {
 }
 
 impl Reply {
+    /// The session.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
     /// Seals an answer. `status` is the one that it is sent with; wire 1 binds it.
     ///
     /// # Errors

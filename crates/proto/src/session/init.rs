@@ -1,10 +1,9 @@
 //! The server's side of key agreement, both families, wires 1 and 2. `spec/session.md#init`.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use core::fmt;
 
-use crate::crypto::{EphemeralKey, Provider};
+use crate::crypto::{EphemeralKey, PeerKey, Provider};
 use crate::error::Error;
 use crate::limits::{
     NONCE_LEN_MIN, NONCE_LEN_MIN_V1, TTL_AUTHENTICATED_SEC_DEFAULT, TTL_DEFAULT_SEC_DEFAULT, TTL_MAX_SEC_DEFAULT,
@@ -81,12 +80,12 @@ impl InitRandoms {
     }
 }
 
-/// A well-formed init whose public key is not yet checked: its nonce comes first.
+/// A well-formed init with a good public key, whose nonce comes next: what is malformed must take no place among nonces.
 pub struct InitCall {
     family: Family,
     wire: Wire,
     client_id: Option<Box<str>>,
-    client_public: String,
+    client_public: Box<dyn PeerKey>,
     ttl_sec: Option<u32>,
 }
 
@@ -142,7 +141,8 @@ impl InitCall {
         };
         let scope = client_id.map_or(Scope::Wire1Init, Scope::Client);
         let claim = Claim::new(provider, scope, nonce, &stamp, now_ms, policy);
-        let client_public = body.client_public_key()?.into();
+        let client_public = base64::decode(body.client_public_key()?).map_err(|_| Error::PublicKeyInvalid)?;
+        let client_public = provider.p256_public(&client_public)?;
         let call = InitCall { family, wire, client_id: client_id.map(Box::from), client_public, ttl_sec };
         Ok(Unreplayed::new(call, claim))
     }
@@ -160,7 +160,7 @@ impl InitCall {
     /// Agrees the key. `authenticated` is whether a token was presented and accepted, `subject` whom it names.
     ///
     /// # Errors
-    /// [`Error::PublicKeyInvalid`], [`Error::Provider`].
+    /// [`Error::Provider`].
     // SPEC session.md#keys
     pub fn accept(
         self,
@@ -172,14 +172,12 @@ impl InitCall {
         now_ms: u64,
         laps: Laps<'_>,
     ) -> Result<(InitAnswer, Session), Error> {
-        let peer = base64::decode(&self.client_public).map_err(|_| Error::PublicKeyInvalid)?;
-        let peer = provider.p256_public(&peer)?;
         laps(Step::ValidatePublicKey);
         let InitRandoms { session_id, ephemeral } = randoms(laps)?;
         let anonymous = self.family == Family::Anonymous;
         let id = SessionId::from_random(&session_id, anonymous);
         let server_public = *ephemeral.public();
-        let z = ephemeral.agree(peer)?;
+        let z = ephemeral.agree(self.client_public)?;
         laps(Step::EcdhCompute);
         let info = info(self.wire, anonymous, self.client_id.as_deref().unwrap_or_default());
         let key = SessionKey::derive(provider, &z, &id, &info)?;
@@ -199,6 +197,7 @@ impl InitCall {
             subject,
             tenant: None,
             auth: if authenticated { Auth::Bearer } else { Auth::None },
+            lineage: None,
             created_ms: now_ms,
             expires_ms: now_ms.saturating_add(u64::from(ttl_sec) * 1000),
             key,

@@ -26,6 +26,8 @@ pub struct SessionRecord {
     pub tenant: Option<Box<str>>,
     /// How the client was recognised at init.
     pub auth: Auth,
+    /// The first session of the chain that it was renewed in; `None` where it is the first itself.
+    pub lineage: Option<SessionId>,
     /// When it was agreed, in milliseconds since the epoch; of a renewed session, when the first of its chain was.
     pub created_ms: u64,
     /// The first millisecond at which it is over.
@@ -73,6 +75,11 @@ pub const IDENTITY_HEADERS: [&str; 4] =
     ["x-sealway-client-id", "x-sealway-auth", "x-sealway-subject", "x-sealway-tenant"];
 
 impl SessionRecord {
+    /// The first session of its chain of renewals, often itself. Revoking one session revokes its whole chain.
+    pub fn root(&self) -> &SessionId {
+        self.lineage.as_ref().unwrap_or(&self.id)
+    }
+
     /// What the service is told of the client, as headers; what the session does not know is left out. Values are visible
     /// ASCII, and two texts never give one value.
     // SPEC session-3.md#who-the-client-is

@@ -8,6 +8,7 @@ pub mod json;
 pub mod nonce;
 pub mod session_id;
 pub mod stamp;
+pub mod stripped;
 
 pub use client_id::ClientId;
 pub use header::{Field, Headers};

@@ -73,7 +73,11 @@ impl ReplayPolicy {
         self.check_ms(stamp.ms, now_ms)
     }
 
-    pub(crate) fn check_ms(&self, stamp_ms: u64, now_ms: u64) -> Result<(), Error> {
+    /// The same for a stamp in milliseconds since the epoch.
+    ///
+    /// # Errors
+    /// [`Error::TimestampOutsideWindow`].
+    pub fn check_ms(&self, stamp_ms: u64, now_ms: u64) -> Result<(), Error> {
         if stamp_ms.abs_diff(now_ms) <= self.window_ms { Ok(()) } else { Err(Error::TimestampOutsideWindow) }
     }
 }

@@ -100,6 +100,7 @@ pub(crate) fn server_session(id: &str, wire: Wire, prk: &Hex, created_ms: u64, e
         subject: None,
         tenant: None,
         auth: Auth::None,
+        lineage: None,
         created_ms,
         expires_ms,
         key: SessionKey::from_bytes(prk.array()),

@@ -1,13 +1,14 @@
 //! Key sets, and the proofs of problems.
 
-use sealway_proto::session::three::problem::{expired_message, prove_clock};
+use sealway_proto::session::three::problem::prove_clock;
 use sealway_proto::session::three::{KeyId, KeySet, KeySetFault, Problem, Refused, sends_again};
 use sealway_proto::wire::base64;
-use sealway_testkit::session3_vectors::{KeySet3, KeySet3Refused, Problem3};
+use sealway_proto::wire::stripped::{crosses_from_outside, crosses_from_within, is_alike};
+use sealway_testkit::session3_vectors::{Headers3, KeySet3, KeySet3Refused, Problem3};
 use sealway_testkit::vectors::Hex;
 
 use super::calls::session;
-use super::inits::{client_session, trusted};
+use super::inits::client_session;
 use super::{es256, provider};
 
 /// The set as far as it is taken; else the code of the refusal.
@@ -33,6 +34,11 @@ pub(crate) fn key_set(v: &KeySet3) {
         assert_eq!(key.key_id.as_str(), want.key_id);
         assert_eq!(key.public_key, want.public_hex.array());
     }
+    assert!(!v.signers.is_empty());
+    for signer in &v.signers {
+        let key = set.signer(&KeyId::parse(&signer.key_id).unwrap(), signer.server_time_ms, signer.now_ms);
+        assert_eq!(key.is_some(), signer.trusted, "{signer:?}");
+    }
     // What is written anew is taken once more.
     assert_eq!(take(&v.root_public_hex, &set.encode(), v.now_ms, v.taken_issued_ms), Ok(set));
 }
@@ -41,25 +47,14 @@ pub(crate) fn key_set_refused(v: &KeySet3Refused) -> &'static str {
     take(&v.root_public_hex, &v.body, v.now_ms, v.taken_issued_ms).unwrap_err()
 }
 
-/// Whether a client may do what the problem makes it do.
+/// Whether a client may take the time that a problem says.
 fn is_proven(v: &Problem3, problem: &Problem) -> bool {
     let client = client_session(&v.client);
-    let text = |name: &str| problem.more.get(name).and_then(|value| value.as_str());
-    let Some(time) = problem.more.get("server_time_ms").and_then(|value| value.as_u64()) else { return false };
+    let mac = problem.more.get("mac").and_then(|mac| base64::decode_array(mac.as_str()?).ok());
+    let time = problem.more.get("server_time_ms").and_then(|value| value.as_u64());
     let (stamp, nonce) = (v.request.stamp.as_str(), v.request.nonce.as_str());
-    match problem.code.as_str() {
-        "clock_skew" => text("mac")
-            .and_then(|mac| base64::decode_array(mac).ok())
-            .is_some_and(|mac| client.verifies_clock(provider(), stamp, nonce, time, &mac)),
-        "session_expired" => {
-            let key = text("key_id").and_then(|id| trusted(&v.trusted_hex, &KeyId::parse(id).unwrap()));
-            let signature = text("signature").and_then(|signature| base64::decode_array(signature).ok());
-            key.zip(signature).is_some_and(|(key, signature)| {
-                client.verifies_expiry(provider(), key.as_ref(), stamp, nonce, time, &signature)
-            })
-        }
-        other => panic!("{other} carries no proof"),
-    }
+    let verifies = |(time, mac): (u64, [u8; 32])| client.verifies_clock(provider(), stamp, nonce, time, &mac);
+    problem.code == "clock_skew" && time.zip(mac).is_some_and(verifies)
 }
 
 pub(crate) fn problem(v: &Problem3) {
@@ -69,23 +64,27 @@ pub(crate) fn problem(v: &Problem3) {
     assert!(!v.resends.is_empty());
     for resend in &v.resends {
         let stamp_ms = v.request.stamp.parse().unwrap();
-        let (method, elapsed_ms, session_end_ms) = (resend.method.as_str(), resend.elapsed_ms, v.session.expires_ms);
-        let refused = Refused { method, stamp_ms, elapsed_ms, session_end_ms };
+        let refused = Refused { method: &resend.method, stamp_ms, elapsed_ms: resend.elapsed_ms };
         assert_eq!(sends_again(&problem, v.proven, &refused), resend.again, "{resend:?}");
     }
-    if !v.proven {
-        return;
-    }
-    // The server's side: its mac is the same, its signature as good.
-    let (session, time) = (session(&v.session), problem.more["server_time_ms"].as_u64().unwrap());
-    let (stamp, nonce) = (v.request.stamp.as_str(), v.request.nonce.as_str());
-    if problem.code == "clock_skew" {
-        let mac = prove_clock(provider(), &session, stamp, nonce, time).unwrap();
+    if v.proven {
+        // The server's side: its mac is the same.
+        let (session, time) = (session(&v.session), problem.more["server_time_ms"].as_u64().unwrap());
+        let mac = prove_clock(provider(), &session, &v.request.stamp, &v.request.nonce, time).unwrap();
         assert_eq!(problem.more["mac"].as_str(), Some(base64::encode(&mac).as_str()));
-    } else {
-        let message = expired_message(provider(), session.id(), stamp, nonce, time);
-        let signature = base64::decode_array(problem.more["signature"].as_str().unwrap()).unwrap();
-        let key = trusted(&v.trusted_hex, &KeyId::parse(problem.more["key_id"].as_str().unwrap()).unwrap()).unwrap();
-        assert!(key.verify(&message, &signature));
+    }
+}
+
+/// Each name by itself; the servers play all of it.
+pub(crate) fn headers(v: &Headers3) {
+    let received = |name: &str, value: &str| v.service.contains(&(name.to_lowercase(), value.to_owned()));
+    for (name, value) in &v.inner {
+        assert_eq!(crosses_from_within(name), received(name, value), "{name} within");
+    }
+    for (name, value) in &v.outer {
+        let lower = name.to_lowercase();
+        let is_within = v.inner.iter().any(|(within, _)| is_alike(within, &lower) && crosses_from_within(within));
+        let crosses = crosses_from_outside(&lower, v.front_trusted) && !is_within;
+        assert_eq!(crosses, received(name, value), "{name} outside");
     }
 }

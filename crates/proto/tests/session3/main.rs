@@ -41,6 +41,7 @@ fn play(scenario: &Session3Scenario) {
         Session3Scenario::KeySet(v) => keys::key_set(v),
         Session3Scenario::KeySetRefused(v) => assert_eq!(keys::key_set_refused(v), v.code),
         Session3Scenario::Problem(v) => keys::problem(v),
+        Session3Scenario::Headers(v) => keys::headers(v),
     }
 }
 
@@ -57,6 +58,7 @@ fn kind(scenario: &Session3Scenario) -> &'static str {
         Session3Scenario::KeySet(_) => "key-set3",
         Session3Scenario::KeySetRefused(_) => "key-set3-refused",
         Session3Scenario::Problem(_) => "problem3",
+        Session3Scenario::Headers(_) => "headers3",
     }
 }
 
@@ -121,5 +123,10 @@ fn a_client_refuses_every_faulty_answer_with_its_code() {
 
 #[test]
 fn a_key_set_is_taken_from_its_root_alone_and_a_problem_proves_what_it_says() {
-    play_all(&[("key-set3", 8), ("key-set3-refused", 28), ("problem3", 25)]);
+    play_all(&[("key-set3", 12), ("key-set3-refused", 28), ("problem3", 16)]);
+}
+
+#[test]
+fn a_service_receives_no_header_that_its_client_may_not_say_of_itself() {
+    play_all(&[("headers3", 100)]);
 }

@@ -30,8 +30,6 @@ pub(super) fn text(folder: &Path, password: &SecretString) -> Result<Zeroizing<S
         ("LITEGATEWAY_Proxy__SleepDurationMs", "5000".into()),
         ("LITEGATEWAY_Proxy__ServerCertificatePath", file(Leaf::Server.pfx())?),
         (SERVER_PASSWORD, word.to_owned()),
-        ("LITEGATEWAY_Proxy__ServerCertificatePemPath", file(Leaf::Server.cert())?),
-        ("LITEGATEWAY_Proxy__ServerPrivateKeyPath", file(Leaf::Server.key())?),
         ("LITEGATEWAY_Proxy__TrustedCaPath", file(CA_CERT)?),
         ("LITEGATEWAY_Proxy__OutboundClientCertificatePath", file(Leaf::Client.pfx())?),
         ("LITEGATEWAY_Proxy__OutboundClientCertificatePassword", word.to_owned()),
@@ -96,7 +94,9 @@ mod tests {
             for leaf in [Leaf::Server, Leaf::Client] {
                 assert_eq!(password(&text, leaf).unwrap().expose_secret(), word);
             }
-            assert_eq!(text.lines().count(), 21);
+            assert_eq!(text.lines().count(), 19);
+            // They would count before the PKCS#12 file and its password, which the file names too.
+            assert!(!text.contains("PemPath") && !text.contains("PrivateKeyPath"));
         }
         let plain = "export CLIENT_PFX_PASSWORD=changeit\n";
         assert_eq!(password(plain, Leaf::Client).unwrap().expose_secret(), "changeit");

@@ -11,8 +11,10 @@ use bytes::{Buf, Bytes};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use parking_lot::Mutex;
 
 use super::h1::{Source, without_barred};
+use super::share::Share;
 
 /// Why a body broke off.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -37,10 +39,10 @@ pub enum BodyRefusal {
     /// The connection broke, or the framing is wrong.
     #[error("body broke off")]
     Broken,
+    /// Its client holds as much as it may, or all clients together do.
+    #[error("no room is left for the body")]
+    NoRoom,
 }
-
-/// How much memory is taken on the strength of an announced length alone.
-const ANNOUNCED_MAX: usize = 128 * 1024;
 
 /// How much of a refused body is read and thrown away, so that the client, still sending, gets to read its answer.
 const DISCARD_MAX: u64 = 16 * 1024 * 1024;
@@ -49,7 +51,7 @@ const DISCARD_TIME: Duration = Duration::from_secs(5);
 /// Reads a whole body of at most `len_max` bytes within `time`.
 ///
 /// # Errors
-/// [`BodyRefusal`]; what was too large has been thrown away, within bounds.
+/// [`BodyRefusal`]; what was too large, or found no room, has been thrown away, within bounds.
 pub async fn read_body<B>(mut body: B, len_max: usize, time: Duration) -> Result<Vec<u8>, BodyRefusal>
 where
     B: HttpBody + Unpin + 'static,
@@ -58,12 +60,11 @@ where
         discard(body).await;
         return Err(BodyRefusal::TooLarge);
     }
-    // A length that is only announced is not memory yet.
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut bytes = Vec::with_capacity(announced.min(ANNOUNCED_MAX));
+    // It grows as bytes arrive: a length that is only announced takes no memory.
+    let mut bytes = Vec::new();
     let read = async {
         while let Some(frame) = body.frame().await {
-            let Ok(mut data) = frame.map_err(|_| BodyRefusal::Broken)?.into_data() else { continue };
+            let Ok(mut data) = frame.map_err(|err| why(&err))?.into_data() else { continue };
             if bytes.len() + data.remaining() > len_max {
                 return Err(BodyRefusal::TooLarge);
             }
@@ -78,13 +79,18 @@ where
     };
     match tokio::time::timeout(time, read).await {
         Ok(Ok(())) => Ok(bytes),
-        Ok(Err(BodyRefusal::TooLarge)) => {
+        Ok(Err(refusal @ (BodyRefusal::TooLarge | BodyRefusal::NoRoom))) => {
             discard(body).await;
-            Err(BodyRefusal::TooLarge)
+            Err(refusal)
         }
         Ok(Err(refusal)) => Err(refusal),
         Err(_) => Err(BodyRefusal::TooSlow),
     }
+}
+
+/// The refusal in a body's error.
+fn why(err: &dyn Any) -> BodyRefusal {
+    err.downcast_ref::<BodyRefusal>().copied().unwrap_or(BodyRefusal::Broken)
 }
 
 /// Reads and throws away what a client still sends, within bounds.
@@ -92,10 +98,14 @@ pub async fn discard<B>(mut body: B)
 where
     B: HttpBody + Unpin + 'static,
 {
-    // Our own connections do that when the answer is written; and a client that waits to be told to go on is not told.
-    let whole: &dyn Any = &body;
-    if whole.downcast_ref::<RequestBody>().is_some_and(|body| matches!(body.0, Inner::Wire(_))) {
-        return;
+    let whole: &mut dyn Any = &mut body;
+    if let Some(body) = whole.downcast_mut::<RequestBody>() {
+        // Our own connections do that when the answer is written; and a client that waits to be told to go on is not told.
+        if matches!(body.inner, Inner::Wire(_)) {
+            return;
+        }
+        // What is thrown away is not held.
+        body.room = None;
     }
     if body.is_end_stream() || body.size_hint().lower() > DISCARD_MAX {
         return;
@@ -113,7 +123,11 @@ where
 
 /// The body of a request as it comes in, whatever the protocol.
 #[derive(Debug, Default)]
-pub struct RequestBody(Inner);
+pub struct RequestBody {
+    inner: Inner,
+    /// Counts what arrived, if the whole of it is held.
+    room: Option<Arc<Mutex<Share>>>,
+}
 
 #[derive(Debug, Default)]
 enum Inner {
@@ -169,14 +183,54 @@ impl WireBody {
 impl RequestBody {
     /// What `source` reads as request `number`'s body, of length `left` where that was announced.
     pub(in crate::http) fn from_wire(source: Arc<dyn Source>, number: u64, left: Option<u64>) -> Self {
-        RequestBody(Inner::Wire(WireBody { source, number, left }))
+        RequestBody { inner: Inner::Wire(WireBody { source, number, left }), room: None }
+    }
+
+    /// Counts its bytes in `room` as they arrive, for a reader that holds all of them. Where the room is full, the body ends
+    /// with [`BodyRefusal::NoRoom`].
+    #[must_use]
+    pub fn held_in(self, room: Arc<Mutex<Share>>) -> Self {
+        RequestBody { room: Some(room), ..self }
     }
 }
 
 impl From<Incoming> for RequestBody {
     fn from(body: Incoming) -> Self {
-        if body.is_end_stream() { RequestBody(Inner::Empty) } else { RequestBody(Inner::Hyper(body)) }
+        let inner = if body.is_end_stream() { Inner::Empty } else { Inner::Hyper(body) };
+        RequestBody { inner, room: None }
     }
+}
+
+impl Inner {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
+        match self {
+            Inner::Empty => Poll::Ready(None),
+            // Whose body broke off must be known later: the client's is not the service's fault.
+            Inner::Wire(body) => body.poll_frame(cx),
+            Inner::Hyper(body) => Poll::Ready(match ready!(poll_whole(body, cx)) {
+                // What is barred from trailers is so however they come.
+                Some(Ok(frame)) => Some(Ok(match frame.into_trailers() {
+                    Ok(trailers) => Frame::trailers(without_barred(trailers)),
+                    Err(frame) => frame,
+                })),
+                Some(Err(_)) => Some(Err(BodyRefusal::Broken)),
+                None => None,
+            }),
+        }
+    }
+}
+
+/// The next frame of a message over HTTP/2, whose end is an end only where the peer said so: a reset with `NO_ERROR` comes
+/// from hyper as a clean end, and would have a part of a body taken for all of it.
+///
+/// # Errors
+/// When the body broke off.
+pub fn poll_whole(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    Poll::Ready(match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+        Some(frame) => Some(frame.map_err(Into::into)),
+        None if body.is_end_stream() => None,
+        None => Some(Err("the peer reset the stream before the body's end".into())),
+    })
 }
 
 impl HttpBody for RequestBody {
@@ -184,23 +238,18 @@ impl HttpBody for RequestBody {
     type Error = BodyRefusal;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
-        match &mut self.0 {
-            Inner::Empty => Poll::Ready(None),
-            // Whose body broke off must be known later: the client's is not the service's fault.
-            Inner::Wire(body) => body.poll_frame(cx),
-            Inner::Hyper(body) => Pin::new(body).poll_frame(cx).map(|frame| {
-                let frame = frame?.map_err(|_| BodyRefusal::Broken);
-                // What is barred from trailers is so however they come.
-                Some(frame.map(|frame| match frame.into_trailers() {
-                    Ok(trailers) => Frame::trailers(without_barred(trailers)),
-                    Err(frame) => frame,
-                }))
-            }),
+        let frame = ready!(self.inner.poll_frame(cx));
+        if let (Some(room), Some(Ok(frame))) = (&self.room, &frame) {
+            let len = frame.data_ref().map_or(0, |data| data.len() as u64);
+            if !room.lock().grow(len) {
+                return Poll::Ready(Some(Err(BodyRefusal::NoRoom)));
+            }
         }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.inner {
             Inner::Empty => true,
             Inner::Hyper(body) => body.is_end_stream(),
             Inner::Wire(body) => body.left == Some(0),
@@ -208,7 +257,7 @@ impl HttpBody for RequestBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.inner {
             Inner::Empty => SizeHint::with_exact(0),
             Inner::Hyper(body) => body.size_hint(),
             Inner::Wire(body) => body.left.map_or_else(SizeHint::default, SizeHint::with_exact),

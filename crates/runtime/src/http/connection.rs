@@ -15,14 +15,14 @@ use tokio::time::{sleep, timeout};
 use super::connections::{Place, Protocol};
 use super::h1::Setup;
 use super::stream::{Stream, Transport};
-use super::{Body, BodyError, IDLE_GRACE, Listening, Origin, RequestBody, h1, h2};
+use super::{Body, BodyError, IDLE_GRACE, Listening, Origin, PREFACE_LEN, RequestBody, h1, h2};
 use crate::clock::{Clock, SystemClock};
 use crate::tls::{self, PeerCertificate};
 
 /// How a client begins HTTP/2 without being asked to (RFC 9113 section 3.3).
 ///
 /// All of it is waited for under the header timeout: hyper itself has no bound on a preface that stops half-way.
-const H2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const H2_PREFACE: &[u8; PREFACE_LEN] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How long a handshake may go on after stopping began.
 const STOP_HANDSHAKE_TIME: Duration = Duration::from_secs(2);
 /// How often the certificate of a connection's client is looked at again, however long it is good for.
@@ -41,7 +41,7 @@ where
 {
     let peer = place.entry.peer;
     let origin = Origin { listener: listening.name.clone(), peer, client: peer.ip(), is_tls: false, certificate: None };
-    let mut setup = Setup { origin, limits: listening.limits, entry: place.entry.clone() };
+    let mut setup = Setup { origin, limits: listening.limits, entry: place.entry.clone(), list: place.list.clone() };
     let Some(tls) = &listening.tls else { return serve_either(stream, &setup, service).await };
     setup.entry.set_protocol(Protocol::Handshake);
     // From before the handshake: rules that change while it is done count at once, not at the next look.
@@ -55,7 +55,7 @@ where
     let (stream, certificate) = match handshake {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(err)) => {
-            place.list.count_failed_handshake(err.class());
+            place.list.note_failed_handshake(&peer, &err);
             return Err(err.into());
         }
         Err(late) => {
@@ -207,7 +207,7 @@ mod tests {
         let place = Arc::new(Connections::new("test")).enter(Peer::Unix, &limits, CancellationToken::new()).unwrap();
         let (listener, peer) = ("test".into(), Peer::Unix);
         let origin = Origin { listener, peer, client: None, is_tls: true, certificate: None };
-        let setup = Setup { origin, limits, entry: place.entry.clone() };
+        let setup = Setup { origin, limits, entry: place.entry.clone(), list: place.list.clone() };
 
         // As in `serve`: the handshake is over, and has found nothing.
         let generation = tls.generation();

@@ -6,11 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use http::StatusCode;
 use metrics::{Counter, Gauge};
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
+use super::meter::Flood;
+use super::notices::{Gate, Gates};
 use super::{HttpLimits, Peer};
+use crate::tls::AcceptError;
 
 /// What is spoken on a connection, as far as that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +109,7 @@ pub struct Connections {
     refused: AtomicU64,
     failed_handshakes: AtomicU64,
     listener: String,
+    gates: Gates,
     open_gauge: Gauge,
     accepted_total: Counter,
     refused_total: Counter,
@@ -147,6 +152,7 @@ impl Connections {
             accepted_total: metrics::counter!("sealway_connections_total", "listener" => label.clone()),
             refused_total: metrics::counter!("sealway_connections_refused_total", "listener" => label.clone()),
             listener: label,
+            gates: Gates::default(),
         }
     }
 
@@ -192,11 +198,13 @@ impl Connections {
                 return None;
             }
             if let Some(address) = peer.ip() {
-                let count = open.by_address.entry(address).or_default();
-                if limits.connections_per_address_max != 0 && *count >= limits.connections_per_address_max {
+                let is_scarce = open.by_id.len() >= limits.connections_max - limits.connections_max / 4;
+                let share = if is_scarce { limits.scarce_connections_per_address } else { 0 };
+                let count = open.by_address.get(&address).copied().unwrap_or_default();
+                if [limits.connections_per_address_max, share].iter().any(|max| *max != 0 && count >= *max) {
                     return None;
                 }
-                *count += 1;
+                open.by_address.insert(address, count + 1);
             }
             let entry = Arc::new(Entry {
                 id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
@@ -229,6 +237,49 @@ impl Connections {
         metrics::counter!("sealway_handshake_failures_total", "listener" => listener, "reason" => reason.to_owned())
             .increment(1);
     }
+
+    /// Counts and logs a handshake that was refused or given up. A refused certificate is a warning: somebody is locked out,
+    /// or tries to get in.
+    pub(super) fn note_failed_handshake(&self, peer: &Peer, err: &AcceptError) {
+        self.count_failed_handshake(err.class());
+        if matches!(err, AcceptError::Io(_)) {
+            return;
+        }
+        let Some(kept_back) = self.kept_back(&self.gates.handshakes) else { return };
+        let (listener, reason) = (&self.listener, err.class());
+        match err {
+            AcceptError::NoCertificate | AcceptError::Certificate(_) => {
+                tracing::warn!(listener, %peer, reason, why = %err, kept_back, "refused a client at its handshake");
+            }
+            _ => tracing::info!(listener, %peer, reason, why = %err, kept_back, "a handshake failed"),
+        }
+    }
+
+    /// Counts and logs a request that was refused before any route saw it. `why` holds nothing of what was sent.
+    pub(super) fn note_refused_request(&self, peer: &Peer, status: StatusCode, why: &str) {
+        let (listener, status) = (&self.listener, status.as_u16());
+        metrics::counter!(
+            "sealway_refused_requests_total", "listener" => listener.clone(), "status" => status.to_string()
+        )
+        .increment(1);
+        if let Some(kept_back) = self.kept_back(&self.gates.requests) {
+            tracing::info!(listener, %peer, status, why, kept_back, "refused a request that is malformed or over a bound");
+        }
+    }
+
+    /// Counts and logs an HTTP/2 connection that is ended for a flood of frames.
+    pub(super) fn note_flood(&self, peer: &Peer, flood: Flood) {
+        let listener = &self.listener;
+        metrics::counter!("sealway_http2_floods_total", "listener" => listener.clone(), "frame" => flood.0)
+            .increment(1);
+        if let Some(kept_back) = self.kept_back(&self.gates.floods) {
+            tracing::warn!(listener, %peer, why = %flood, kept_back, "ended an HTTP/2 connection");
+        }
+    }
+
+    fn kept_back(&self, gate: &Gate) -> Option<u64> {
+        gate.pass(Instant::now())
+    }
 }
 
 impl std::fmt::Debug for Connections {
@@ -240,6 +291,25 @@ impl std::fmt::Debug for Connections {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_address_leaves_the_last_quarter_to_others() {
+        let list = Arc::new(Connections::new("test"));
+        let limits = HttpLimits { connections_max: 64, scarce_connections_per_address: 4, ..HttpLimits::default() };
+        let enter = |address: &str| {
+            let peer = Peer::Ip(format!("{address}:1").parse().unwrap());
+            list.enter(peer, &limits, CancellationToken::new())
+        };
+        let greedy: Vec<_> = (0..64).map_while(|_| enter("10.0.0.1")).collect();
+        assert_eq!(greedy.len(), 48);
+        let honest: Vec<_> = (2..6).flat_map(|host| (0..5).map(move |_| format!("10.0.0.{host}"))).collect();
+        let held: Vec<_> = honest.iter().filter_map(|address| enter(address)).collect();
+        assert_eq!(held.len(), 16);
+        assert!(enter("10.0.0.9").is_none());
+        drop((greedy, held));
+        // Who was refused leaves no trace.
+        assert!(list.open.lock().by_address.is_empty());
+    }
 
     #[test]
     fn places_are_bounded_in_all_and_by_address_and_free_again() {

@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::h1::{Setup, is_host};
+use super::meter::Metered;
 use super::stream::{Prefixed, Transport};
 use super::{Body, BodyError, HttpLimits, RequestBody, UNREAD_TIME, full};
 
@@ -49,15 +50,20 @@ where
     S::Future: Send,
 {
     let streams = Arc::new(Streams::default());
-    let (origin, entry, limits) = (setup.origin.clone(), setup.entry.clone(), setup.limits);
+    let (origin, entry, list, limits) = (setup.origin.clone(), setup.entry.clone(), setup.list.clone(), setup.limits);
     let opened = streams.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         entry.count_request();
         let stream = opened.open();
         let is_head = *request.method() == Method::HEAD;
-        let answer = check(&request, &limits).map(|()| {
+        let checked = check(&request, &limits).map_err(|(status, why)| {
+            list.note_refused_request(&entry.peer, status, why);
+            status
+        });
+        let answer = checked.map(|()| {
             let mut request = request.map(RequestBody::from);
             request.extensions_mut().insert(origin.clone());
+            canonical_length(request.headers_mut());
             join_cookies(request.headers_mut());
             service.call(request)
         });
@@ -70,7 +76,10 @@ where
             Ok::<_, Infallible>(response.map(|body| stream.watch(body)))
         }
     });
-    let connection = builder(&limits).serve_connection(TokioIo::new(Prefixed::new(prefix, io)), service);
+    let connection = builder(&limits).serve_connection(
+        TokioIo::new(Metered::new(Prefixed::new(prefix, io), setup.entry.peer, setup.list.clone())),
+        service,
+    );
     let mut connection = pin!(connection);
     let period = (limits.idle_timeout.min(UNREAD_TIME) / 4).max(LOOK_MIN);
     let mut looks = tokio::time::interval(period);
@@ -118,17 +127,27 @@ fn builder(limits: &HttpLimits) -> Builder<TokioExecutor> {
     builder
 }
 
-/// What HTTP/1 refuses and hyper does not look at: too many fields, two lengths, a path with bytes that have to be
-/// percent-encoded, which a service may decode to another one, and a `Host` that says another thing than `:authority`
-/// (RFC 9113 section 8.3.1). The rest of that section is refused by hyper.
-fn check(request: &Request<Incoming>, limits: &HttpLimits) -> Result<(), StatusCode> {
+/// What HTTP/1 refuses and hyper does not look at: too many fields, two lengths, a target that is neither a path nor the `*`
+/// of OPTIONS (RFC 9113 section 8.3.1), one with bytes that have to be percent-encoded, which a service may decode to another
+/// one, and a `Host` that says another thing than `:authority`. The rest of that section is refused by hyper.
+///
+/// A fragment cannot be refused: the library below cuts it off before the request is seen here.
+fn check(request: &Request<Incoming>, limits: &HttpLimits) -> Result<(), (StatusCode, &'static str)> {
+    let refused = |why| Err((StatusCode::BAD_REQUEST, why));
     if request.headers().len() > limits.fields_max {
-        return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        return Err((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head is over its bound"));
+    }
+    if request.headers().get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+        return refused("Content-Length stands twice");
     }
     let target = request.uri().path_and_query().map_or("", |target| target.as_str());
-    let is_one_length = request.headers().get_all(CONTENT_LENGTH).iter().nth(1).is_none();
-    if !target.bytes().all(|byte| byte.is_ascii_graphic()) || !is_one_length {
-        return Err(StatusCode::BAD_REQUEST);
+    let is_form = match *request.method() {
+        Method::CONNECT => true,
+        Method::OPTIONS => target.starts_with('/') || target == "*",
+        _ => target.starts_with('/'),
+    };
+    if !is_form || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return refused("the request target is none");
     }
     let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
     let mut hosts = request.headers().get_all(HOST).iter().map(HeaderValue::as_bytes);
@@ -138,7 +157,15 @@ fn check(request: &Request<Incoming>, limits: &HttpLimits) -> Result<(), StatusC
         (Some(one), None) | (None, Some(one)) => is_host(one),
         (None, None) => false,
     };
-    if is_right && other.is_none() { Ok(()) } else { Err(StatusCode::BAD_REQUEST) }
+    if is_right && other.is_none() { Ok(()) } else { refused("Host is no host, or another than :authority") }
+}
+
+/// Writes a length without zeros before it, as HTTP/1 does: not every reader takes `0005` for five, or for ten.
+fn canonical_length(headers: &mut HeaderMap) {
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if let Some(length) = length {
+        headers.insert(CONTENT_LENGTH, length.into());
+    }
 }
 
 /// Makes one `Cookie` of its parts (RFC 9113 section 8.2.3): of several HTTP/1 services read the first, or each another.

@@ -5,20 +5,29 @@ mod connection;
 mod connections;
 pub mod h1;
 mod h2;
+#[cfg(test)]
+mod h2_tests;
+mod meter;
+mod metrics_help;
+pub mod notices;
 mod origin;
 mod serve;
+pub mod share;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, read_body};
+pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, poll_whole, read_body};
 pub use connections::{ConnectionInfo, Connections};
+pub use metrics_help::METRICS;
 pub use origin::{FromTrustedProxy, Interim, Origin, Peer, Raw, TakeOver};
 pub use serve::{Listening, serve};
 pub use stream::Stream;
 
+/// Length of what HTTP/2 begins with (RFC 9113 section 3.4).
+const PREFACE_LEN: usize = 24;
 /// How long an answer may lie unread at a peer whose window stays shut.
 const UNREAD_TIME: Duration = if cfg!(test) { Duration::from_millis(600) } else { Duration::from_secs(60) };
 /// How long a connection without a request stays open after stopping began.
@@ -31,6 +40,8 @@ pub struct HttpLimits {
     pub connections_max: usize,
     /// Connections at once of one address on a listener; 0 is no bound.
     pub connections_per_address_max: usize,
+    /// How many of them an address may hold and still get one of the last quarter; 0 is no such share.
+    pub scarce_connections_per_address: usize,
     /// The request line and headers together, in bytes.
     pub header_bytes_max: usize,
     /// Fields in the head of a request.
@@ -50,6 +61,7 @@ impl Default for HttpLimits {
         HttpLimits {
             connections_max: 10_000,
             connections_per_address_max: 0,
+            scarce_connections_per_address: 0,
             header_bytes_max: 32 * 1024,
             fields_max: 128,
             header_timeout: Duration::from_secs(30),

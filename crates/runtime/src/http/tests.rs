@@ -22,15 +22,15 @@ use super::{Body, BodyError, HttpLimits, Interim, Listening, RequestBody, TakeOv
 use crate::listener::Socket;
 use crate::shutdown::Shutdown;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Served {
-    address: SocketAddr,
+pub(super) struct Served {
+    pub(super) address: SocketAddr,
     shutdown: Shutdown,
-    listening: Arc<Listening>,
+    pub(super) listening: Arc<Listening>,
 }
 
-async fn served<F, A>(limits: HttpLimits, answer: F) -> Served
+pub(super) async fn served<F, A>(limits: HttpLimits, answer: F) -> Served
 where
     F: Fn(Request<RequestBody>) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
@@ -47,7 +47,7 @@ where
 }
 
 impl Served {
-    async fn open(&self) -> TcpStream {
+    pub(super) async fn open(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
 
@@ -61,7 +61,7 @@ impl Served {
     }
 }
 
-async fn until(what: &str, is: impl Fn() -> bool) {
+pub(super) async fn until(what: &str, is: impl Fn() -> bool) {
     let since = Instant::now();
     while !is() {
         assert!(since.elapsed() < PATIENCE, "{what}");

@@ -1,8 +1,11 @@
 //! Where spans, metrics and log records go: a collector by OTLP over HTTP or gRPC, or this process's own output. A collector
 //! that is away costs a warning and what does not fit its queue; no call waits for it.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use opentelemetry_http::hyper::HyperClient;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::tonic_types::metadata::MetadataMap;
 use opentelemetry_otlp::{
@@ -28,9 +31,9 @@ const INTERVAL: Duration = Duration::from_secs(30);
 pub enum Place {
     /// Standard output, an object a line. Log records go there anyway: among their places it means nothing.
     Console,
-    /// OTLP over HTTP, to a URL with its path, such as `http://127.0.0.1:4318/v1/traces`.
+    /// OTLP over HTTP, to a URL with its path, such as `http://127.0.0.1:4318/v1/traces`; with TLS where it is `https`.
     Http(String),
-    /// OTLP over gRPC, to a URL such as `http://127.0.0.1:4317`.
+    /// OTLP over gRPC, to a URL such as `http://127.0.0.1:4317`; with TLS where it is `https`.
     Grpc(String),
 }
 
@@ -82,6 +85,8 @@ pub struct Exports {
     pub version: Option<String>,
     /// The `Authorization` header for collectors; a secret.
     pub authorization: Option<String>,
+    /// Authorities, in PEM, that a collector's certificate is verified by; those of the system where there is none.
+    pub ca: Option<PathBuf>,
 }
 
 impl Default for Exports {
@@ -94,6 +99,7 @@ impl Default for Exports {
             logs: Vec::new(),
             version: None,
             authorization: None,
+            ca: None,
         }
     }
 }
@@ -106,12 +112,19 @@ impl std::fmt::Debug for Exports {
     }
 }
 
+#[cfg(not(feature = "http"))]
+const NO_TLS: &str = "telemetry: this build has no TLS: name a collector on this machine, with http://";
+
+fn is_secure(url: &str) -> bool {
+    url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"))
+}
+
 /// The exporter of one kind to a collector; None for a place that is none.
 macro_rules! exporter {
     ($exports:expr, $kind:ident, $place:expr) => {
         match $place {
             Place::Console => None,
-            Place::Http(url) => Some($exports.over_http($kind::builder().with_http(), url).build()),
+            Place::Http(url) => Some($exports.over_http($kind::builder().with_http(), url)?.build()),
             Place::Grpc(url) => Some($exports.over_grpc($kind::builder().with_tonic(), url)?.build()),
         }
         .transpose()
@@ -176,14 +189,24 @@ impl Exports {
         resource.build()
     }
 
-    fn over_http<B: WithExportConfig + WithHttpConfig>(&self, builder: B, url: &str) -> B {
+    fn over_http<B: WithExportConfig + WithHttpConfig>(&self, builder: B, url: &str) -> Result<B, String> {
         let headers = self.authorization.iter().map(|value| ("authorization".to_owned(), value.clone()));
-        builder
+        Ok(builder
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(url)
             .with_timeout(ANSWER_MAX)
             .with_headers(headers.collect())
-            .with_http_client(OnRuntime::new())
+            .with_http_client(OnRuntime { runtime: tokio::runtime::Handle::current(), client: self.client(url)? }))
+    }
+
+    fn client(&self, url: &str) -> Result<Arc<dyn HttpClient>, String> {
+        if !is_secure(url) {
+            return Ok(Arc::new(HyperClient::with_default_connector(ANSWER_MAX, None)));
+        }
+        #[cfg(feature = "http")]
+        return super::secure::http(self.ca.as_deref(), ANSWER_MAX);
+        #[cfg(not(feature = "http"))]
+        Err(NO_TLS.into())
     }
 
     fn over_grpc<B: WithExportConfig + WithTonicConfig>(&self, builder: B, url: &str) -> Result<B, String> {
@@ -192,7 +215,14 @@ impl Exports {
             let value = value.parse().map_err(|_| "telemetry: the authorization is no value of a header".to_owned())?;
             metadata.insert("authorization", value);
         }
-        Ok(builder.with_endpoint(url).with_timeout(ANSWER_MAX).with_metadata(metadata))
+        let builder = builder.with_endpoint(url).with_timeout(ANSWER_MAX).with_metadata(metadata);
+        if !is_secure(url) {
+            return Ok(builder);
+        }
+        #[cfg(feature = "http")]
+        return Ok(builder.with_channel(super::secure::grpc(url, self.ca.as_deref(), ANSWER_MAX)?));
+        #[cfg(not(feature = "http"))]
+        Err(NO_TLS.into())
     }
 }
 
@@ -200,14 +230,7 @@ impl Exports {
 #[derive(Debug)]
 struct OnRuntime {
     runtime: tokio::runtime::Handle,
-    client: std::sync::Arc<opentelemetry_http::hyper::HyperClient>,
-}
-
-impl OnRuntime {
-    fn new() -> Self {
-        let client = opentelemetry_http::hyper::HyperClient::with_default_connector(ANSWER_MAX, None);
-        OnRuntime { runtime: tokio::runtime::Handle::current(), client: client.into() }
-    }
+    client: Arc<dyn HttpClient>,
 }
 
 #[async_trait::async_trait]

@@ -2,7 +2,7 @@
 //! it stand rules that it does not have:
 //!
 //! * the certificate says that it is for clients: one without extended key usages is refused;
-//! * the authority has not expired either;
+//! * the authority that the path leads to is valid now: those that are not are no trust anchors;
 //! * the certificate is on the allow-list, if there is one.
 //!
 //! A chain that was found good under the same rules is not verified again while its dates hold: instruments come back with
@@ -33,19 +33,40 @@ use super::peer::{self, PeerCertificate};
 /// Chains whose verdict is remembered. Good ones alone are, so who is not let in cannot fill it.
 const VERDICTS_MAX: usize = 10_000;
 
-/// An authority's own dates.
+/// An authority of the configuration.
 #[derive(Debug)]
 struct Authority {
+    der: CertificateDer<'static>,
     subject: Vec<u8>,
-    from_ms: u64,
-    until_ms: u64,
+    holds: Holds,
+}
+
+/// What paths are built from.
+#[derive(Debug)]
+struct PathRules {
+    lists: Vec<CertificateRevocationListDer<'static>>,
+    is_optional: bool,
+    provider: Arc<CryptoProvider>,
+}
+
+/// The authorities that are valid at a time. rustls knows no dates of a trust anchor, so those that are out of date are
+/// none: a client chooses which certificates it shows, and may show any authority's beside its own.
+#[derive(Debug)]
+struct Anchors {
+    /// While the same authorities are valid.
+    holds: Holds,
+    /// None while no authority is valid.
+    paths: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 /// The rules of one listener, as loaded.
 #[derive(Debug)]
 pub(super) struct ClientVerifier {
-    paths: Arc<dyn ClientCertVerifier>,
+    /// Of all authorities, for what needs no path: signatures, and the names that clients are told.
+    all: Arc<dyn ClientCertVerifier>,
     authorities: Vec<Authority>,
+    rules: PathRules,
+    anchors: Mutex<Arc<Anchors>>,
     allow: Vec<AllowPattern>,
     /// By SHA-256 of the chain as presented. They are of these rules, and go with them.
     verdicts: Mutex<HashMap<[u8; 32], Holds>>,
@@ -56,6 +77,54 @@ pub(super) struct ClientVerifier {
 pub(super) struct Holds {
     pub(super) from_ms: u64,
     pub(super) until_ms: u64,
+}
+
+impl Holds {
+    fn at(&self, now_ms: u64) -> bool {
+        (self.from_ms..=self.until_ms).contains(&now_ms)
+    }
+
+    fn and(self, other: Holds) -> Holds {
+        Holds { from_ms: self.from_ms.max(other.from_ms), until_ms: self.until_ms.min(other.until_ms) }
+    }
+}
+
+impl PathRules {
+    fn paths<'a>(
+        &self,
+        authorities: impl Iterator<Item = &'a Authority>,
+    ) -> Result<Arc<dyn ClientCertVerifier>, BuildError> {
+        let mut roots = RootCertStore::empty();
+        for authority in authorities {
+            roots.add(authority.der.clone()).map_err(|err| unusable(&err))?;
+        }
+        let paths = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.provider.clone());
+        let paths = paths.with_crls(self.lists.clone()).allow_unknown_revocation_status();
+        let paths = if self.is_optional { paths.allow_unauthenticated() } else { paths };
+        paths.build().map_err(|err| BuildError::List(format!("cannot be used: {err}")))
+    }
+}
+
+impl Anchors {
+    /// Those of `authorities` that are valid now, until one of them ends or another begins.
+    fn at(now_ms: u64, authorities: &[Authority], rules: &PathRules) -> Result<Self, BuildError> {
+        let mut holds = Holds { from_ms: 0, until_ms: u64::MAX };
+        for authority in authorities {
+            let Holds { from_ms, until_ms } = authority.holds;
+            holds = holds.and(match (now_ms < from_ms, now_ms > until_ms) {
+                (true, _) => Holds { from_ms: 0, until_ms: from_ms - 1 },
+                (false, true) => Holds { from_ms: until_ms.saturating_add(1), until_ms: u64::MAX },
+                (false, false) => authority.holds,
+            });
+        }
+        let valid = || authorities.iter().filter(|authority| authority.holds.at(now_ms));
+        let paths = if valid().next().is_some() { Some(rules.paths(valid())?) } else { None };
+        Ok(Anchors { holds, paths })
+    }
+}
+
+fn unusable(err: &dyn std::fmt::Display) -> BuildError {
+    BuildError::Authority(format!("holds an authority that cannot be used: {err}"))
 }
 
 /// Why there is no verifier.
@@ -75,30 +144,24 @@ impl ClientVerifier {
         is_optional: bool,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, BuildError> {
-        let mut roots = RootCertStore::empty();
         let mut known = Vec::with_capacity(authorities.len());
         for der in authorities {
-            let broken = |err: String| BuildError::Authority(format!("holds an authority that cannot be used: {err}"));
-            roots.add(der.clone()).map_err(|err| broken(err.to_string()))?;
-            let (_, cert) = X509Certificate::from_der(der).map_err(|err| broken(err.to_string()))?;
-            known.push(Authority {
-                subject: cert.subject().as_raw().to_vec(),
-                from_ms: peer::from_ms(&cert),
-                until_ms: peer::until_ms(&cert),
-            });
+            let (_, cert) = X509Certificate::from_der(der).map_err(|err| unusable(&err))?;
+            let holds = Holds { from_ms: peer::from_ms(&cert), until_ms: peer::until_ms(&cert) };
+            known.push(Authority { der: der.clone(), subject: cert.subject().as_raw().to_vec(), holds });
         }
-        let paths = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-        let paths = paths.with_crls(lists).allow_unknown_revocation_status();
-        let paths = if is_optional { paths.allow_unauthenticated() } else { paths };
-        let paths = paths.build().map_err(|err| BuildError::List(format!("cannot be used: {err}")))?;
-        Ok(ClientVerifier { paths, authorities: known, allow, verdicts: Mutex::default() })
+        let rules = PathRules { lists, is_optional, provider };
+        let all = rules.paths(known.iter())?;
+        // Made at the first handshake, which knows the time.
+        let anchors = Mutex::new(Arc::new(Anchors { holds: Holds { from_ms: 1, until_ms: 0 }, paths: None }));
+        Ok(ClientVerifier { all, authorities: known, rules, anchors, allow, verdicts: Mutex::default() })
     }
 
     /// Whether a chain is good now: by the verdict on it, or by verifying it.
     pub(super) fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Holds, Error> {
         let (digest, now_ms) = (digest(chain), now.as_secs().saturating_mul(1000));
         let known = self.verdicts.lock().get(&digest).copied();
-        if let Some(holds) = known.filter(|holds| (holds.from_ms..=holds.until_ms).contains(&now_ms)) {
+        if let Some(holds) = known.filter(|holds| holds.at(now_ms)) {
             return Ok(holds);
         }
         let holds = self.verify_anew(chain, now)?;
@@ -112,8 +175,11 @@ impl ClientVerifier {
 
     fn verify_anew(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Holds, Error> {
         let (leaf, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
-        self.paths.verify_client_cert(leaf, intermediates, now)?;
-        let holds = self.dates(chain, now)?;
+        let now_ms = now.as_secs().saturating_mul(1000);
+        let anchors = self.anchors(now_ms)?;
+        let paths = anchors.paths.as_ref().ok_or_else(authority_expired)?;
+        paths.verify_client_cert(leaf, intermediates, now).map_err(|err| self.blame_dates(err, chain, now_ms))?;
+        let holds = dates(chain, now_ms)?.and(anchors.holds);
         is_for_clients(leaf)?;
         if !self.allow.is_empty() {
             let peer = PeerCertificate::parse(vec![leaf.clone().into_owned()])
@@ -125,31 +191,44 @@ impl ClientVerifier {
         Ok(holds)
     }
 
-    /// The dates of the chain as presented, and of the authorities that it may have led to, one of which must be valid.
-    fn dates(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Holds, Error> {
-        let now_ms = now.as_secs().saturating_mul(1000);
-        let (mut from_ms, mut until_ms) = (0, u64::MAX);
-        let mut authority: Option<(u64, u64)> = None;
-        for (index, der) in chain.iter().enumerate() {
-            let (_, cert) =
-                X509Certificate::from_der(der).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
-            // Further certificates need not be part of the path. Those that are over make the verdict short, not wrong.
-            if index == 0 || peer::until_ms(&cert) >= now_ms {
-                until_ms = until_ms.min(peer::until_ms(&cert));
-                from_ms = from_ms.max(peer::from_ms(&cert));
-            }
-            for known in self.authorities.iter().filter(|known| {
-                known.subject == cert.issuer().as_raw() && (known.from_ms..=known.until_ms).contains(&now_ms)
-            }) {
-                let (from, until) = authority.unwrap_or((known.from_ms, known.until_ms));
-                authority = Some((from.max(known.from_ms), until.min(known.until_ms)));
-            }
+    fn anchors(&self, now_ms: u64) -> Result<Arc<Anchors>, Error> {
+        let mut anchors = self.anchors.lock();
+        if !anchors.holds.at(now_ms) {
+            let made = Anchors::at(now_ms, &self.authorities, &self.rules);
+            *anchors = Arc::new(made.map_err(|_| authority_expired())?);
         }
-        let Some((from, until)) = authority else {
-            return Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(AuthorityExpired)))));
-        };
-        Ok(Holds { from_ms: from_ms.max(from), until_ms: until_ms.min(until) })
+        Ok(anchors.clone())
     }
+
+    /// Says that the authority is out of date where one of its name is, and no valid one was found.
+    fn blame_dates(&self, err: Error, chain: &[CertificateDer<'_>], now_ms: u64) -> Error {
+        let is_of = |der: &CertificateDer<'_>, authority: &Authority| {
+            X509Certificate::from_der(der).is_ok_and(|(_, cert)| cert.issuer().as_raw() == authority.subject)
+        };
+        let mut out_of_date = self.authorities.iter().filter(|authority| !authority.holds.at(now_ms));
+        match err {
+            Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)
+                if out_of_date.any(|authority| chain.iter().any(|der| is_of(der, authority))) =>
+            {
+                authority_expired()
+            }
+            err => err,
+        }
+    }
+}
+
+/// The dates of the chain as presented. Further certificates need not be part of the path: those that are over make the
+/// verdict short, not wrong.
+fn dates(chain: &[CertificateDer<'_>], now_ms: u64) -> Result<Holds, Error> {
+    let mut holds = Holds { from_ms: 0, until_ms: u64::MAX };
+    for (index, der) in chain.iter().enumerate() {
+        let (_, cert) =
+            X509Certificate::from_der(der).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        if index == 0 || peer::until_ms(&cert) >= now_ms {
+            holds = holds.and(Holds { from_ms: peer::from_ms(&cert), until_ms: peer::until_ms(&cert) });
+        }
+    }
+    Ok(holds)
 }
 
 /// Each certificate after its length: no two chains are one text.
@@ -169,6 +248,10 @@ fn digest(chain: &[CertificateDer<'_>]) -> [u8; 32] {
 #[error("its authority has expired or is not valid yet")]
 struct AuthorityExpired;
 
+fn authority_expired() -> Error {
+    Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(AuthorityExpired))))
+}
+
 fn is_for_clients(leaf: &CertificateDer<'_>) -> Result<(), Error> {
     let (_, cert) =
         X509Certificate::from_der(leaf).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
@@ -180,15 +263,15 @@ fn is_for_clients(leaf: &CertificateDer<'_>) -> Result<(), Error> {
 
 impl ClientCertVerifier for ClientVerifier {
     fn offer_client_auth(&self) -> bool {
-        self.paths.offer_client_auth()
+        self.all.offer_client_auth()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.paths.client_auth_mandatory()
+        self.all.client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.paths.root_hint_subjects()
+        self.all.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -209,7 +292,7 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.paths.verify_tls12_signature(message, cert, dss)
+        self.all.verify_tls12_signature(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -218,11 +301,11 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.paths.verify_tls13_signature(message, cert, dss)
+        self.all.verify_tls13_signature(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.paths.supported_verify_schemes()
+        self.all.supported_verify_schemes()
     }
 }
 

@@ -10,7 +10,7 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
     date_time_ymd,
 };
-use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, HandshakeKind, RootCertStore};
 use sealway_runtime::clock::ManualClock;
 use sealway_runtime::tls::{AcceptError, ClientAuth, PeerCertificate, Server, ServerFiles};
@@ -57,11 +57,15 @@ impl Authority {
     }
 
     pub(crate) fn until(name: &str, until: u64) -> Self {
+        Self::between(name, NOW - 10 * DAY, until)
+    }
+
+    pub(crate) fn between(name: &str, from: u64, until: u64) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        params.not_before = date_time_ymd(1970, 1, 1) + Duration::from_secs(NOW - 10 * DAY);
+        params.not_before = date_time_ymd(1970, 1, 1) + Duration::from_secs(from);
         params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(until);
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
@@ -146,17 +150,26 @@ impl Ground {
 
     /// A client that trusts the authority and shows this.
     pub(crate) fn client(&self, issued: Option<&Issued>) -> Arc<ClientConfig> {
+        match issued {
+            None => Arc::new(self.asking().with_no_client_auth()),
+            Some(issued) => self.client_with(issued, &[]),
+        }
+    }
+
+    /// The same, that shows further certificates behind its own.
+    pub(crate) fn client_with(&self, issued: &Issued, beside: &[CertificateDer<'static>]) -> Arc<ClientConfig> {
+        let chain = [&[issued.cert.der().clone()], beside].concat();
+        Arc::new(self.asking().with_client_auth_cert(chain, key(issued)).unwrap())
+    }
+
+    fn asking(&self) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert> {
         let mut roots = RootCertStore::empty();
         roots.add(self.ca.0.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_details(provider, Arc::new(Standing))
+        ClientConfig::builder_with_details(provider, Arc::new(Standing))
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
             .unwrap()
-            .with_root_certificates(roots);
-        Arc::new(match issued {
-            None => config.with_no_client_auth(),
-            Some(issued) => config.with_client_auth_cert(vec![issued.cert.der().clone()], key(issued)).unwrap(),
-        })
+            .with_root_certificates(roots)
     }
 }
 

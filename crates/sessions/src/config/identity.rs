@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::StoreUrl;
 use crate::identity::{BrokerAccess, GENERATED_LIFE_MS, Identity, KeyFile};
 
+/// The setting that names the key file.
+const AT: &str = "sessions.identity.key_file";
+
 /// `sessions.identity` as written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -61,7 +64,7 @@ impl IdentityConfig {
         let raw = raw.cloned().unwrap_or_default();
         let allow_generated = raw.allow_generated.unwrap_or(false);
         let place = match (&raw.key_file, store) {
-            (Some(path), _) => Place::File(problems.file("sessions.identity.key_file", file, path)),
+            (Some(path), _) => Place::File(problems.file(AT, file, path)),
             (None, StoreUrl::Memory) if allow_generated => Place::Memory,
             (None, StoreUrl::File(store)) if allow_generated => Place::File(store.with_extension("identity")),
             (None, StoreUrl::File(store)) => Place::Beside(store.with_extension("identity")),
@@ -122,14 +125,42 @@ impl IdentityConfig {
         Ok(Some(Arc::new(identity)))
     }
 
-    fn make_key_file(&self, provider: &dyn Provider, path: &Path, now_ms: u64) -> Result<(), ConfigError> {
-        if !self.allow_generated {
-            return Err(ConfigError(format!(
-                "sessions.identity.key_file: there is no key file {}; make one with sealway identity generate, or set \
-                 sessions.identity.allow_generated: true",
-                path.display()
-            )));
+    /// Whether the configuration asks for an identity key. One that is found beside the store may be there for later.
+    pub(super) fn is_asked_for(&self) -> bool {
+        matches!(self.place, Place::Memory | Place::File(_))
+    }
+
+    /// Reads the key file as [`IdentityConfig::open`] does, and makes nothing.
+    pub(super) fn check_files(&self, provider: &'static dyn Provider, now_ms: u64, problems: &mut Problems) {
+        let path = match &self.place {
+            Place::File(path) => path,
+            Place::Beside(path) if path.exists() => path,
+            Place::Memory | Place::Off | Place::Beside(_) => return,
+        };
+        if path.exists() {
+            let broker = self.broker.clone().map(|(socket, profile, uid)| BrokerAccess::new(socket, profile, uid));
+            problems.take(AT, Identity::load(provider, default_es256(), path, broker, now_ms));
+        } else if let Err(err) = self.may_make_key_file(path) {
+            problems.add_error(&err);
+        } else {
+            problems.folder_of(AT, path);
         }
+    }
+
+    /// Whether a missing key file may be made.
+    fn may_make_key_file(&self, path: &Path) -> Result<(), ConfigError> {
+        if self.allow_generated {
+            return Ok(());
+        }
+        Err(ConfigError(format!(
+            "{AT}: there is no key file {}; make one with sealway identity generate, or set \
+             sessions.identity.allow_generated: true",
+            path.display()
+        )))
+    }
+
+    fn make_key_file(&self, provider: &dyn Provider, path: &Path, now_ms: u64) -> Result<(), ConfigError> {
+        self.may_make_key_file(path)?;
         let mut file = KeyFile::default();
         let key = file.generate(provider, default_es256(), now_ms, now_ms.saturating_add(GENERATED_LIFE_MS), now_ms)?;
         file.create(path)?;

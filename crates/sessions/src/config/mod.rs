@@ -1,6 +1,7 @@
 //! `sessions:`, `replay:` and `compat:` of the configuration: as written (`Raw…`), then checked.
 
 mod authentication;
+mod files;
 mod identity;
 mod open;
 mod policies;
@@ -15,7 +16,7 @@ use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::limits::{TTL_SEC_CONFIG_MAX, WINDOW_MS_DEFAULT, WINDOW_MS_MAX};
 use sealway_proto::session::TtlPolicy;
 use sealway_proto::wire::ReplayPolicy;
-use sealway_runtime::clock::Clock;
+use sealway_runtime::clock::{Clock, parse_iso8601};
 use sealway_runtime::config::{ConfigError, Problems, read_secret, relative_to};
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +24,8 @@ use crate::authority::{Authority, KeyEndpoint, Policy};
 use crate::kek::KeyWrap;
 use crate::peer::PeerSecret;
 use crate::policies::{PolicyTable, Wires};
-use crate::store::MemoryLimits;
 use crate::store::remote::{self, RemoteConfig};
+use crate::store::{MemoryLimits, Store};
 use crate::three::Wire3Policy;
 use identity::IdentityConfig;
 use remote::config::RawRemote;
@@ -43,6 +44,7 @@ pub struct RawSessions {
     kek_file: Option<String>,
     kek_broker: Option<RawKekBroker>,
     allow_generated_kek: Option<bool>,
+    accept_unauthenticated_rows_until: Option<String>,
     identity: Option<identity::RawIdentity>,
     sessions_max: Option<usize>,
     ttl: Option<RawTtl>,
@@ -141,6 +143,8 @@ pub struct SessionsConfig {
     pub allow_generated_kek: bool,
     /// A broker that wraps session keys, in place of a key file or, for a move, beside one.
     pub kek_broker: Option<KekBroker>,
+    /// Until when rows of an earlier release are read, whose fields nothing authenticates; 0 is never.
+    unauthenticated_until_ms: u64,
     plugged: Option<Arc<dyn KeyWrap>>,
     identity: IdentityConfig,
     limits: MemoryLimits,
@@ -267,6 +271,7 @@ pub fn resolve(
         kek_file: sessions.kek_file.as_deref().map(|path| relative_to(file, path)),
         allow_generated_kek: sessions.allow_generated_kek.unwrap_or(false),
         kek_broker: resolve_kek_broker(sessions, file, problems),
+        unauthenticated_until_ms: resolve_unauthenticated(sessions, problems, &mut warnings),
         plugged: None,
         identity,
         limits,
@@ -286,6 +291,20 @@ pub fn resolve(
         store_deadline_ms,
         warnings,
     }
+}
+
+fn resolve_unauthenticated(sessions: &RawSessions, problems: &mut Problems, warnings: &mut Vec<String>) -> u64 {
+    let Some(text) = &sessions.accept_unauthenticated_rows_until else { return 0 };
+    let Some(until_ms) = parse_iso8601(text) else {
+        let what = format!("\"{text}\": expected a time in UTC such as 2026-11-21T04:03:00Z");
+        problems.add("sessions.accept_unauthenticated_rows_until", what);
+        return 0;
+    };
+    warnings.push(format!(
+        "sessions.accept_unauthenticated_rows_until: until {text} whoever can write the store can say who the client of a \
+         session of an earlier release on wires 1 and 2 is; take it out when those sessions have ended"
+    ));
+    until_ms
 }
 
 fn resolve_kek_broker(sessions: &RawSessions, file: Option<&Path>, problems: &mut Problems) -> Option<KekBroker> {
@@ -348,6 +367,21 @@ impl SessionsConfig {
         &self.warnings
     }
 
+    /// Tells how many calls a second the bound of nonces is enough for.
+    fn tell_room(&self, store: &dyn Store) {
+        let nonces_max = store.status().nonces_max;
+        if nonces_max == 0 {
+            return;
+        }
+        let nonce_ttl_sec = (self.nonce_ttl_ms / 1000).max(1);
+        let calls_per_sec = nonces_max as u64 / nonce_ttl_sec;
+        let bounds = match self.store.redis() {
+            Some(_) => "what stands in while Redis is away; before that Redis's memory is the bound",
+            None => "sealed calls, and as many inits",
+        };
+        tracing::info!(calls_per_sec, nonces_max, nonce_ttl_sec, bounds, "sustained load that nonces have room for");
+    }
+
     /// Opens the store, reads the secrets and puts the authority together.
     ///
     /// # Errors
@@ -359,15 +393,12 @@ impl SessionsConfig {
     ) -> Result<Authority, ConfigError> {
         let store = self.open_store(provider, &clock).await?;
         let [min_sec, max_sec, default_sec, v1_anonymous_sec, v1_authenticated_sec, wire1_anonymous_sec] = self.ttl;
-        let key_endpoint = match &self.key_endpoint_secret_file {
+        let key_endpoint = match self.key_endpoint_secret()? {
             _ if self.open_key_endpoint => KeyEndpoint::Open,
-            Some(file) => KeyEndpoint::Secret(
-                strong_secret(file).map_err(|err| ConfigError(format!("sessions.key_endpoint_secret_file: {err}")))?,
-            ),
+            Some(secret) => KeyEndpoint::Secret(secret),
             None => KeyEndpoint::Closed,
         };
-        let peer_secret = self.authority_secret_file.as_deref().map(strong_secret).transpose();
-        let peer_secret = peer_secret.map_err(|err| ConfigError(format!("sessions.authority_secret_file: {err}")))?;
+        let peer_secret = self.authority_secret()?;
         let policy = Policy {
             replay: ReplayPolicy::new(self.window_ms, self.nonce_ttl_ms),
             ttl: TtlPolicy {
@@ -391,6 +422,7 @@ impl SessionsConfig {
             store_deadline: Duration::from_millis(self.store_deadline_ms),
             ..Policy::default()
         };
+        self.tell_room(store.as_ref());
         Ok(Authority::new(provider, store, clock, policy))
     }
 }

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sealway_proto::crypto::Provider;
+use sealway_proto::limits::TTL_SEC_CONFIG_MAX;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::config::ConfigError;
 
 use super::{SessionsConfig, StoreUrl};
-use crate::kek::{KekSource, KeyRing, KeyWrap};
+use crate::kek::{KekSource, KeyRing, KeyWrap, UnauthenticatedUntil};
 use crate::store::postgres::{self, MigrationReport, Postgres, PostgresConfig};
 use crate::store::redis::{Redis, RedisConfig, TlsFiles};
 use crate::store::remote::Remote;
@@ -17,6 +18,8 @@ use crate::store::{Durable, Embedded, Memory, OpenError, SessionCache, Store, tl
 
 /// Holds key-encryption keys where no file is configured: the lines of a key file.
 const KEK_VARIABLE: &str = "SEALWAY_KEK";
+/// Bound of `accept_unauthenticated_rows_until`, in ms from now: the longest life of a session, and a day.
+const UNAUTHENTICATED_MS_MAX: u64 = (TTL_SEC_CONFIG_MAX as u64 + 86_400) * 1000;
 
 impl SessionsConfig {
     pub(super) async fn open_store(
@@ -30,14 +33,14 @@ impl SessionsConfig {
             StoreUrl::File(_) => Ok(Arc::new(self.open_embedded(provider, clock).await?)),
             StoreUrl::Postgres(_) => Ok(self.open_postgres(provider, clock).await?),
             StoreUrl::Redis(_) => {
-                let keys = self.keys(provider)?;
+                let keys = self.keys(provider, clock)?;
                 let config = self.redis_config()?;
                 Ok(Redis::open(provider, config, keys, cache(), self.limits, clock.clone(), None)
                     .await
                     .map_err(named)?)
             }
             StoreUrl::Tiered(..) => {
-                let (keys, cache) = (self.keys(provider)?, cache());
+                let (keys, cache) = (self.keys(provider, clock)?, cache());
                 let (postgres, redis) = (self.postgres_config()?, self.redis_config()?);
                 let on_loss = redis.on_loss;
                 let postgres = Postgres::open(provider, postgres, keys.clone(), cache.clone(), clock.clone())
@@ -67,7 +70,7 @@ impl SessionsConfig {
         let StoreUrl::File(path) = &self.store else {
             return Err(ConfigError("sessions.store: expected file:PATH".into()));
         };
-        let keys = self.keys(provider)?;
+        let keys = self.keys(provider, clock)?;
         let opened = Embedded::open_with(provider, path, keys, self.limits, clock.now_ms()).await;
         opened.map_err(|err| ConfigError(err.to_string()))
     }
@@ -81,7 +84,7 @@ impl SessionsConfig {
         provider: &'static dyn Provider,
         clock: &Arc<dyn Clock>,
     ) -> Result<Arc<Postgres>, ConfigError> {
-        let keys = self.keys(provider)?;
+        let keys = self.keys(provider, clock)?;
         let cache = Arc::new(SessionCache::new(self.servers.cache));
         Postgres::open(provider, self.postgres_config()?, keys, cache, clock.clone()).await.map_err(named)
     }
@@ -94,7 +97,7 @@ impl SessionsConfig {
         postgres::migrate(provider, &self.postgres_config()?).await.map_err(named)
     }
 
-    fn postgres_config(&self) -> Result<PostgresConfig, ConfigError> {
+    pub(super) fn postgres_config(&self) -> Result<PostgresConfig, ConfigError> {
         let Some(url) = self.store.postgres() else {
             return Err(ConfigError("sessions.store: expected a part postgres://…".into()));
         };
@@ -123,7 +126,7 @@ impl SessionsConfig {
         Ok(config)
     }
 
-    fn redis_config(&self) -> Result<RedisConfig, ConfigError> {
+    pub(super) fn redis_config(&self) -> Result<RedisConfig, ConfigError> {
         let Some(url) = self.store.redis() else {
             return Err(ConfigError("sessions.store: expected a part redis://…".into()));
         };
@@ -154,7 +157,20 @@ impl SessionsConfig {
     }
 
     /// What wraps session keys: what was plugged in, else the key ring.
-    fn keys(&self, provider: &'static dyn Provider) -> Result<Arc<dyn KeyWrap>, ConfigError> {
+    fn keys(&self, provider: &'static dyn Provider, clock: &Arc<dyn Clock>) -> Result<Arc<dyn KeyWrap>, ConfigError> {
+        let keys = self.own_keys(provider)?;
+        let until_ms = self.unauthenticated_until_ms;
+        if until_ms > clock.now_ms().saturating_add(UNAUTHENTICATED_MS_MAX) {
+            return Err(ConfigError(
+                "sessions.accept_unauthenticated_rows_until: is more than 31 days ahead; no session of an earlier release \
+                 lives longer"
+                    .into(),
+            ));
+        }
+        Ok(if until_ms > 0 { Arc::new(UnauthenticatedUntil::new(keys, until_ms)) } else { keys })
+    }
+
+    fn own_keys(&self, provider: &'static dyn Provider) -> Result<Arc<dyn KeyWrap>, ConfigError> {
         match (&self.plugged, &self.kek_broker) {
             (Some(keys), _) => Ok(keys.clone()),
             // Never a key file instead: who wrote this wants no key here.
@@ -198,14 +214,20 @@ impl SessionsConfig {
         KeyRing::open(provider, source)
     }
 
-    fn make_key_file(&self, provider: &'static dyn Provider, file: &Path) -> Result<(), ConfigError> {
-        if !self.allow_generated_kek {
-            return Err(ConfigError(format!(
-                "sessions.kek_file: there is no key file {}; make one (a line with an id and 32 random bytes in base64, \
-                 mode 0600), or set sessions.allow_generated_kek: true",
-                file.display()
-            )));
+    /// Whether a missing key file may be made.
+    pub(super) fn may_make_key_file(&self, file: &Path) -> Result<(), ConfigError> {
+        if self.allow_generated_kek {
+            return Ok(());
         }
+        Err(ConfigError(format!(
+            "sessions.kek_file: there is no key file {}; make one (a line with an id and 32 random bytes in base64, \
+             mode 0600), or set sessions.allow_generated_kek: true",
+            file.display()
+        )))
+    }
+
+    fn make_key_file(&self, provider: &'static dyn Provider, file: &Path) -> Result<(), ConfigError> {
+        self.may_make_key_file(file)?;
         KeyRing::generate(provider, file)?;
         tracing::warn!(file = %file.display(), "a key file was made; keep it apart from the store's backups");
         Ok(())

@@ -72,6 +72,21 @@ impl fmt::Debug for LiveKey {
     }
 }
 
+/// The public side of an identity key, for an operator.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ShownKey {
+    /// Its id.
+    pub id: String,
+    /// Signs from this time on, in Unix milliseconds.
+    pub not_before_ms: u64,
+    /// Signs until this time, in Unix milliseconds.
+    pub not_after_ms: u64,
+    /// `active`, `next` or `expired`.
+    pub state: &'static str,
+    /// Whether it signs for clients that pin no key.
+    pub signs_by_default: bool,
+}
+
 /// What is in force since the file was read last.
 struct State {
     /// The latest beginning first, then by id: every process of a service chooses alike.
@@ -163,6 +178,36 @@ impl Identity {
             .filter(|key| key.is_live(now_ms))
             .map(|key| key.key_id)
             .collect()
+    }
+
+    /// The public side of every key that is held, in the order in which they are chosen. A key that has ended since the file
+    /// was read last is among them.
+    pub fn shown(&self, now_ms: u64) -> Vec<ShownKey> {
+        let signer = self.signer_for(now_ms, &[]).map(|live| live.key.key_id);
+        let shown = |live: &Arc<LiveKey>| ShownKey {
+            id: live.key.key_id.to_string(),
+            not_before_ms: live.key.not_before_ms,
+            not_after_ms: live.key.not_after_ms,
+            state: match (live.key.is_live(now_ms), now_ms < live.key.not_before_ms) {
+                (true, _) => "active",
+                (false, true) => "next",
+                (false, false) => "expired",
+            },
+            signs_by_default: signer == Some(live.key.key_id),
+        };
+        self.state.load().keys.iter().map(shown).collect()
+    }
+
+    /// Sets the gauges of when each key that is not over ends, and the set that a root signed.
+    pub(crate) fn set_gauges(&self, now_ms: u64) {
+        let state = self.state.load();
+        for key in state.keys.iter().map(|live| &live.key).filter(|key| now_ms < key.not_after_ms) {
+            metrics::gauge!("sealway_identity_key_expiry_seconds", "key_id" => key.key_id.to_string())
+                .set((key.not_after_ms / 1000) as f64);
+        }
+        if let Some((set, _)) = &state.signed {
+            metrics::gauge!("sealway_key_set_expiry_seconds").set((set.expires_ms / 1000) as f64);
+        }
     }
 
     /// The key that signs for a client that pins these, or for one that pins none: of those that are live, the one with the

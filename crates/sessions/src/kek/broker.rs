@@ -13,12 +13,11 @@ use async_trait::async_trait;
 use sealway_client::broker::{Cipher, Client, Code, Error, Options, Plain, Refusal, RetryOptions, Sealed, Secret};
 use sealway_proto::limits::{IV_LEN, KEY_LEN, TAG_LEN};
 use sealway_proto::session::SessionKey;
-use sealway_proto::wire::SessionId;
 use sealway_runtime::config::ConfigError;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::gather::Gather;
-use super::{KeyWrap, UnwrapError, WrapError, Wrapped};
+use super::{KeyWrap, UnwrapError, WrapError, Wrapped, mark};
 use crate::config::KekBroker;
 
 /// How long a start waits for the broker.
@@ -36,8 +35,8 @@ const KEY_ID_LEN_MAX: usize = 53;
 pub struct BrokerKeys {
     config: Arc<KekBroker>,
     client: Client,
-    wraps: Gather<(SessionId, Zeroizing<[u8; KEY_LEN]>), Wrapped>,
-    unwraps: Gather<(SessionId, Cipher), Result<Secret, Refusal>>,
+    wraps: Gather<(Vec<u8>, Zeroizing<[u8; KEY_LEN]>), Wrapped>,
+    unwraps: Gather<(Vec<u8>, Cipher), Result<Secret, Refusal>>,
     /// The version that wraps, as last told.
     version: Arc<AtomicU32>,
 }
@@ -78,8 +77,7 @@ impl BrokerKeys {
             }
         }
         // Also that what it makes has the form in which it is stored.
-        let known = (SessionId::from_random(&[0; 16], false), &SessionKey::from_bytes([0; KEY_LEN]));
-        keys.wrap_all(&[known]).await.map_err(|err| ConfigError(format!("sessions.kek_broker: {err}")))?;
+        mark(&keys).await.map_err(|err| ConfigError(format!("sessions.kek_broker: {err}")))?;
         tracing::info!(broker = %keys.place(), active = keys.active_id(), "a broker wraps session keys");
         Ok(keys)
     }
@@ -126,13 +124,13 @@ impl BrokerKeys {
 
 #[async_trait]
 impl KeyWrap for BrokerKeys {
-    async fn wrap_all(&self, keys: &[(SessionId, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError> {
-        let questions = keys.iter().map(|(id, key)| (*id, Zeroizing::new(*key.expose()))).collect();
+    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError> {
+        let questions = keys.iter().map(|(aad, key)| (aad.clone(), Zeroizing::new(*key.expose()))).collect();
         self.wraps.ask(questions).await.into_iter().collect::<Result<_, _>>().map_err(WrapError)
     }
 
-    async fn unwrap_all(&self, wrapped: &[(SessionId, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>> {
-        let is_newer = |(_, wrapped): &(SessionId, Wrapped)| {
+    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>> {
+        let is_newer = |(_, wrapped): &(Vec<u8>, Wrapped)| {
             self.version_of(&wrapped.kek_id).is_some_and(|version| version > self.version.load(Ordering::SeqCst))
         };
         if wrapped.iter().any(is_newer) {
@@ -140,8 +138,10 @@ impl KeyWrap for BrokerKeys {
             let _ = self.look(DEADLINE).await;
         }
         let ciphers: Vec<_> = wrapped.iter().map(|(_, wrapped)| self.cipher(wrapped)).collect();
-        let known =
-            wrapped.iter().zip(&ciphers).filter_map(|((id, _), cipher)| Some((*id, cipher.as_ref().ok()?.clone())));
+        let known = wrapped
+            .iter()
+            .zip(&ciphers)
+            .filter_map(|((aad, _), cipher)| Some((aad.clone(), cipher.as_ref().ok()?.clone())));
         let mut answers = self.unwraps.ask(known.collect()).await.into_iter();
         let mut opened = |cipher: Result<Cipher, UnwrapError>, kek_id: &str| {
             cipher?;
@@ -185,14 +185,10 @@ fn kek_id(config: &KekBroker, version: u32) -> String {
 
 async fn wrap(
     (client, config, version): (Client, Arc<KekBroker>, Arc<AtomicU32>),
-    keys: Vec<(SessionId, Zeroizing<[u8; KEY_LEN]>)>,
+    keys: Vec<(Vec<u8>, Zeroizing<[u8; KEY_LEN]>)>,
 ) -> Result<Vec<Wrapped>, String> {
-    let plain = |(id, key): &(SessionId, Zeroizing<[u8; KEY_LEN]>)| (id.as_str().to_owned(), key.clone());
-    let owned: Vec<_> = keys.iter().map(plain).collect();
-    let plains: Vec<_> = owned
-        .iter()
-        .map(|(id, key)| Plain { plaintext: key.as_slice(), aad: id.as_bytes(), ..Plain::default() })
-        .collect();
+    let plains: Vec<_> =
+        keys.iter().map(|(aad, key)| Plain { plaintext: key.as_slice(), aad, ..Plain::default() }).collect();
     let sealed = client.encrypt(&config.profile, &config.key, &plains).await.map_err(|err| err.to_string())?;
     let wrapped = sealed.outputs.into_iter().map(|cipher| {
         version.fetch_max(cipher.key_version, Ordering::SeqCst);
@@ -207,9 +203,9 @@ async fn wrap(
 
 async fn unwrap(
     (client, config): (Client, Arc<KekBroker>),
-    wrapped: Vec<(SessionId, Cipher)>,
+    wrapped: Vec<(Vec<u8>, Cipher)>,
 ) -> Result<Vec<Result<Secret, Refusal>>, Error> {
-    let sealed: Vec<_> = wrapped.iter().map(|(id, cipher)| Sealed { cipher, aad: id.as_str().as_bytes() }).collect();
+    let sealed: Vec<_> = wrapped.iter().map(|(aad, cipher)| Sealed { cipher, aad }).collect();
     Ok(client.decrypt(&config.profile, &config.key, &sealed).await?.outputs)
 }
 

@@ -1,4 +1,5 @@
-//! Keys at rest: every stored session key is wrapped with AES-256-GCM under a key-encryption key, AAD = session id.
+//! Keys at rest: every stored session key is wrapped with AES-256-GCM under a key-encryption key. The AAD binds the key to
+//! everything else that its row says (`store/row.rs`).
 //!
 //! A key file has a key a line, `id base64`; the first wraps, all unwrap, so a new key is put in front and the old one
 //! taken out when the last session wrapped under it has expired. One key wraps at most 2^32 sessions with random IVs
@@ -11,7 +12,7 @@ mod moving;
 mod wrap;
 
 use std::fmt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -20,16 +21,16 @@ use parking_lot::Mutex;
 use sealway_proto::crypto::{AeadKey, Provider};
 use sealway_proto::limits::{IV_LEN, KEY_LEN, TAG_LEN};
 use sealway_proto::session::SessionKey;
-use sealway_proto::wire::{SessionId, base64};
-use sealway_runtime::config::{ConfigError, read_bounded};
+use sealway_proto::wire::base64;
+use sealway_runtime::config::{ConfigError, read_bounded, readable_by_others};
 use zeroize::{Zeroize, Zeroizing};
 
 pub use broker::BrokerKeys;
 pub(crate) use file::write;
 pub use file::{add, make_first};
 pub use moving::Moving;
-pub use wrap::{KeyWrap, WRAP_MAX, WrapError};
-pub(crate) use wrap::{unwrap_one, wrap_one};
+pub use wrap::{KeyWrap, UnauthenticatedUntil, WRAP_MAX, WrapError};
+pub(crate) use wrap::{mark, open_marks};
 
 use crate::random;
 
@@ -167,18 +168,18 @@ impl KeyRing {
         self.keys.load().iter().map(|kek| kek.id.clone()).collect()
     }
 
-    /// Wraps a session's key.
+    /// Wraps a session's key, bound to `aad`.
     ///
     /// # Errors
     /// [`sealway_proto::Error::Provider`].
-    pub fn wrap(&self, session: &SessionId, key: &SessionKey) -> Result<Wrapped, sealway_proto::Error> {
+    pub fn wrap(&self, aad: &[u8], key: &SessionKey) -> Result<Wrapped, sealway_proto::Error> {
         let keys = self.keys.load();
         let kek = keys.first().ok_or(sealway_proto::Error::Provider)?;
         let mut bytes = [0_u8; IV_LEN + KEY_LEN + TAG_LEN];
         let iv: [u8; IV_LEN] = random::with_pool(|pool| pool.take(self.provider))?;
         bytes[..IV_LEN].copy_from_slice(&iv);
         bytes[IV_LEN..IV_LEN + KEY_LEN].copy_from_slice(key.expose());
-        let sealed = kek.aead.seal_in_place(&iv, session.as_str().as_bytes(), &mut bytes[IV_LEN..IV_LEN + KEY_LEN]);
+        let sealed = kek.aead.seal_in_place(&iv, aad, &mut bytes[IV_LEN..IV_LEN + KEY_LEN]);
         if sealed.is_err() {
             bytes.zeroize();
         }
@@ -186,17 +187,17 @@ impl KeyRing {
         Ok(Wrapped { kek_id: kek.id.clone(), bytes })
     }
 
-    /// Unwraps a session's key.
+    /// Unwraps a session's key that was bound to `aad`.
     ///
     /// # Errors
     /// [`UnwrapError`].
-    pub fn unwrap(&self, session: &SessionId, wrapped: &Wrapped) -> Result<SessionKey, UnwrapError> {
+    pub fn unwrap(&self, aad: &[u8], wrapped: &Wrapped) -> Result<SessionKey, UnwrapError> {
         let keys = self.keys.load();
         let kek = keys.iter().find(|kek| kek.id == wrapped.kek_id);
         let kek = kek.ok_or_else(|| UnwrapError::UnknownKek(wrapped.kek_id.clone()))?;
         let mut bytes = Zeroizing::new(wrapped.bytes);
         let (iv, sealed) = bytes.split_first_chunk_mut::<IV_LEN>().ok_or(UnwrapError::Damaged)?;
-        kek.aead.open_in_place(iv, session.as_str().as_bytes(), sealed).map_err(|_| UnwrapError::Damaged)?;
+        kek.aead.open_in_place(iv, aad, sealed).map_err(|_| UnwrapError::Damaged)?;
         let mut key = [0_u8; KEY_LEN];
         key.copy_from_slice(&sealed[..KEY_LEN]);
         let session_key = SessionKey::from_bytes(key);
@@ -217,10 +218,8 @@ fn read(provider: &'static dyn Provider, source: &KekSource) -> Result<(Vec<Kek>
         KekSource::File(path) => {
             let version = version(path);
             let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
-            if let Ok(meta) = std::fs::metadata(path)
-                && meta.permissions().mode() & 0o077 != 0
-            {
-                tracing::warn!(file = %path.display(), "the key file can be read by others than its owner; chmod 600 it");
+            if let Some(warning) = readable_by_others(path) {
+                tracing::warn!("the key file {warning}");
             }
             Ok((parse(provider, source, &text)?, version))
         }
@@ -271,6 +270,7 @@ fn parse(provider: &'static dyn Provider, source: &KekSource, text: &str) -> Res
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
     use std::sync::{Arc, Mutex};
 
     use sealway_proto::crypto::default_provider;
@@ -317,32 +317,32 @@ mod tests {
 
     #[test]
     fn the_first_key_wraps_and_all_unwrap() {
-        let id = SessionId::from_random(&[3; 16], false);
+        let id = b"what it is bound to";
         let session_key = SessionKey::from_bytes([5; KEY_LEN]);
         let old = load(&format!("old {}\r\n", key(1))).unwrap();
         let both = load(&format!("new {}\r\nold {}\r\n", key(2), key(1))).unwrap();
         assert_eq!((old.active_id().as_str(), both.active_id().as_str()), ("old", "new"));
-        let (one, two) = (old.wrap(&id, &session_key).unwrap(), both.wrap(&id, &session_key).unwrap());
+        let (one, two) = (old.wrap(id, &session_key).unwrap(), both.wrap(id, &session_key).unwrap());
         assert_eq!((one.kek_id.as_str(), two.kek_id.as_str()), ("old", "new"));
         for wrapped in [&one, &two] {
-            assert_eq!(both.unwrap(&id, wrapped).unwrap().expose(), &[5; KEY_LEN]);
+            assert_eq!(both.unwrap(id, wrapped).unwrap().expose(), &[5; KEY_LEN]);
         }
-        assert_eq!(old.unwrap(&id, &two).unwrap_err(), UnwrapError::UnknownKek("new".into()));
-        assert_ne!(one.bytes, old.wrap(&id, &session_key).unwrap().bytes, "an IV was used twice");
+        assert_eq!(old.unwrap(id, &two).unwrap_err(), UnwrapError::UnknownKek("new".into()));
+        assert_ne!(one.bytes, old.wrap(id, &session_key).unwrap().bytes, "an IV was used twice");
     }
 
     #[test]
     fn a_changed_or_moved_key_does_not_unwrap() {
         let ring = load(&format!("k {}\n", key(1))).unwrap();
-        let id = SessionId::from_random(&[3; 16], false);
-        let wrapped = ring.wrap(&id, &SessionKey::from_bytes([5; KEY_LEN])).unwrap();
+        let id = b"what it is bound to";
+        let wrapped = ring.wrap(id, &SessionKey::from_bytes([5; KEY_LEN])).unwrap();
         for index in 0..wrapped.bytes.len() {
             let mut changed = wrapped.clone();
             changed.bytes[index] ^= 1;
-            assert_eq!(ring.unwrap(&id, &changed).unwrap_err(), UnwrapError::Damaged, "byte {index}");
+            assert_eq!(ring.unwrap(id, &changed).unwrap_err(), UnwrapError::Damaged, "byte {index}");
         }
-        for other in [SessionId::from_random(&[4; 16], false), SessionId::from_random(&[3; 16], true)] {
-            assert_eq!(ring.unwrap(&other, &wrapped).unwrap_err(), UnwrapError::Damaged);
+        for other in ["", "what it is bound t", "what it is bound to."] {
+            assert_eq!(ring.unwrap(other.as_bytes(), &wrapped).unwrap_err(), UnwrapError::Damaged);
         }
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sealway_proto::session::SessionKey;
-use sealway_proto::wire::SessionId;
 
 use super::{KeyWrap, UnwrapError, WrapError, Wrapped};
 
@@ -24,11 +23,11 @@ impl Moving {
 
 #[async_trait]
 impl KeyWrap for Moving {
-    async fn wrap_all(&self, keys: &[(SessionId, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError> {
+    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError> {
         self.to.wrap_all(keys).await
     }
 
-    async fn unwrap_all(&self, wrapped: &[(SessionId, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>> {
+    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>> {
         let mut keys = self.to.unwrap_all(wrapped).await;
         let is_unknown = |key: &Result<SessionKey, UnwrapError>| matches!(key, Err(UnwrapError::UnknownKek(_)));
         let unknown: Vec<_> =

@@ -99,6 +99,7 @@ impl SessionCache {
         let found = self
             .held
             .get(id)
+            .filter(|entry| !self.is_ended(&entry.session))
             .map(|entry| Held { is_fresh: entry.since.elapsed() < self.limits.fresh, session: entry.session });
         let look = found.as_ref().map_or(2, |held| usize::from(!held.is_fresh));
         self.looks[look].increment(1);
@@ -110,6 +111,12 @@ impl SessionCache {
         // With the fence of `revoke`: of one that keeps a session and one that revokes it, one sees what the other did.
         fence(Ordering::SeqCst);
         self.any_revoked.load(Ordering::Relaxed) && self.revoked.contains_key(id)
+    }
+
+    /// True if a revocation of this session, or of another one of its chain of renewals, was heard of.
+    pub fn is_ended(&self, session: &Session) -> bool {
+        let record = session.record();
+        self.is_revoked(&record.id) || record.lineage.as_ref().is_some_and(|root| self.is_revoked(root))
     }
 
     /// To be taken before asking for a session.
@@ -125,7 +132,7 @@ impl SessionCache {
             self.held.insert(*id, Entry { session: session.clone(), since: Instant::now() });
         }
         // After the insertion: whoever revokes marks first and removes then, so one of the two sees the other.
-        if self.is_revoked(id) {
+        if self.is_ended(session) {
             self.held.invalidate(id);
             return false;
         }

@@ -17,14 +17,14 @@ use dashmap::DashMap;
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use sealway_proto::crypto::Provider;
-use sealway_proto::session::{Claim, Fresh, Session, SessionKey, SessionRecord};
+use sealway_proto::session::{Claim, Fresh, Session, SessionRecord};
 use sealway_proto::wire::SessionId;
 
 use super::memory::{Memory, MemoryLimits};
 use super::writer::{Change, LEAD_MS, Writer};
 use super::{OpenError, Pool, ReserveError, Status, Store, StoreError};
 use super::{row, writer};
-use crate::kek::{KeyRing, KeyWrap, WRAP_MAX, WrapError, Wrapped, wrap_one};
+use crate::kek::{KeyRing, KeyWrap, WRAP_MAX, WrapError, Wrapped};
 
 mod restore;
 
@@ -108,7 +108,7 @@ impl Store for Embedded {
         // Taken first: a row that then does not fit would be on the disk and in nobody's hands.
         let room = self.memory.room()?;
         let record = session.record();
-        let wrapped = wrap_one(self.keys.as_ref(), &record.id, &record.key).await.map_err(unavailable)?;
+        let wrapped = row::seal(self.keys.as_ref(), record).await.map_err(unavailable)?;
         let key = row::session_key(record.expires_ms, &record.id);
         self.writer.commit(Change::PutSession { key, row: row::encode(record, &wrapped) }).await?;
         let id = record.id;
@@ -137,6 +137,11 @@ impl Store for Embedded {
         self.writer.commit(Change::DeleteSession { key: row::session_key(expires_ms, id) }).await?;
         self.undeleted.remove(id);
         Ok(true)
+    }
+
+    async fn end_chain(&self, root: &SessionId, until_ms: u64) -> Result<(), StoreError> {
+        self.memory.end(*root, until_ms);
+        self.writer.commit(Change::EndChain { key: row::session_key(until_ms, root) }).await
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
@@ -176,13 +181,12 @@ impl Store for Embedded {
         let sessions: Vec<Arc<Session>> = batch.iter().filter_map(|id| self.memory.find(id)).collect();
         let mut rows = Vec::with_capacity(sessions.len());
         for chunk in sessions.chunks(WRAP_MAX) {
-            let records = || chunk.iter().map(|session| session.record());
-            let keys: Vec<(SessionId, &SessionKey)> = records().map(|record| (record.id, &record.key)).collect();
-            let wrapped = self.keys.wrap_all(&keys).await.map_err(unavailable)?;
+            let records: Vec<&SessionRecord> = chunk.iter().map(|session| session.record()).collect();
+            let wrapped = row::seal_all(self.keys.as_ref(), &records).await.map_err(unavailable)?;
             let row = |(record, wrapped): (&SessionRecord, &Wrapped)| {
                 (row::session_key(record.expires_ms, &record.id), row::encode(record, wrapped))
             };
-            rows.extend(records().zip(&wrapped).map(row));
+            rows.extend(records.into_iter().zip(&wrapped).map(row));
         }
         if !rows.is_empty() {
             self.writer.commit(Change::Rewrap { rows }).await?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use dashmap::DashMap;
 use sealway_proto::session::{Claim, Fresh, Session};
-use sealway_proto::wire::SessionId;
+use sealway_proto::wire::{SessionId, Wire};
 
 use super::nonces::Nonces;
 use super::{Pool, ReserveError, Status, Store, StoreError};
@@ -34,6 +34,8 @@ impl Default for MemoryLimits {
 pub struct Memory {
     sessions: DashMap<SessionId, Arc<Session>>,
     len: AtomicUsize,
+    /// Chains of renewals that were ended, by their root, and until when that is remembered. As many as sessions.
+    ended: DashMap<SessionId, u64>,
     sealed: Nonces,
     inits: Nonces,
     limits: MemoryLimits,
@@ -43,7 +45,14 @@ impl Memory {
     /// An empty one.
     pub fn new(limits: MemoryLimits) -> Self {
         let nonces = || Nonces::new(limits.nonces_max, limits.nonces_cleanup_from);
-        Memory { sessions: DashMap::new(), len: AtomicUsize::new(0), sealed: nonces(), inits: nonces(), limits }
+        Memory {
+            sessions: DashMap::new(),
+            len: AtomicUsize::new(0),
+            ended: DashMap::new(),
+            sealed: nonces(),
+            inits: nonces(),
+            limits,
+        }
     }
 
     /// Takes room for one session, within the bound.
@@ -63,7 +72,32 @@ impl Memory {
     }
 
     pub(crate) fn find(&self, id: &SessionId) -> Option<Arc<Session>> {
-        self.sessions.get(id).map(|session| session.clone())
+        let session = self.sessions.get(id).map(|session| session.clone())?;
+        let record = session.record();
+        let is_ended = record.wire == Wire::Three && self.ended.contains_key(record.root());
+        (!is_ended).then_some(session)
+    }
+
+    /// Ends a chain of renewals. Beyond the bound its sessions are looked for one by one.
+    pub(crate) fn end(&self, root: SessionId, until_ms: u64) {
+        if self.ended.len() < self.limits.sessions_max || self.ended.contains_key(&root) {
+            let mut end = self.ended.entry(root).or_insert(until_ms);
+            *end = until_ms.max(*end);
+            return;
+        }
+        self.drop_sessions(|session| *session.record().root() != root);
+    }
+
+    /// Drops all sessions but those to keep; returns their number.
+    fn drop_sessions(&self, keep: impl Fn(&Session) -> bool) -> usize {
+        let mut gone = 0;
+        self.sessions.retain(|_, session| {
+            let keep = keep(session);
+            gone += usize::from(!keep);
+            keep
+        });
+        self.len.fetch_sub(gone, Ordering::Relaxed);
+        gone
     }
 
     pub(crate) fn ids(&self) -> Vec<SessionId> {
@@ -89,13 +123,8 @@ impl Memory {
     }
 
     pub(crate) fn sweep_all(&self, now_ms: u64) -> usize {
-        let mut gone = 0;
-        self.sessions.retain(|_, session| {
-            let keep = !session.is_expired(now_ms);
-            gone += usize::from(!keep);
-            keep
-        });
-        self.len.fetch_sub(gone, Ordering::Relaxed);
+        let gone = self.drop_sessions(|session| !session.is_expired(now_ms));
+        self.ended.retain(|_, until_ms| *until_ms > now_ms);
         self.sealed.sweep(now_ms);
         self.inits.sweep(now_ms);
         gone
@@ -138,6 +167,11 @@ impl Store for Memory {
         Ok(self.remove(id).is_some())
     }
 
+    async fn end_chain(&self, root: &SessionId, until_ms: u64) -> Result<(), StoreError> {
+        self.end(*root, until_ms);
+        Ok(())
+    }
+
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
         self.reserve_claim(claim)
     }
@@ -152,6 +186,7 @@ impl Store for Memory {
             up: true,
             sessions: self.len.load(Ordering::Relaxed),
             nonces: (self.sealed.len(), self.inits.len()),
+            nonces_max: self.limits.nonces_max,
             pool: Pool { total: 1, idle: 1, waiting: 0 },
             ..Status::default()
         }

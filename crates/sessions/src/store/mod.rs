@@ -96,6 +96,9 @@ pub struct Status {
     pub sessions: usize,
     /// Nonces of sealed calls, and of inits, that this process holds.
     pub nonces: (usize, usize),
+    /// As many of each this process may hold; 0 where that is not known here. Where Redis takes them this bounds what stands
+    /// in while it is away.
+    pub nonces_max: usize,
     /// Connections.
     pub pool: Pool,
 }
@@ -160,6 +163,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`StoreError::Unavailable`]; it is then gone from memory, and may be back after a restart.
     async fn delete(&self, id: &SessionId) -> Result<bool, StoreError>;
+
+    /// Ends a chain of renewals: until `until_ms` no session with this root is found, one that is put later included. The
+    /// work is the same however many there are. `root` need not be there.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]; it may have ended in this process alone. To be asked again.
+    async fn end_chain(&self, root: &SessionId, until_ms: u64) -> Result<(), StoreError>;
 
     /// Reserves a nonce until [`Claim::expires_ms`]. Of any number of equal claims exactly one succeeds.
     ///

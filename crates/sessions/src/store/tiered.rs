@@ -130,7 +130,7 @@ impl Store for Tiered {
         }
         match (self.fetch(id).await, held) {
             // Nobody can be asked: what was good goes on, until its own end.
-            (Err(_), Some(held)) if !self.cache.is_revoked(id) => Ok(Some(held.session)),
+            (Err(_), Some(held)) if !self.cache.is_ended(&held.session) => Ok(Some(held.session)),
             (Ok(None), Some(_)) => {
                 self.cache.forget(id);
                 Ok(None)
@@ -143,6 +143,20 @@ impl Store for Tiered {
         let (postgres, redis, untold, id) = (self.postgres.clone(), self.redis.clone(), self.untold.clone(), *id);
         // To its end, whether or not the caller waits for it: once it is committed Redis must be told.
         let ending = async move { end(&postgres, &redis, &untold, id).await };
+        let ended = tokio::spawn(ending.in_current_span()).await;
+        ended.unwrap_or_else(|err| Err(StoreError::Unavailable(err.to_string())))
+    }
+
+    async fn end_chain(&self, root: &SessionId, until_ms: u64) -> Result<(), StoreError> {
+        let (postgres, redis, untold, root) = (self.postgres.clone(), self.redis.clone(), self.untold.clone(), *root);
+        // To its end, as a deletion.
+        let ending = async move {
+            postgres.end_chain(&root, until_ms).await?;
+            if redis.revoke(&root, until_ms).await.is_err() {
+                untold.notify_one();
+            }
+            Ok(())
+        };
         let ended = tokio::spawn(ending.in_current_span()).await;
         ended.unwrap_or_else(|err| Err(StoreError::Unavailable(err.to_string())))
     }
@@ -169,6 +183,7 @@ impl Store for Tiered {
             up: postgres.up && nonces_up,
             redis: if redis.up { Part::Up } else { Part::Down },
             nonces: redis.nonces,
+            nonces_max: redis.nonces_max,
             ..postgres
         }
     }

@@ -13,6 +13,8 @@ use super::StoreError;
 
 /// `expires_ms || session id` to a row.
 pub(crate) const SESSIONS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("sessions");
+/// `until_ms || session id`: chains of renewals that were ended, by their first session.
+pub(crate) const ENDED: TableDefinition<&[u8], ()> = TableDefinition::new("ended");
 /// `expires_ms || claim key` to 1 for a sealed call's, 0 for an init's. Only nonces stamped ahead of the clock.
 pub(crate) const NONCES: TableDefinition<&[u8], u8> = TableDefinition::new("nonces");
 /// Facts about the store itself.
@@ -43,6 +45,9 @@ pub(crate) enum Change {
         row: Vec<u8>,
     },
     DeleteSession {
+        key: Vec<u8>,
+    },
+    EndChain {
         key: Vec<u8>,
     },
     PutNonce {
@@ -243,6 +248,7 @@ fn apply<'a>(database: &Database, changes: impl Iterator<Item = &'a Change>) -> 
     {
         let mut sessions = transaction.open_table(SESSIONS).map_err(|err| fail(&err))?;
         let mut nonces = transaction.open_table(NONCES).map_err(|err| fail(&err))?;
+        let mut ended = transaction.open_table(ENDED).map_err(|err| fail(&err))?;
         for change in changes {
             match change {
                 Change::PutSession { key, row } => {
@@ -251,12 +257,16 @@ fn apply<'a>(database: &Database, changes: impl Iterator<Item = &'a Change>) -> 
                 Change::DeleteSession { key } => {
                     sessions.remove(key.as_slice()).map_err(|err| fail(&err))?;
                 }
+                Change::EndChain { key } => {
+                    ended.insert(key.as_slice(), ()).map_err(|err| fail(&err))?;
+                }
                 Change::PutNonce { key, sealed } => {
                     nonces.insert(key.as_slice(), u8::from(*sealed)).map_err(|err| fail(&err))?;
                 }
                 Change::Sweep { now_ms } => {
                     let end = now_ms.saturating_add(1).to_be_bytes();
                     sessions.retain_in(..end.as_slice(), |_, _| false).map_err(|err| fail(&err))?;
+                    ended.retain_in(..end.as_slice(), |_, ()| false).map_err(|err| fail(&err))?;
                     let forget = |key: &[u8], _| {
                         let expires_ms = key.first_chunk().map_or(0, |expires| u64::from_be_bytes(*expires));
                         forgotten_ms = forgotten_ms.max(expires_ms);

@@ -11,6 +11,7 @@ use sealway_proto::limits::INIT_V3_BODY_MAX;
 use sealway_proto::session::Session;
 use sealway_proto::session::three::{Agreed, InitRequest, ServerRandoms, Suite, Terms, agree, choose};
 use sealway_proto::wire::{Field, Headers, Wire};
+use sealway_runtime::http::share::network;
 use sealway_runtime::http::{Body, Origin, discard, read_body};
 use sealway_runtime::timing::ServerTiming;
 
@@ -19,7 +20,6 @@ use super::{Refused, refusal_response};
 use crate::answer::{Refusal, json};
 use crate::authentication::{Asked, Recognised};
 use crate::authority::{Authority, HttpHeaders};
-use crate::limit::network;
 use crate::policies::ClientPolicy;
 
 /// Answers an init.

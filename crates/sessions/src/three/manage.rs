@@ -106,6 +106,7 @@ where
         Managed::End(id) => {
             is_own(id)?;
             authority.revoke(session.id()).await?;
+            tracing::debug!(session = %session.id(), "session ended by its client");
             seal(authority, &opened.reply, StatusCode::NO_CONTENT, None)
         }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use sealway_proto::Error;
+use sealway_proto::limits::WINDOW3_MS_MAX;
 use sealway_proto::session::three::{
     Fields, FrameOpener, FrameSealer, OpenedRequest, Opening, Reply, RequestLine, SealHeaders, SealedRequest, Suite,
 };
@@ -22,10 +23,10 @@ use sealway_runtime::timing::ServerTiming;
 use crate::answer::Refusal;
 use crate::authority::{Authority, HttpHeaders};
 use crate::random;
+use crate::share::Holder;
 
 pub(crate) use init::handle as handle_init;
 pub(crate) use manage::{handle as handle_managed, is_managed};
-pub(crate) use problem::ExpiryProofs;
 pub use problem::{problem_response, refusal_response};
 
 /// What the authority grants on wire 3.
@@ -119,10 +120,7 @@ impl Authority {
         let headers = HttpHeaders(headers);
         let mut request = SealedRequest::parse(&headers, line)?;
         let now_ms = self.now_ms();
-        let session = match self.known(&request).await {
-            Ok(session) => session,
-            Err(refusal) => return Err(self.unknown(refusal, &request, now_ms).await),
-        };
+        let session = self.known(&request).await?;
         timing.lap("session-get");
         let sealed = request.take_sealed();
         let (opener, opening) =
@@ -151,8 +149,12 @@ impl Authority {
         timing: &mut ServerTiming,
     ) -> Result<OpenedRequest, Refusal> {
         timing.lap("aes-gcm-decrypt");
+        let session = opening.session().clone();
         let opened: Unreplayed<OpenedRequest> = opening.first(first)?;
-        let fresh = self.reserve(opened.claim()).await?;
+        self.check_again(&session).await?;
+        let window = self.policy.replay.within(WINDOW3_MS_MAX);
+        window.check_ms(opened.claim().stamp_ms(), self.now_ms())?;
+        let fresh = self.reserve_for(Holder::Session(*session.id()), opened.claim()).await?;
         let opened = opened.release(fresh)?;
         timing.lap("replay-protection");
         self.note_call(Wire::Three);

@@ -1,10 +1,10 @@
-//! What a refusal on wire 3 looks like over HTTP: a problem (RFC 9457), with its proofs. `spec/session-3.md#problems`.
+//! What a refusal on wire 3 looks like over HTTP: a problem (RFC 9457), with its proof. `spec/session-3.md#problems`.
 
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use sealway_proto::Error;
 use sealway_proto::session::Session;
-use sealway_proto::session::three::problem::{PROBLEM_TYPE, expired_message, prove_clock};
+use sealway_proto::session::three::problem::{PROBLEM_TYPE, prove_clock};
 use sealway_proto::session::three::{Problem, SealedRequest};
 use sealway_proto::wire::base64;
 use sealway_runtime::http::{Body, BodyRefusal, full};
@@ -14,9 +14,6 @@ use crate::answer::Refusal;
 use crate::authority::Authority;
 use crate::store::StoreError;
 
-/// Proofs that are signed in a second for those whose sessions are not known: strangers can ask for them.
-const EXPIRY_PROOFS_A_SECOND: u32 = 500;
-
 impl Refusal {
     /// The problem that a client of wire 3 is told.
     pub fn problem(&self) -> Problem {
@@ -24,6 +21,7 @@ impl Refusal {
         match self {
             Refusal::Wire(err) => Problem::of(err),
             Refusal::Body(BodyRefusal::TooLarge) => problem("too_large"),
+            Refusal::Body(BodyRefusal::NoRoom) => problem("store_unavailable"),
             Refusal::Body(_) | Refusal::ContentType => problem("unsealable"),
             Refusal::Store(StoreError::Unavailable(_) | StoreError::Full)
             | Refusal::NoncesFull
@@ -89,41 +87,5 @@ impl Authority {
             Ok(mac) => refused.with("mac", base64::encode(&mac)),
             Err(_) => refused,
         }
-    }
-
-    /// A session that is unknown or over: the client is told so under an identity key, where one is at hand.
-    pub(super) async fn unknown(&self, refusal: Refusal, request: &SealedRequest<'_>, now_ms: u64) -> Refused {
-        let is_over = matches!(refusal, Refusal::Wire(Error::SessionUnknown | Error::SessionExpired));
-        let refused = Refused::from(refusal);
-        let (true, Some(identity), Ok(id)) = (is_over, self.identity(), request.session_id()) else { return refused };
-        let Some(key) = identity.signer_for(now_ms, &[]).filter(|_| self.expiry_proofs.take(now_ms)) else {
-            return refused;
-        };
-        let (stamp, nonce) = request.stamp_and_nonce();
-        match key.sign(now_ms, &expired_message(self.provider(), id, stamp, nonce, now_ms)).await {
-            Ok(signature) => refused
-                .with("server_time_ms", now_ms)
-                .with("key_id", key.key().key_id.as_str())
-                .with("signature", base64::encode(&signature)),
-            Err(err) => {
-                tracing::warn!(%err, "a word on an unknown session could not be signed");
-                refused
-            }
-        }
-    }
-}
-
-/// So many a second, of everybody together.
-#[derive(Debug, Default)]
-pub(crate) struct ExpiryProofs(parking_lot::Mutex<(u64, u32)>);
-
-impl ExpiryProofs {
-    fn take(&self, now_ms: u64) -> bool {
-        let mut state = self.0.lock();
-        if state.0 != now_ms / 1000 {
-            *state = (now_ms / 1000, 0);
-        }
-        state.1 += 1;
-        state.1 <= EXPIRY_PROOFS_A_SECOND
     }
 }

@@ -26,6 +26,7 @@ pub(crate) struct Desk {
     pub(crate) keys: Arc<KeyRing>,
     pub(crate) ledger: Option<Arc<Ledger>>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: MemoryLimits,
     pub(crate) folder: tempfile::TempDir,
 }
 
@@ -36,7 +37,7 @@ impl Desk {
         KeyRing::generate(provider(), &kek).unwrap();
         let keys = Arc::new(KeyRing::load(provider(), &kek).unwrap());
         let config = RedisConfig::parse_url(url).unwrap();
-        Desk { config, keys, ledger: None, clock: Arc::new(SystemClock), folder }
+        Desk { config, keys, ledger: None, clock: Arc::new(SystemClock), limits: MemoryLimits::default(), folder }
     }
 
     /// With a durable side.
@@ -62,8 +63,7 @@ impl Desk {
         let cache = Arc::new(SessionCache::new(CacheLimits::default()));
         let durable = self.ledger.clone().map(|ledger| ledger as Arc<dyn Durable>);
         let (config, keys, clock) = (self.config.clone(), self.keys.clone(), self.clock.clone());
-        let limits = MemoryLimits::default();
-        let store = Redis::open(provider(), config, keys, cache.clone(), limits, clock, durable).await?;
+        let store = Redis::open(provider(), config, keys, cache.clone(), self.limits, clock, durable).await?;
         Ok((store, cache))
     }
 

@@ -4,7 +4,7 @@ use alloc::vec;
 
 use super::*;
 use crate::crypto::signature::default_signatures;
-use crate::relay::{KEYSET_LEN_MAX, KeyFileInvalid};
+use crate::relay::{Binding, KEYSET_LEN_MAX, KeyFileInvalid};
 
 fn key() -> IssuerKey {
     let mut seed = [0; 32];
@@ -20,6 +20,7 @@ fn keys() -> Keyset {
 
 fn claims() -> Claims {
     Claims {
+        form: TokenForm::Fst1,
         kid: "k1".into(),
         aud: "relay".into(),
         iss: "issuer".into(),
@@ -42,7 +43,11 @@ fn told(token: &str, now_s: i64) -> Result<Claims, TokenInvalid> {
 }
 
 fn signed_payload(payload: &str) -> String {
-    let signed = format!("FST1.{}", b64u::encode(payload.as_bytes()));
+    signed_as("FST1", payload)
+}
+
+fn signed_as(prefix: &str, payload: &str) -> String {
+    let signed = format!("{prefix}.{}", b64u::encode(payload.as_bytes()));
     format!("{signed}.{}", b64u::encode(&key().sign(signed.as_bytes())))
 }
 
@@ -77,7 +82,7 @@ fn times_are_judged_to_the_second_with_the_skew() {
 #[test]
 fn the_first_fault_is_told_in_the_order_of_the_spec() {
     let token = claims().sign(&key());
-    for bad in ["", "FST1", "FST1.a", "FST2.a.b", "FST1.a.b.c", "fst1.a.b"] {
+    for bad in ["", "FST1", "FST1.a", "FST3.a.b", "FST1.a.b.c", "fst1.a.b"] {
         assert_eq!(told(bad, 0), Err(TokenInvalid::Shape), "{bad}");
     }
     assert_eq!(told("FST1.a=.b", 0), Err(TokenInvalid::Encoding));
@@ -107,6 +112,66 @@ fn no_byte_of_a_token_can_be_changed() {
                 assert!(told(&changed, 1000).is_err(), "byte {at}");
             }
         }
+    }
+}
+
+#[test]
+fn a_token_of_the_later_form_says_all_that_it_must_and_its_prefix_is_signed() {
+    let good = Claims { form: TokenForm::Fst2, idle_timeout_s: Some(60), ..claims() };
+    let token = good.sign(&key());
+    assert!(token.starts_with("FST2."));
+    assert_eq!(told(&token, 1000).unwrap(), good);
+    assert_eq!(Claims::read_unverified(&token).unwrap(), good);
+    let payload = b64u::decode(token.split('.').nth(1).unwrap()).unwrap();
+    let payload = String::from_utf8(payload).unwrap();
+    let order =
+        ["kid", "aud", "iss", "channel_id", "role", "token_id", "init_exp", "idle_timeout_seconds", "iat", "exp"];
+    let places: Vec<_> = order.iter().map(|name| payload.find(&format!("\"{name}\":")).unwrap()).collect();
+    assert!(places.is_sorted(), "{payload}");
+    assert_eq!(told(&token.replacen("FST2", "FST1", 1), 1000), Err(TokenInvalid::Signature));
+    for (was, is) in [
+        (r#""idle_timeout_seconds":60,"#, ""),
+        (r#""idle_timeout_seconds":60"#, r#""idle_timeout_seconds":0"#),
+        (r#""idle_timeout_seconds":60"#, r#""idle_timeout_seconds":-1"#),
+        (r#""idle_timeout_seconds":60"#, r#""idle_timeout_seconds":"60""#),
+        (r#""role":1"#, r#""role":3"#),
+        (r#""token_id":"t""#, r#""token_id":" ""#),
+        (r#""channel_id":"c""#, r#""channel_id":"""#),
+        (r#""iat":1000"#, r#""iat":1061"#),
+    ] {
+        assert!(payload.contains(was), "{was}");
+        assert_eq!(told(&signed_as("FST2", &payload.replace(was, is)), 1000), Err(TokenInvalid::Payload), "{is}");
+    }
+}
+
+#[test]
+fn a_key_that_is_bound_signs_for_its_own_tenant_alone() {
+    let binding = |iss: &str, aud: &str| Binding { iss: Some(iss.into()), aud: Some(vec![aud.into()]) };
+    let other = IssuerKey::from_seed("k2", &[9; 32], default_signatures()).unwrap();
+    let entries = [key().bound_keyset_text(&binding("alice", "a")), other.bound_keyset_text(&binding("bob", "b"))];
+    let inner = entries.each_ref().map(|text| text.strip_prefix(r#"{"keys":["#).unwrap().strip_suffix("]}").unwrap());
+    let text = format!(r#"{{"keys":[{}]}}"#, inner.join(","));
+    let keys = Keyset::parse(text.as_bytes(), default_signatures()).unwrap();
+    assert_eq!((keys.encode(), keys.unbound().count()), (text, 0));
+    let expected = Expected { aud: vec!["a".into(), "b".into()], iss: vec![], lifetime_max_s: 0 };
+    let judge = |kid: &str, signer: &IssuerKey, iss: &str, aud: &str| {
+        let claims = Claims { kid: kid.into(), iss: iss.into(), aud: aud.into(), ..claims() };
+        verify(&claims.sign(signer), &keys, &expected, 1000).map(|_| ())
+    };
+    assert_eq!(judge("k1", &key(), "alice", "a"), Ok(()));
+    assert_eq!(judge("k2", &other, "bob", "b"), Ok(()));
+    assert_eq!(judge("k2", &other, "alice", "a"), Err(TokenInvalid::Audience));
+    assert_eq!(judge("k2", &other, "bob", "a"), Err(TokenInvalid::Audience));
+    assert_eq!(judge("k2", &other, "alice", "b"), Err(TokenInvalid::Issuer));
+    assert_eq!(judge("k1", &key(), "", "a"), Err(TokenInvalid::Issuer), "no issuer is another one");
+    assert_eq!(judge("k1", &other, "alice", "a"), Err(TokenInvalid::Signature), "another's name");
+    let half = key().bound_keyset_text(&Binding { iss: Some("alice".into()), aud: None });
+    let half = Keyset::parse(half.as_bytes(), default_signatures()).unwrap();
+    assert_eq!(half.unbound().collect::<Vec<_>>(), ["k1"]);
+    for bad in [r#""iss":7"#, r#""iss":null"#, r#""aud":"a""#, r#""aud":[]"#, r#""aud":[1]"#] {
+        let text = key().keyset_text().replace(r#""kid":"#, &format!(r#"{bad},"kid":"#));
+        let err = Keyset::parse(text.as_bytes(), default_signatures()).unwrap_err();
+        assert!(matches!(err, KeyFileInvalid::Binding(_)), "{bad}: {err}");
     }
 }
 

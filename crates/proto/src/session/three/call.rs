@@ -206,6 +206,11 @@ pub struct OpenedRequest {
 }
 
 impl Opening {
+    /// The session.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.reply.session
+    }
+
     /// Takes the first frame, which the opener that came with this has opened. It stays shut until its nonce is reserved.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use super::share::ShareKey;
 use super::{KeyId, Suite, problem};
 use crate::crypto::Provider;
 use crate::crypto::agreement::AgreementProvider;
-use crate::crypto::es256::{ES256_SIGNATURE_LEN, Es256Public};
+use crate::crypto::es256::Es256Public;
 use crate::error::Error;
 use crate::limits::SUITES_MAX;
 use crate::session::keys::SessionKey;
@@ -57,6 +57,8 @@ pub struct ClientInit {
 pub struct Claimed {
     /// The identity key that is to have signed.
     pub key_id: KeyId,
+    /// The server's clock, in Unix milliseconds; the signature covers it.
+    pub server_time_ms: u64,
 }
 
 impl ClientInit {
@@ -105,7 +107,7 @@ impl ClientInit {
     pub fn claimed(&self, answer: &[u8]) -> Result<Claimed, Error> {
         let (answer, _) = InitAnswer::parse(answer)?;
         self.check_suite(&answer)?;
-        Ok(Claimed { key_id: answer.key_id })
+        Ok(Claimed { key_id: answer.key_id, server_time_ms: answer.server_time_ms })
     }
 
     fn check_suite(&self, answer: &InitAnswer) -> Result<(), Error> {
@@ -246,20 +248,6 @@ impl ClientSession {
         mac: &[u8; 32],
     ) -> bool {
         problem::clock_mac(provider, &self.keys, stamp, nonce, server_time_ms).ct_eq(mac).into()
-    }
-
-    /// Whether the server's word that it knows the session no more, in answer to the request with this stamp and nonce, is
-    /// its own. `key` is the identity key that is to have signed.
-    pub fn verifies_expiry(
-        &self,
-        provider: &dyn Provider,
-        key: &dyn Es256Public,
-        stamp: &str,
-        nonce: &str,
-        server_time_ms: u64,
-        signature: &[u8; ES256_SIGNATURE_LEN],
-    ) -> bool {
-        key.verify(&problem::expired_message(provider, &self.id, stamp, nonce, server_time_ms), signature)
     }
 }
 

@@ -264,6 +264,18 @@ impl KeySet {
         Ok(())
     }
 
+    /// The key of this id, if it may have signed an init's answer with this `server_time_ms`: for a client that pins the root,
+    /// at every init, whenever it took the set. `now_ms` is the client's own clock.
+    ///
+    /// The client's own clock, and when the set was issued, count for the ends too: who stole a key that is over signs an
+    /// earlier time.
+    // SPEC session-3.md#identity-keys
+    pub fn signer(&self, key_id: &KeyId, server_time_ms: u64, now_ms: u64) -> Option<&IdentityKey> {
+        let latest_ms = server_time_ms.max(now_ms).max(self.issued_ms);
+        let is_live = |key: &&IdentityKey| key.not_before_ms <= server_time_ms && latest_ms < key.not_after_ms;
+        self.get(key_id).filter(is_live).filter(|_| latest_ms < self.expires_ms)
+    }
+
     /// The key of this id.
     pub fn get(&self, key_id: &KeyId) -> Option<&IdentityKey> {
         self.keys.iter().find(|key| key.key_id == *key_id)

@@ -1,7 +1,6 @@
-//! What a refusal on wire 3 says (RFC 9457), and the proofs that two of them carry. `spec/session-3.md#problems`.
+//! What a refusal on wire 3 says (RFC 9457), and the proof that one of them carries. `spec/session-3.md#problems`.
 
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
@@ -11,7 +10,6 @@ use super::schedule::Keys;
 use crate::crypto::Provider;
 use crate::error::Error;
 use crate::session::record::Session;
-use crate::wire::SessionId;
 
 /// The media type of problems.
 pub const PROBLEM_TYPE: &str = "application/problem+json";
@@ -19,8 +17,6 @@ pub const PROBLEM_TYPE: &str = "application/problem+json";
 pub const PROBLEM_URN: &str = "urn:sealway:problem:";
 /// Largest problem that is read, in bytes: one may hold a key set.
 pub const PROBLEM_LEN_MAX: usize = 96 * 1024;
-
-const EXPIRED: &[u8] = b"sealway/3 expired";
 
 /// A refusal, as it goes over the wire.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,16 +137,4 @@ pub fn prove_clock(
     server_time_ms: u64,
 ) -> Result<[u8; 32], Error> {
     Ok(*clock_mac(provider, session.keys3()?, stamp, nonce, server_time_ms))
-}
-
-/// What an identity key signs of a `session_expired`: nobody else can have a client send a request again.
-pub fn expired_message(
-    provider: &dyn Provider,
-    session: &SessionId,
-    stamp: &str,
-    nonce: &str,
-    server_time_ms: u64,
-) -> Vec<u8> {
-    let said = Fields::new().field(session.as_str()).field(nonce).field(stamp).number(server_time_ms);
-    [EXPIRED, &provider.sha256(&[said.as_bytes()])].concat()
 }

@@ -102,6 +102,7 @@ pub fn agree(
         subject: answer.subject.clone(),
         tenant: answer.tenant.clone(),
         auth: answer.auth,
+        lineage: renewed.map(|old| *old.record().root()),
         created_ms: renewed.map_or(now_ms, |old| old.record().created_ms),
         expires_ms: now_ms.saturating_add(u64::from(answer.expires_in_sec) * 1000),
         key,

@@ -357,13 +357,15 @@ fn parse_fields(mut head: Bytes, fields_max: usize) -> Result<Fields, Fault> {
             return Err(Fault::TooLarge);
         }
         let line = take_line(&mut head)?;
-        let (name, value) = parse_field(&line)?;
+        let (name, mut value) = parse_field(&line)?;
         match name {
             header::CONTENT_LENGTH => {
-                let earlier = fields.content_length.replace(parse_length(value.as_bytes())?);
-                if earlier.is_some() {
+                let length = parse_length(value.as_bytes())?;
+                if fields.content_length.replace(length).is_some() {
                     return Err(Fault::Malformed("Content-Length stands twice"));
                 }
+                // Not every reader takes 0005 for five, or for ten.
+                value = length.into();
             }
             header::TRANSFER_ENCODING => {
                 if std::mem::replace(&mut fields.is_chunked, true) {
@@ -450,6 +452,12 @@ mod tests {
             head.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         assert_eq!(fields, [("host", "h:1"), ("x-b", "1"), ("x-b", "3"), ("x-a", "2"), ("content-length", "3")]);
         assert_eq!(&buffer[..], b"abcGET");
+    }
+
+    #[test]
+    fn a_length_goes_on_without_zeros_before_it() {
+        let head = request("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0005\r\n\r\n").unwrap().unwrap();
+        assert_eq!((head.framing, &head.headers[header::CONTENT_LENGTH]), (Framing::Length(5), &"5".parse().unwrap()));
     }
 
     #[test]

@@ -22,8 +22,8 @@ use tokio_util::sync::WaitForCancellationFuture;
 use super::alarm::Alarm;
 use super::wire::Wire;
 use super::writer::{self, Broken};
-use super::{Fault, Framing, HeadLimits, RequestHead, answer, parse_request};
-use crate::http::connections::Entry;
+use super::{Framing, HeadLimits, RequestHead, answer, parse_request};
+use crate::http::connections::{Connections, Entry};
 use crate::http::stream::{Prefixed, Transport};
 use crate::http::{Body, HttpLimits, IDLE_GRACE, Interim, Origin, RequestBody, TakeOver};
 
@@ -41,6 +41,15 @@ pub(in crate::http) struct Setup {
     pub(in crate::http) limits: HttpLimits,
     /// The connection in its listener's list; it is told to end by it.
     pub(in crate::http) entry: Arc<Entry>,
+    /// That list, which is told of what is refused.
+    pub(in crate::http) list: Arc<Connections>,
+}
+
+impl Setup {
+    /// Notes a request that no service sees.
+    pub(in crate::http) fn note_refused(&self, status: StatusCode, why: &str) {
+        self.list.note_refused_request(&self.entry.peer, status, why);
+    }
 }
 
 /// What follows an answer.
@@ -124,7 +133,10 @@ async fn next<IO: Transport>(
             match parse_request(&mut wire.input, limits) {
                 Ok(Some(head)) => return Poll::Ready(Ok(Next::Request(Box::new(head)))),
                 Ok(None) => {}
-                Err(fault) => return Poll::Ready(Ok(Next::Refused(refused(fault)))),
+                Err(fault) => {
+                    setup.note_refused(fault.status(), &fault.to_string());
+                    return Poll::Ready(Ok(Next::Refused(fault.status())));
+                }
             }
             // Some send a blank line after a body.
             let is_idle = wire.input.is_empty() || wire.input.as_ref() == b"\r\n";
@@ -149,18 +161,16 @@ async fn next<IO: Transport>(
                     return match (is_late, is_idle) {
                         (false, _) => Poll::Pending,
                         (true, true) => Poll::Ready(Ok(Next::Over)),
-                        (true, false) => Poll::Ready(Ok(Next::Refused(StatusCode::REQUEST_TIMEOUT))),
+                        (true, false) => {
+                            setup.note_refused(StatusCode::REQUEST_TIMEOUT, "the head took too long");
+                            Poll::Ready(Ok(Next::Refused(StatusCode::REQUEST_TIMEOUT)))
+                        }
                     };
                 }
             }
         }
     })
     .await
-}
-
-fn refused(fault: Fault) -> StatusCode {
-    tracing::debug!(%fault, "refused a request's head");
-    fault.status()
 }
 
 /// Has one request answered.

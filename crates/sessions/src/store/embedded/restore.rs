@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 use sealway_proto::crypto::Provider;
-use sealway_proto::limits::KEY_LEN;
-use sealway_proto::session::{ClaimKey, Session, SessionKey};
+use sealway_proto::session::{ClaimKey, Session};
 use sealway_proto::wire::SessionId;
 
-use crate::kek::{KeyWrap, UnwrapError, WRAP_MAX, Wrapped, wrap_one};
+use crate::kek::{KeyWrap, UnwrapError, WRAP_MAX, Wrapped, mark, open_marks};
 use crate::store::memory::Memory;
-use crate::store::row::{Row, RowError};
-use crate::store::writer::{KEKS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS};
+use crate::store::row::{Row, RowError, open_all};
+use crate::store::writer::{ENDED, KEKS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS};
 
 const FORMAT: u64 = 1;
 
@@ -47,6 +46,7 @@ pub(super) async fn restore(
         is_first = false;
         count += restore_page(provider, keys, memory, &mut restored.others, &rows).await?;
     }
+    restore_ended(database, memory, now_ms)?;
     restore_nonces(database, memory, now_ms)?;
     if floor_ms > 0 {
         tracing::info!(sessions = count, "sessions restored; requests stamped before this start are refused");
@@ -85,6 +85,7 @@ fn prepare(database: &Database, mark: Option<&Wrapped>, now_ms: u64) -> Result<u
         meta.insert(META_CEILING_MS, floor_ms).map_err(|err| text(&err))?;
         transaction.open_table(SESSIONS).map_err(|err| text(&err))?;
         transaction.open_table(NONCES).map_err(|err| text(&err))?;
+        transaction.open_table(ENDED).map_err(|err| text(&err))?;
         let mut known = transaction.open_table(KEKS).map_err(|err| text(&err))?;
         if let Some(mark) = mark {
             known.insert(mark.kek_id.as_str(), mark.bytes.as_slice()).map_err(|err| text(&err))?;
@@ -98,10 +99,9 @@ fn prepare(database: &Database, mark: Option<&Wrapped>, now_ms: u64) -> Result<u
 /// Refuses a key that bears the id of another one: every session would look damaged, and be left out. For that, a known
 /// value is wrapped under each key that ever wraps; returns the one that is to be written.
 async fn check_keks(database: &Database, keys: &dyn KeyWrap) -> Result<Option<Wrapped>, String> {
-    let id = SessionId::from_random(&[0; 16], false);
-    let known: Vec<(SessionId, Wrapped)> = known_keks(database)?.into_iter().map(|wrapped| (id, wrapped)).collect();
+    let known = known_keks(database)?;
     for chunk in known.chunks(WRAP_MAX) {
-        for ((_, wrapped), unwrapped) in chunk.iter().zip(keys.unwrap_all(chunk).await) {
+        for (wrapped, unwrapped) in chunk.iter().zip(open_marks(keys, chunk).await) {
             match unwrapped {
                 Err(UnwrapError::Damaged) => {
                     let (file, kek_id) = (keys.place(), &wrapped.kek_id);
@@ -112,10 +112,10 @@ async fn check_keks(database: &Database, keys: &dyn KeyWrap) -> Result<Option<Wr
             }
         }
     }
-    if known.iter().any(|(_, wrapped)| wrapped.kek_id == keys.active_id()) {
+    if known.iter().any(|wrapped| wrapped.kek_id == keys.active_id()) {
         return Ok(None);
     }
-    wrap_one(keys, &id, &SessionKey::from_bytes([0; KEY_LEN])).await.map(Some).map_err(|err| text(&err))
+    mark(keys).await.map(Some).map_err(|err| text(&err))
 }
 
 fn known_keks(database: &Database) -> Result<Vec<Wrapped>, String> {
@@ -161,32 +161,47 @@ async fn restore_page(
     let left_out = |err: &RowError| tracing::error!(%err, "a stored session is damaged; it is left out");
     let parse = |(key, row): &Entry| Row::parse(key, row).inspect_err(left_out).ok();
     let rows: Vec<Row> = entries.iter().filter_map(parse).collect();
-    let wrapped: Vec<(SessionId, Wrapped)> = rows.iter().map(|row| (row.id, row.wrapped.clone())).collect();
+    let under: Vec<(SessionId, String)> = rows.iter().map(|row| (row.facts.id, row.wrapped.kek_id.clone())).collect();
     let mut count = 0;
-    for (row, key) in rows.into_iter().zip(keys.unwrap_all(&wrapped).await) {
-        let key = match key {
-            Ok(key) => key,
-            Err(err @ UnwrapError::UnknownKek(_)) => {
+    for ((id, kek_id), record) in under.into_iter().zip(open_all(keys, rows).await) {
+        let record = match record {
+            Ok(record) => record,
+            Err(RowError::Key(err @ UnwrapError::UnknownKek(_))) => {
                 let file = keys.place();
                 return Err(format!(
                     "a session is {err}; put that key back into {file}, or remove the store to begin anew"
                 ));
             }
             // Nothing is known of it: to leave it out would end it.
-            Err(err @ UnwrapError::Unavailable(_)) => return Err(format!("a session {err}")),
+            Err(RowError::Key(err @ UnwrapError::Unavailable(_))) => return Err(format!("a session {err}")),
+            // Counted and warned of where it was met.
+            Err(RowError::Unauthenticated(_)) => continue,
             Err(err) => {
-                left_out(&err.into());
+                left_out(&err);
                 continue;
             }
         };
-        if row.wrapped.kek_id != keys.active_id() {
-            others.insert(row.id);
+        if kek_id != keys.active_id() {
+            others.insert(id);
         }
-        let session = Session::new(provider, row.with(key)).map_err(|err| text(&err))?;
+        let session = Session::new(provider, record).map_err(|err| text(&err))?;
         memory.restore_session(Arc::new(session));
         count += 1;
     }
     Ok(count)
+}
+
+fn restore_ended(database: &Database, memory: &Memory, now_ms: u64) -> Result<(), String> {
+    let transaction = database.begin_read().map_err(|err| text(&err))?;
+    let start = now_ms.saturating_add(1).to_be_bytes();
+    let ended = transaction.open_table(ENDED).map_err(|err| text(&err))?;
+    for entry in ended.range(start.as_slice()..).map_err(|err| text(&err))? {
+        let (key, _) = entry.map_err(|err| text(&err))?;
+        let Some((until, root)) = key.value().split_first_chunk::<8>() else { continue };
+        let Some(root) = std::str::from_utf8(root).ok().and_then(|id| SessionId::parse(id).ok()) else { continue };
+        memory.end(root, u64::from_be_bytes(*until));
+    }
+    Ok(())
 }
 
 fn restore_nonces(database: &Database, memory: &Memory, now_ms: u64) -> Result<(), String> {

@@ -13,9 +13,10 @@ use super::fault::Fault;
 use super::watch::connect;
 
 /// Number, name and text.
-const MIGRATIONS: [(i32, &str, &str); 2] = [
+const MIGRATIONS: [(i32, &str, &str); 3] = [
     (1, "sessions_and_nonces", include_str!("../../../migrations/0001_sessions_and_nonces.sql")),
     (2, "tenant_and_auth", include_str!("../../../migrations/0002_tenant_and_auth.sql")),
+    (3, "row_version_and_lineage", include_str!("../../../migrations/0003_row_version_and_lineage.sql")),
 ];
 
 /// The advisory lock of migrations: "sealway" in ASCII, and a number.

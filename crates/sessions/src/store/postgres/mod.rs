@@ -18,8 +18,9 @@ use sealway_runtime::clock::Clock;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::row;
 use super::{Durable, OpenError, Part, Recorded, ReserveError, SessionCache, Status, Store, StoreError};
-use crate::kek::{KeyWrap, wrap_one};
+use crate::kek::KeyWrap;
 
 mod batch;
 mod config;
@@ -62,6 +63,7 @@ pub struct Postgres {
     sessions: Room,
     sealed: Room,
     inits: Room,
+    nonces_max: usize,
     /// Which count this process goes by.
     count_number: AtomicI64,
     heed_server_clock: bool,
@@ -89,7 +91,7 @@ impl Postgres {
         let claims = Batcher::start(nonces::Reserve, link.clone(), &config);
         let (sessions, sealed, inits) =
             (Room::new(config.sessions_max), Room::new(config.nonces_max), Room::new(config.nonces_max));
-        let heed_server_clock = config.heed_server_clock;
+        let (heed_server_clock, nonces_max) = (config.heed_server_clock, config.nonces_max);
         let watch = Watch { provider, config, keys: keys.clone(), cache: cache.clone(), link: link.clone() };
         let begun = match watch.begin().await {
             Ok(session) => {
@@ -118,6 +120,7 @@ impl Postgres {
             sessions,
             sealed,
             inits,
+            nonces_max,
             count_number,
             heed_server_clock,
             rewrapped: Mutex::default(),
@@ -207,11 +210,10 @@ impl Store for Postgres {
         let record = session.record();
         let unavailable = |what: String| StoreError::Unavailable(what);
         // A text of PostgreSQL holds no NUL; one such row would fail its whole batch.
-        if [&record.client_id, &record.subject].into_iter().flatten().any(|text| text.contains('\0')) {
-            return Err(unavailable("a NUL in a client id or a subject cannot be stored".into()));
+        if [&record.client_id, &record.subject, &record.tenant].into_iter().flatten().any(|text| text.contains('\0')) {
+            return Err(unavailable("a NUL in a client id, a subject or a tenant cannot be stored".into()));
         }
-        let wrapped = wrap_one(self.keys.as_ref(), &record.id, &record.key).await;
-        let wrapped = wrapped.map_err(|err| unavailable(err.to_string()))?;
+        let wrapped = row::seal(self.keys.as_ref(), record).await.map_err(|err| unavailable(err.to_string()))?;
         let ticket = self.cache.ticket();
         let result = self.puts.commit(NewSession { session: session.clone(), wrapped }).await;
         link::took("put", begun);
@@ -239,7 +241,7 @@ impl Store for Postgres {
             }
             // Nobody can be asked: what is at hand is good, unless its revocation was heard of meanwhile.
             Err(err) => match stale {
-                Some(session) if !self.cache.is_revoked(id) => Ok(Some(session)),
+                Some(session) if !self.cache.is_ended(&session) => Ok(Some(session)),
                 _ => Err(err),
             },
         }
@@ -247,6 +249,15 @@ impl Store for Postgres {
 
     async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
         Ok(self.revoke(id).await?.is_some())
+    }
+
+    async fn end_chain(&self, root: &SessionId, until_ms: u64) -> Result<(), StoreError> {
+        self.cache.revoke(root);
+        let (root, now_ms) = (*root, self.clock.now_ms());
+        if self.link.run("delete", |lease| sessions::end_chain(lease, root, now_ms, until_ms)).await? {
+            self.sessions.give(1);
+        }
+        Ok(())
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
@@ -290,6 +301,7 @@ impl Store for Postgres {
             redis: Part::Unused,
             sessions: self.sessions.len(),
             nonces: (self.sealed.len(), self.inits.len()),
+            nonces_max: self.nonces_max,
             pool,
         }
     }

@@ -1,14 +1,14 @@
 //! Moving stored keys from one key-encryption key to another, a few at a time: it may stop anywhere and go on later, and
 //! several may do it at once.
 
-use sealway_proto::session::SessionKey;
 use sealway_proto::wire::SessionId;
 use tokio_postgres::Row;
 
 use super::fault::Fault;
 use super::link::Lease;
-use super::sessions::ms;
-use crate::kek::{KeyWrap, UnwrapError, WRAP_MAX, Wrapped};
+use super::sessions::{self, COLUMNS, ms};
+use crate::kek::{KeyWrap, WRAP_MAX, Wrapped};
+use crate::store::row::{self, RowError};
 
 /// What one page came to.
 pub(super) struct Page {
@@ -28,25 +28,25 @@ pub(super) async fn page(
     batch: i64,
 ) -> Result<Page, Fault> {
     let transaction = lease.transaction().await?;
-    let select = "SELECT id, kek_id, wrapped FROM sealway.sessions
-                  WHERE kek_id <> $1 AND revoked_ms IS NULL AND expires_ms > $2 AND id > $3
-                  ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED";
-    let rows = transaction.query(select, &[&keys.active_id(), &ms(now_ms), &after, &batch]).await?;
+    let select = format!(
+        "SELECT {COLUMNS} FROM sealway.sessions WHERE kek_id <> $1 AND revoked_ms IS NULL AND expires_ms > $2 AND id > $3
+         ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED"
+    );
+    let rows = transaction.query(&select, &[&keys.active_id(), &ms(now_ms), &after, &batch]).await?;
     let last = rows.last().map(|row| row.try_get(0)).transpose()?;
     let mut wrapped = Vec::with_capacity(rows.len());
     for row in &rows {
-        let (id, bytes): (&str, &[u8]) = (row.try_get(0)?, row.try_get(2)?);
-        match (SessionId::parse(id), bytes.try_into()) {
-            (Ok(id), Ok(bytes)) => wrapped.push((id, Wrapped { kek_id: row.try_get(1)?, bytes })),
-            _ => tracing::error!(session = id, err = %UnwrapError::Damaged, "a session's key cannot be wrapped anew"),
+        match sessions::read(row)? {
+            Ok(row) => wrapped.push(row),
+            Err(err) => not_moved(row.try_get(0)?, &err),
         }
     }
-    let moved = again(keys, &wrapped).await?;
+    let moved = again(keys, wrapped).await?;
     let ids: Vec<&str> = moved.iter().map(|(id, _)| id.as_str()).collect();
     // Each with the id of its own key: another may have become the active one meanwhile.
     let kek_ids: Vec<&str> = moved.iter().map(|(_, wrapped)| wrapped.kek_id.as_str()).collect();
     let bytes: Vec<&[u8]> = moved.iter().map(|(_, wrapped)| wrapped.bytes.as_slice()).collect();
-    let update = "UPDATE sealway.sessions AS s SET kek_id = n.kek_id, wrapped = n.wrapped
+    let update = "UPDATE sealway.sessions AS s SET kek_id = n.kek_id, wrapped = n.wrapped, row_version = 3
                   FROM unnest($1::text[], $2::text[], $3::bytea[]) AS n(id, kek_id, wrapped) WHERE s.id = n.id";
     transaction.execute(update, &[&ids, &kek_ids, &bytes]).await?;
     transaction.commit().await?;
@@ -56,20 +56,29 @@ pub(super) async fn page(
     Ok(Page { moved, last })
 }
 
-/// Those that unwrap, wrapped anew.
-async fn again(keys: &dyn KeyWrap, wrapped: &[(SessionId, Wrapped)]) -> Result<Vec<(SessionId, Wrapped)>, Fault> {
-    let mut again = Vec::with_capacity(wrapped.len());
-    for chunk in wrapped.chunks(WRAP_MAX) {
-        let mut opened = Vec::with_capacity(chunk.len());
-        for ((id, _), key) in chunk.iter().zip(keys.unwrap_all(chunk).await) {
-            match key {
-                Ok(key) => opened.push((*id, key)),
-                Err(err) => tracing::error!(session = %id, %err, "a session's key cannot be wrapped anew"),
+fn not_moved(id: &str, err: &RowError) {
+    // Of rows that authenticate nothing the first is warned of, and all are counted, where they were met.
+    if !matches!(err, RowError::Unauthenticated(_)) {
+        tracing::error!(session = id, %err, "a session's key cannot be wrapped anew");
+    }
+}
+
+/// Those that unwrap, wrapped anew in the newest version.
+async fn again(keys: &dyn KeyWrap, mut rows: Vec<row::Row>) -> Result<Vec<(SessionId, Wrapped)>, Fault> {
+    let mut again = Vec::with_capacity(rows.len());
+    while !rows.is_empty() {
+        let chunk = rows.split_off(rows.len().saturating_sub(WRAP_MAX));
+        let ids: Vec<SessionId> = chunk.iter().map(|row| row.facts.id).collect();
+        let mut opened = Vec::with_capacity(ids.len());
+        for (id, record) in ids.into_iter().zip(row::open_all(keys, chunk).await) {
+            match record {
+                Ok(record) => opened.push(record),
+                Err(err) => not_moved(id.as_str(), &err),
             }
         }
-        let pairs: Vec<(SessionId, &SessionKey)> = opened.iter().map(|(id, key)| (*id, key)).collect();
-        let anew = keys.wrap_all(&pairs).await.map_err(|err| Fault::Keys(err.to_string()))?;
-        again.extend(opened.iter().map(|(id, _)| *id).zip(anew));
+        let anew = row::seal_all(keys, &opened.iter().collect::<Vec<_>>()).await;
+        let anew = anew.map_err(|err| Fault::Keys(err.to_string()))?;
+        again.extend(opened.iter().map(|record| record.id).zip(anew));
     }
     Ok(again)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sealway_proto::crypto::Provider;
-use sealway_proto::session::{Auth, Session, SessionRecord};
+use sealway_proto::session::{Auth, Session};
 use sealway_proto::wire::{SessionId, Wire};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
@@ -13,7 +13,8 @@ use super::batch::{Job, Work};
 use super::fault::Fault;
 use super::link::Lease;
 use super::watch::CHANNEL;
-use crate::kek::{KeyWrap, UnwrapError, Wrapped, unwrap_one};
+use crate::kek::{KeyWrap, UnwrapError, Wrapped};
+use crate::store::row::{self, RowError};
 
 /// A session on its way into the database.
 pub(super) struct NewSession {
@@ -25,9 +26,10 @@ pub(super) struct NewSession {
 pub(super) struct Insert;
 
 const INSERT: &str = "INSERT INTO sealway.sessions
-    (id, wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped, tenant, auth)
-    SELECT * FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
-    $8::bytea[], $9::text[], $10::text[]) ON CONFLICT DO NOTHING";
+    (id, wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped, tenant, auth, lineage, row_version)
+    SELECT *, 3 FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
+    $8::bytea[], $9::text[], $10::text[], $11::text[]) ON CONFLICT DO NOTHING";
+const _: () = assert!(row::VERSION == 3, "INSERT names the version of its rows");
 
 impl Work for Insert {
     type Item = NewSession;
@@ -48,9 +50,11 @@ impl Work for Insert {
         let wrapped: Vec<&[u8]> = jobs.iter().map(|job| job.item.wrapped.bytes.as_slice()).collect();
         let tenants: Vec<Option<&str>> = records().map(|record| record.tenant.as_deref()).collect();
         let auths: Vec<Option<&str>> = records().map(|record| auth_text(record.auth)).collect();
+        let lineages: Vec<Option<&str>> =
+            records().map(|record| record.lineage.as_ref().map(SessionId::as_str)).collect();
         let statement = lease.prepare_cached(INSERT).await?;
-        let values: [&(dyn ToSql + Sync); 10] =
-            [&ids, &wires, &clients, &subjects, &created, &expires, &kek_ids, &wrapped, &tenants, &auths];
+        let values: [&(dyn ToSql + Sync); 11] =
+            [&ids, &wires, &clients, &subjects, &created, &expires, &kek_ids, &wrapped, &tenants, &auths, &lineages];
         lease.execute(&statement, &values).await?;
         lease.done();
         Ok(jobs.iter().map(|_| Ok(())).collect())
@@ -61,29 +65,40 @@ impl Work for Insert {
     }
 }
 
-/// Finds a session that is not revoked.
+/// Columns that [`read`] takes, in order.
+pub(super) const COLUMNS: &str =
+    "id, wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped, tenant, auth, lineage, row_version";
+
+/// Finds a session that is not revoked, nor the chain that it was renewed in.
 pub(super) async fn find(
     lease: Lease,
     id: SessionId,
     provider: &dyn Provider,
     keys: &dyn KeyWrap,
 ) -> Result<Option<Arc<Session>>, Fault> {
-    let sql = "SELECT wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped, tenant, auth
-               FROM sealway.sessions WHERE id = $1 AND revoked_ms IS NULL";
-    let statement = lease.prepare_cached(sql).await?;
+    let sql = format!(
+        "SELECT {COLUMNS} FROM sealway.sessions AS s WHERE id = $1 AND revoked_ms IS NULL AND NOT EXISTS
+         (SELECT FROM sealway.sessions AS root WHERE root.id = s.lineage AND root.revoked_ms IS NOT NULL)"
+    );
+    let statement = lease.prepare_cached(&sql).await?;
     let row = lease.query_opt(&statement, &[&id.as_str()]).await?;
     lease.done();
     let Some(row) = row else { return Ok(None) };
-    match read(&row, id, keys).await? {
+    let opened = match read(&row)? {
+        Ok(row) => row::open(keys, row).await,
+        Err(err) => Err(err),
+    };
+    match opened {
         Ok(record) => {
             let session = Session::new(provider, record).map_err(|err| Fault::Answer(err.to_string()))?;
             Ok(Some(Arc::new(session)))
         }
         // Not "no such session": the key may come back, and the client must not start anew for our mistake.
-        Err(err @ (UnwrapError::UnknownKek(_) | UnwrapError::Unavailable(_))) => {
+        Err(RowError::Key(err @ (UnwrapError::UnknownKek(_) | UnwrapError::Unavailable(_)))) => {
             tracing::error!(session = %id, %err, keys = %keys.place(), "a session cannot be used");
             Err(Fault::Answer(format!("a session is {err}")))
         }
+        Err(RowError::Unauthenticated(_)) => Ok(None),
         Err(err) => {
             tracing::error!(session = %id, %err, "a stored session is damaged; it is treated as unknown");
             Ok(None)
@@ -91,31 +106,33 @@ pub(super) async fn find(
     }
 }
 
-async fn read(row: &Row, id: SessionId, keys: &dyn KeyWrap) -> Result<Result<SessionRecord, UnwrapError>, Fault> {
-    let wrapped: &[u8] = row.try_get(6)?;
-    let (wire, Ok(bytes)) = (row.try_get::<_, i16>(0)?, wrapped.try_into()) else {
-        return Ok(Err(UnwrapError::Damaged));
-    };
+/// A row as the columns [`COLUMNS`] say it.
+pub(super) fn read(row: &Row) -> Result<Result<row::Row, RowError>, Fault> {
+    let (id, wrapped): (&str, &[u8]) = (row.try_get(0)?, row.try_get(7)?);
+    let wire = u8::try_from(row.try_get::<_, i16>(1)?).ok().and_then(Wire::from_number);
     // Absent in rows of the release before, and where there is nothing to say.
-    let auth = row.try_get::<_, Option<&str>>(8)?.map_or(Some(Auth::None), Auth::from_name);
-    let (Some(wire), Some(auth)) = (u8::try_from(wire).ok().and_then(Wire::from_number), auth) else {
-        return Ok(Err(UnwrapError::Damaged));
+    let auth = row.try_get::<_, Option<&str>>(9)?.map_or(Some(Auth::None), Auth::from_name);
+    let lineage = row.try_get::<_, Option<&str>>(10)?.map(SessionId::parse).transpose();
+    // Rows of the release before say no version; that they are of its second is as good as of its first.
+    let version = row.try_get::<_, Option<i16>>(11)?.map_or(Ok(2), u8::try_from);
+    let (Ok(id), Some(wire), Some(auth), Ok(lineage), Ok(version @ (2 | row::VERSION)), Ok(bytes)) =
+        (SessionId::parse(id), wire, auth, lineage, version, wrapped.try_into())
+    else {
+        return Ok(Err(RowError::Malformed));
     };
-    let key = match unwrap_one(keys, &id, Wrapped { kek_id: row.try_get(5)?, bytes }).await {
-        Ok(key) => key,
-        Err(err) => return Ok(Err(err)),
-    };
-    Ok(Ok(SessionRecord {
+    let text = |at: usize| row.try_get::<_, Option<String>>(at).map(|text| text.map(String::into_boxed_str));
+    let facts = row::Facts {
         id,
         wire,
-        client_id: row.try_get::<_, Option<String>>(1)?.map(Into::into),
-        subject: row.try_get::<_, Option<String>>(2)?.map(Into::into),
-        tenant: row.try_get::<_, Option<String>>(7)?.map(Into::into),
+        client_id: text(2)?,
+        subject: text(3)?,
+        tenant: text(8)?,
         auth,
-        created_ms: from_ms(row.try_get(3)?),
-        expires_ms: from_ms(row.try_get(4)?),
-        key,
-    }))
+        lineage,
+        created_ms: from_ms(row.try_get(4)?),
+        expires_ms: from_ms(row.try_get(5)?),
+    };
+    Ok(Ok(row::Row { version, facts, wrapped: Wrapped { kek_id: row.try_get(6)?, bytes } }))
 }
 
 /// Revokes a session and tells every process, in one commit; its end, if it was there.
@@ -131,6 +148,23 @@ pub(super) async fn revoke(lease: Lease, id: SessionId, now_ms: u64) -> Result<O
         Some(row) => Some(from_ms(row.try_get(0)?)),
         None => None,
     })
+}
+
+/// Ends a chain of renewals, by a row of its first session that is revoked until then, and tells every process; whether the
+/// first session was there and not yet revoked.
+pub(super) async fn end_chain(lease: Lease, root: SessionId, now_ms: u64, until_ms: u64) -> Result<bool, Fault> {
+    let sql = format!(
+        "WITH before AS (SELECT revoked_ms IS NULL AS is_live FROM sealway.sessions WHERE id = $1),
+              ended AS (INSERT INTO sealway.sessions AS s (id, wire, created_ms, expires_ms, kek_id, wrapped, revoked_ms)
+                        VALUES ($1, 3, $2, $3, '', '', $2) ON CONFLICT (id) DO UPDATE SET
+                        revoked_ms = coalesce(s.revoked_ms, $2), wrapped = '', expires_ms = greatest(s.expires_ms, $3)
+                        RETURNING pg_notify('{CHANNEL}', id)::text)
+         SELECT coalesce((SELECT is_live FROM before), false), count(*) FROM ended"
+    );
+    let statement = lease.prepare_cached(&sql).await?;
+    let row = lease.query_one(&statement, &[&root.as_str(), &ms(now_ms), &ms(until_ms)]).await?;
+    lease.done();
+    Ok(row.try_get(0)?)
 }
 
 /// The end of a session that is revoked.

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealway_proto::crypto::Provider;
-use sealway_proto::limits::KEY_LEN;
-use sealway_proto::session::SessionKey;
 use sealway_proto::wire::SessionId;
 use tokio::task::AbortHandle;
 use tokio_postgres::{AsyncMessage, Client};
@@ -19,7 +17,7 @@ use super::fault::Fault;
 use super::link::{Link, session_config};
 use super::tls::MakeTls;
 use super::{PAGE, migrate, sessions};
-use crate::kek::{KeyWrap, UnwrapError, Wrapped, unwrap_one, wrap_one};
+use crate::kek::{KeyWrap, UnwrapError, Wrapped, mark, open_marks};
 
 /// The channel of revocations; the payload is the session's id.
 pub(super) const CHANNEL: &str = "sealway_revoked";
@@ -179,10 +177,8 @@ async fn ask(session: &Session, sql: &str) -> Result<(), Fault> {
 /// Refuses a key that bears the id of another one: every session would look damaged. All or nothing: a ring that is
 /// refused leaves no mark of its other keys.
 async fn check_keks(keys: &dyn KeyWrap, client: &mut Client) -> Result<(), Fault> {
-    let id = SessionId::from_random(&[0; 16], false);
     // What wraps may be away for now: that is no reason to refuse a start.
-    let mark = wrap_one(keys, &id, &SessionKey::from_bytes([0; KEY_LEN])).await;
-    let mark = mark.map_err(|err| Fault::Keys(err.to_string()))?;
+    let mark = mark(keys).await.map_err(|err| Fault::Keys(err.to_string()))?;
     let transaction = client.transaction().await?;
     let insert = "INSERT INTO sealway.keks (kek_id, wrapped) VALUES ($1, $2) ON CONFLICT DO NOTHING";
     transaction.execute(insert, &[&mark.kek_id, &mark.bytes.as_slice()]).await?;
@@ -190,14 +186,15 @@ async fn check_keks(keys: &dyn KeyWrap, client: &mut Client) -> Result<(), Fault
         let (kek_id, bytes): (String, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
         let Ok(bytes) = bytes.try_into() else { continue };
         let file = keys.place();
-        let unwrapped = unwrap_one(keys, &id, Wrapped { kek_id: kek_id.clone(), bytes }).await;
-        match unwrapped {
-            Err(UnwrapError::Damaged) => {
+        let opened = open_marks(keys, &[Wrapped { kek_id: kek_id.clone(), bytes }]).await.pop();
+        match opened {
+            None => return Err(Fault::Keys("nothing was answered".into())),
+            Some(Err(UnwrapError::Damaged)) => {
                 let text = format!("key \"{kek_id}\" in {file} is another one than the database was written with");
                 return Err(Fault::Setup(text));
             }
-            Err(err @ UnwrapError::Unavailable(_)) => return Err(Fault::Keys(err.to_string())),
-            Ok(_) | Err(UnwrapError::UnknownKek(_)) => {}
+            Some(Err(err @ UnwrapError::Unavailable(_))) => return Err(Fault::Keys(err.to_string())),
+            Some(Ok(()) | Err(UnwrapError::UnknownKek(_))) => {}
         }
     }
     transaction.commit().await?;

@@ -72,6 +72,11 @@ struct Shared {
     alone: Mutex<Alone>,
     /// What this process has known of the epochs, bucket by bucket: the last generation that it used.
     had: Mutex<Vec<Option<String>>>,
+    /// As many nonces of each kind are held here.
+    nonces_max: usize,
+    /// The latest stamp of a call's nonce that only Redis holds, for want of room here; and of an init's.
+    unheld_calls_ms: AtomicU64,
+    unheld_inits_ms: AtomicU64,
     /// The highest time that a server has told.
     seen_ms: AtomicU64,
     /// Told when an operation failed in a way that the supervisor should look into.
@@ -202,6 +207,9 @@ impl Redis {
             live: ArcSwapOption::empty(),
             alone: Mutex::new(Alone::new(config.on_loss, limits.nonces_max.saturating_mul(2))),
             had: Mutex::new(vec![None; BUCKETS]),
+            nonces_max: limits.nonces_max,
+            unheld_calls_ms: AtomicU64::new(0),
+            unheld_inits_ms: AtomicU64::new(0),
             seen_ms: AtomicU64::new(0),
             trouble: Notify::new(),
             permits: Semaphore::new(config.in_flight_max.min(Semaphore::MAX_PERMITS)),
@@ -283,6 +291,10 @@ impl Store for Redis {
         measured("delete", self.delete_session(id), |_| true).await
     }
 
+    async fn end_chain(&self, root: &SessionId, until_ms: u64) -> Result<(), StoreError> {
+        self.revoke(root, until_ms).await
+    }
+
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
         Redis::reserve(self, claim).await
     }
@@ -307,6 +319,7 @@ impl Store for Redis {
             redis: self.part(),
             sessions: self.shared.cache.len(),
             nonces: self.nonces(),
+            nonces_max: self.shared.nonces_max,
             pool: self.pool(),
         }
     }

@@ -1,6 +1,7 @@
 //! Nonces: this process's own memory first, then Redis in one round trip, then, if the stamp is ahead, the durable side.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sealway_proto::session::{Claim, ClaimKey, Fresh};
 
@@ -37,7 +38,14 @@ impl Shared {
             return Err(unavailable("it is away"));
         }
         let nonces = self.nonces(claim.is_sealed());
-        nonces.reserve(claim.key(), claim.stamp_ms(), claim.now_ms(), claim.expires_ms())?;
+        match nonces.reserve(claim.key(), claim.stamp_ms(), claim.now_ms(), claim.expires_ms()) {
+            // This memory is for a time without Redis, which alone bounds what Redis takes. Before Redis takes it: what is not
+            // held here must not be granted here later.
+            Err(ReserveError::Full) if live.is_some() => {
+                self.unheld(claim).fetch_max(claim.stamp_ms(), Ordering::AcqRel);
+            }
+            done => done?,
+        }
         let Some(live) = live else { return self.grant_alone(claim).await };
         match self.reserve_there(&live, claim).await {
             // Whether Redis took it is unknown. Here it is taken, and where `OnLoss::Local` holds nobody else may have
@@ -125,6 +133,10 @@ impl Shared {
         if claim.stamp_ms() <= self.start_ms.saturating_add(START_MARGIN_MS) {
             return Err(ReserveError::Replayed);
         }
+        // Redis took nonces up to this stamp that there was no room for here: any of them may come again.
+        if claim.stamp_ms() <= self.unheld(claim).load(Ordering::Acquire) {
+            return Err(ReserveError::Full);
+        }
         // An earlier life may have granted stamps as far ahead of its end as the window is wide, with a record.
         let earlier_ms = self.start_ms.saturating_add(self.config.window_ms).saturating_add(START_MARGIN_MS);
         let is_ahead = claim.stamp_ms() > self.clock.now_ms().saturating_add(AHEAD_MS);
@@ -137,6 +149,12 @@ impl Shared {
             Some(()) => Ok(Fresh::reserved(claim)),
             None => Err(unavailable("it is away")),
         }
+    }
+
+    /// The latest stamp that the own memory had no room for, of sealed calls or of inits, as the memories are: a stranger, who can only
+    /// send inits, closes nothing for calls.
+    fn unheld(&self, claim: &Claim) -> &AtomicU64 {
+        if claim.is_sealed() { &self.unheld_calls_ms } else { &self.unheld_inits_ms }
     }
 
     /// Ends in the claim's own bytes: half as long as their digits, and there may be millions.

@@ -92,11 +92,11 @@ return 1
 ";
 
 /// Puts a tombstone in a session's place and tells everybody. KEYS: session. ARGV: tombstone, lifetime in ms or 0 for
-/// what is left of the session, channel, id. Answers 1 if a session was there.
+/// what is left of the session, channel, id. A tombstone that lasts longer stays. Answers 1 if a session was there.
 pub(super) const REVOKE: &str = r"
 local held = redis.call('STRLEN', KEYS[1]) > 1
-local keep = tonumber(ARGV[2])
-if keep == 0 then keep = redis.call('PTTL', KEYS[1]) end
+local keep, left = tonumber(ARGV[2]), redis.call('PTTL', KEYS[1])
+if keep == 0 or (not held and left > keep) then keep = left end
 if keep > 0 then redis.call('SET', KEYS[1], ARGV[1], 'PX', string.format('%.0f', keep)) end
 redis.call('PUBLISH', ARGV[3], ARGV[4])
 return held and 1 or 0

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::link::{Link, Trouble};
 use super::{Live, Redis, Shared, measured, script};
-use crate::kek::{UnwrapError, wrap_one};
+use crate::kek::UnwrapError;
 use crate::store::{StoreError, row};
 
 /// Shorter than any row.
@@ -26,6 +26,9 @@ pub enum Found {
     /// It is not there, or cannot be read; who has another source asks that.
     Absent,
 }
+
+/// A row is damaged, or what unwraps its key is not there. It was logged.
+struct Unreadable;
 
 fn unavailable(err: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(format!("Redis: {err}"))
@@ -48,7 +51,11 @@ impl Redis {
         match measured("get", read, |_| true).await? {
             None => Ok(Found::Absent),
             Some(value) if value == TOMBSTONE => Ok(Found::Revoked),
-            Some(value) => Ok(self.shared.decode(id, &value).await.map_or(Found::Absent, Found::Session)),
+            Some(value) => match self.shared.decode(id, &value).await {
+                Ok(Some(session)) if self.shared.is_ended(&session).await? => Ok(Found::Revoked),
+                Ok(Some(session)) => Ok(Found::Session(session)),
+                Ok(None) | Err(Unreadable) => Ok(Found::Absent),
+            },
         }
     }
 
@@ -123,9 +130,13 @@ impl Redis {
             return Ok(None);
         }
         // There is nobody else to ask: that it cannot be read is a fault, not an answer.
-        let Some(session) = self.shared.decode(id, &value).await else {
+        let Ok(session) = self.shared.decode(id, &value).await else {
             return Err(unavailable("a session cannot be read"));
         };
+        let Some(session) = session else { return Ok(None) };
+        if self.shared.is_ended(&session).await? {
+            return Ok(None);
+        }
         Ok(self.shared.cache.keep(&session, ticket).then_some(session))
     }
 
@@ -152,14 +163,33 @@ impl Shared {
         self.call(&live, live.link.get(&cmd)).await
     }
 
-    async fn decode(&self, id: &SessionId, value: &[u8]) -> Option<Arc<Session>> {
-        let (expires, row) = value.split_first_chunk::<8>()?;
-        match row::decode(&row::session_key(u64::from_be_bytes(*expires), id), row, self.keys.as_ref()).await {
-            Ok((record, _)) => Session::new(self.provider, record).ok().map(Arc::new),
+    /// True if another session of its chain was revoked. The message of that revocation drops sessions at hand.
+    async fn is_ended(&self, session: &Session) -> Result<bool, StoreError> {
+        let Some(root) = &session.record().lineage else { return Ok(false) };
+        let is_ended = self.read(root).await.map_err(refused)?.is_some_and(|value| value == TOMBSTONE);
+        if is_ended {
+            self.cache.revoke(root);
+        }
+        Ok(is_ended)
+    }
+
+    /// The session in a row; none where it is of an earlier release, and those are not accepted.
+    async fn decode(&self, id: &SessionId, value: &[u8]) -> Result<Option<Arc<Session>>, Unreadable> {
+        let (expires, row) = value.split_first_chunk::<8>().ok_or(Unreadable)?;
+        let row = row::Row::parse(&row::session_key(u64::from_be_bytes(*expires), id), row);
+        let opened = match row {
+            Ok(row) => row::open(self.keys.as_ref(), row).await,
+            Err(err) => Err(err),
+        };
+        match opened {
+            Ok(record) => {
+                Session::new(self.provider, record).map(|session| Some(Arc::new(session))).map_err(|_| Unreadable)
+            }
+            Err(row::RowError::Unauthenticated(_)) => Ok(None),
             Err(err) => {
                 let is_unknown = matches!(err, row::RowError::Key(UnwrapError::UnknownKek(_)));
                 tracing::error!(%err, is_unknown, "a session in Redis cannot be read");
-                None
+                Err(Unreadable)
             }
         }
     }
@@ -170,8 +200,7 @@ impl Shared {
         if keep_ms == 0 {
             return Ok(());
         }
-        let wrapped = wrap_one(self.keys.as_ref(), &record.id, &record.key).await;
-        let wrapped = wrapped.map_err(|err| Trouble::Refused(err.to_string()))?;
+        let wrapped = row::seal(self.keys.as_ref(), record).await.map_err(|err| Trouble::Refused(err.to_string()))?;
         let mut value = record.expires_ms.to_be_bytes().to_vec();
         value.extend_from_slice(&row::encode(record, &wrapped));
         let mut cmd = redis::cmd("SET");

@@ -26,6 +26,8 @@ const MISSING_MAX: Duration = Duration::from_secs(3);
 const CLOCKS_MAX_MS: u64 = 400;
 /// A floor further ahead than this is told of.
 const FLOOR_TOLD_MS: u64 = 2000;
+/// Longest time for which this process goes on granting alone when Redis answers again and its floor lies ahead.
+const ALONE_MAX: Duration = Duration::from_secs(3);
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
 
@@ -102,6 +104,9 @@ pub(super) async fn run(shared: Arc<Shared>, mut first: Option<Started>) {
 
 /// Puts a connection in use until something is wrong with it.
 async fn serve(shared: &Arc<Shared>, mut started: Started) -> Trouble {
+    if let Err(err) = wait_alone(shared, &mut started).await {
+        return err;
+    }
     let live = started.live.clone();
     let granted = shared.alone.lock().end();
     // Before anything is granted there: what this process granted alone must be known to all.
@@ -113,6 +118,18 @@ async fn serve(shared: &Arc<Shared>, mut started: Started) -> Trouble {
     let err = watch(shared, &mut started).await;
     shared.lose(&live);
     err
+}
+
+/// While this process grants alone, it goes on until the epochs are in force, and not merely until Redis answers: else every
+/// claim would be refused for as long as a floor lies ahead, a second after each loss.
+async fn wait_alone(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
+    let until = Instant::now() + ALONE_MAX;
+    while !started.pending.is_empty() && shared.alone.lock().is_alone() && Instant::now() < until {
+        tokio::time::sleep(TICK_SOON).await;
+        tend_pending(shared, started).await?;
+        repair(shared, started).await?;
+    }
+    Ok(())
 }
 
 async fn watch(shared: &Arc<Shared>, started: &mut Started) -> Trouble {

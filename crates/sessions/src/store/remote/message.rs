@@ -159,7 +159,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 pub(crate) fn encode_session(record: &SessionRecord) -> Zeroizing<String> {
     let text = |text: &Option<Box<str>>| serde_json::json!(text.as_deref()).to_string();
     let key = Zeroizing::new(base64::encode(record.key.expose()));
-    let SessionRecord { id, wire, client_id, subject, tenant, auth, created_ms, expires_ms, .. } = record;
+    let SessionRecord { id, wire, client_id, subject, tenant, auth, lineage, created_ms, expires_ms, .. } = record;
     // With room for all of it: what is moved when it grows would leave a key behind.
     let mut message = Zeroizing::new(String::with_capacity(4096));
     message.push_str(&format!(r#"{{"id":"{id}","wire":{},"client_id":{},"#, wire.name(), text(client_id)));
@@ -170,6 +170,9 @@ pub(crate) fn encode_session(record: &SessionRecord) -> Zeroizing<String> {
     }
     if *auth != Auth::None {
         message.push_str(&format!(r#""auth":"{}","#, auth.name()));
+    }
+    if let Some(lineage) = lineage {
+        message.push_str(&format!(r#""lineage":"{lineage}","#));
     }
     message.push_str(r#""key":""#);
     message.push_str(&key);
@@ -211,6 +214,10 @@ pub(crate) fn decode_session(bytes: &[u8]) -> Result<SessionRecord, Malformed> {
             None => return malformed("auth", "expected none, bearer, dpop or certificate"),
         },
     };
+    let lineage = members.text_if_there("lineage")?;
+    let Ok(lineage) = lineage.map(|lineage| SessionId::parse(&lineage)).transpose() else {
+        return malformed("lineage", "expected S- and 32 of 0-9a-f");
+    };
     let (created_ms, expires_ms) = (members.number("created_ms")?, members.number("expires_ms")?);
     if expires_ms <= created_ms {
         return malformed("expires_ms", "is not after created_ms");
@@ -228,6 +235,7 @@ pub(crate) fn decode_session(bytes: &[u8]) -> Result<SessionRecord, Malformed> {
         subject: boxed(subject),
         tenant: boxed(tenant),
         auth,
+        lineage,
         created_ms,
         expires_ms,
         key,
@@ -360,6 +368,7 @@ mod tests {
                 subject: subject.map(Into::into),
                 tenant: tenant.map(Into::into),
                 auth,
+                lineage: None,
                 created_ms: 1,
                 expires_ms: u64::MAX,
                 key: SessionKey::from_bytes([5; 32]),

@@ -145,7 +145,7 @@ impl Remote {
             return Ok(None);
         };
         let is_prompt = since.elapsed() + self.fresh <= REVOKED_WITHIN;
-        let is_good = if is_prompt { self.cache.keep(&session, ticket) } else { !self.cache.is_revoked(id) };
+        let is_good = if is_prompt { self.cache.keep(&session, ticket) } else { !self.cache.is_ended(&session) };
         Ok(is_good.then_some(session))
     }
 
@@ -233,6 +233,12 @@ impl Store for Remote {
         self.ask("delete", question, read).await.map_err(StoreError::Unavailable)
     }
 
+    /// The authority ends it when one of its sessions is deleted there.
+    async fn end_chain(&self, root: &SessionId, _until_ms: u64) -> Result<(), StoreError> {
+        self.cache.revoke(root);
+        Ok(())
+    }
+
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
         let passed = PassedClaim { key: claim.key(), sealed: claim.is_sealed(), stamp_ms: claim.stamp_ms() };
         let key = message::hex(passed.key);
@@ -277,6 +283,7 @@ impl Store for Remote {
             redis: part(state.redis),
             sessions: state.sessions,
             nonces: state.nonces,
+            nonces_max: 0,
             pool,
         }
     }

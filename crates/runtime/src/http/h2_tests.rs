@@ -1,0 +1,136 @@
+//! HTTP/2 as only a hostile client speaks it: frames written by hand, over TCP.
+
+use http::{Request, Response};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::tests::{PATIENCE, Served, served, until};
+use super::{HttpLimits, RequestBody, full};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, high, middle, low] = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&[high, middle, low, kind, flags], &stream.to_be_bytes()[..], payload].concat()
+}
+
+/// The head of a request (RFC 7541): the method by its index, `:scheme` http, `:authority` h, and this target.
+fn head(method: u8, target: &str) -> Vec<u8> {
+    let len = u8::try_from(target.len()).unwrap();
+    [&[0x80 | method, 0x86, 0x41, 1, b'h', 0x04, len], target.as_bytes()].concat()
+}
+
+const GET: u8 = 2;
+
+async fn echo(request: Request<RequestBody>) -> Response<super::Body> {
+    Response::new(full(request.uri().to_string()))
+}
+
+async fn begin(server: &Served) -> TcpStream {
+    let mut stream = server.open().await;
+    stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).await.unwrap();
+    stream
+}
+
+const RST_STREAM: u8 = 3;
+
+/// The first byte of the header block that answers stream 1; none if it, or the connection, was ended without one.
+async fn status(server: &Served, block: &[u8]) -> Option<u8> {
+    let mut stream = begin(server).await;
+    stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, block)).await.unwrap();
+    loop {
+        let mut start = [0; 9];
+        if timeout(PATIENCE, stream.read_exact(&mut start)).await.unwrap().is_err() {
+            return None;
+        }
+        let mut payload = vec![0; usize::from(start[1]) << 8 | usize::from(start[2])];
+        stream.read_exact(&mut payload).await.unwrap();
+        if start[3] == HEADERS {
+            return Some(payload[0]);
+        }
+        if start[3] == RST_STREAM {
+            return None;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_http1_refuses_is_refused_over_http2() {
+    let server = served(HttpLimits::default(), echo).await;
+    const OK: u8 = 0x88;
+    const BAD_REQUEST: u8 = 0x8c;
+    let options = [&[0x02, 7][..], b"OPTIONS", &head(GET, "*")[1..]].concat();
+    for (what, block, expected) in [
+        ("GET /x?y", head(GET, "/x?y"), OK),
+        ("OPTIONS *", options, OK),
+        ("GET *", head(GET, "*"), BAD_REQUEST),
+        ("GET ?q", head(GET, "?q"), BAD_REQUEST),
+        ("POST *", head(3, "*"), BAD_REQUEST),
+    ] {
+        assert_eq!(status(&server, &block).await, Some(expected), "{what}");
+    }
+    // What no URI holds is the library's to refuse.
+    for target in ["*x", "x", ""] {
+        assert_ne!(status(&server, &head(GET, target)).await, Some(OK), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_any_frame_that_carries_nothing_ends_its_connection_and_no_other() {
+    const FLOOD: usize = 20_000;
+    let server = served(HttpLimits::default(), echo).await;
+    let reset = |number: usize| {
+        let stream = u32::try_from(number * 2 + 1).unwrap();
+        let request = frame(HEADERS, END_STREAM | END_HEADERS, stream, &head(GET, "/"));
+        [request, frame(3, 0, stream, &8_u32.to_be_bytes())].concat()
+    };
+    type Flood = (&'static str, Box<dyn Fn(usize) -> Vec<u8>>);
+    let floods: [Flood; 9] = [
+        ("PING", Box::new(|_| frame(6, 0, 0, &[0; 8]))),
+        ("PING that answers none", Box::new(|_| frame(6, 1, 0, &[7; 8]))),
+        ("SETTINGS", Box::new(|_| frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0xff, 0xff]))),
+        ("PRIORITY", Box::new(|_| frame(2, 0, 1, &[0, 0, 0, 3, 7]))),
+        ("WINDOW_UPDATE", Box::new(|_| frame(8, 0, 0, &[0, 0, 0, 1]))),
+        ("unknown", Box::new(|_| frame(0x42, 0, 0, &[0; 16]))),
+        ("RST_STREAM", Box::new(reset)),
+        (
+            "empty DATA",
+            Box::new(|number| match number {
+                0 => frame(HEADERS, END_HEADERS, 1, &head(3, "/")),
+                _ => frame(0, 0, 1, &[]),
+            }),
+        ),
+        (
+            "CONTINUATION",
+            Box::new(|number| match number {
+                0 => frame(HEADERS, END_STREAM, 1, &head(GET, "/")),
+                _ => frame(9, 0, 1, &[]),
+            }),
+        ),
+    ];
+    for (name, next) in floods {
+        let (mut read, mut write) = begin(&server).await.into_split();
+        // What it is told is read, so that the flood is not stopped by what lies unread.
+        let reading = tokio::spawn(async move { tokio::io::copy(&mut read, &mut tokio::io::sink()).await });
+        let mut sent = 0;
+        let flooding = async {
+            while sent < FLOOD && !reading.is_finished() {
+                let frames: Vec<u8> = (sent..sent + 100).flat_map(&next).collect();
+                if write.write_all(&frames).await.is_err() {
+                    return;
+                }
+                sent += 100;
+            }
+        };
+        timeout(PATIENCE, flooding).await.unwrap();
+        let ended = timeout(PATIENCE / 4, reading).await.is_ok();
+        assert!(ended, "{name}: {sent} frames, and the connection goes on");
+    }
+    assert_eq!(status(&server, &head(GET, "/")).await, Some(0x88));
+    until("the floods' places are free", || server.listening.connections.open() == 0).await;
+}

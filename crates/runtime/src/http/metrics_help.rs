@@ -1,0 +1,11 @@
+//! The help text of each metric of listeners. docs/operating/metrics.md has labels and values.
+
+/// Names and help texts.
+pub const METRICS: &[(&str, &str)] = &[
+    ("sealway_connections", "Open connections, by listener"),
+    ("sealway_connections_total", "Connections accepted, by listener"),
+    ("sealway_connections_refused_total", "Connections refused at a bound, by listener"),
+    ("sealway_handshake_failures_total", "TLS handshakes that failed, by listener and reason"),
+    ("sealway_refused_requests_total", "Requests refused before a route was found, by listener and status"),
+    ("sealway_http2_floods_total", "HTTP/2 connections ended for a flood of frames, by listener and kind of frame"),
+];
