@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use sealway_client::sealed::{Pin, SUITES_DEFAULT, Trust, public_key};
 use sealway_client::session::Seen;
 use sealway_client::{Client, Options, Timings};
+use sealway_proto::session::Step;
 use sealway_proto::wire::Wire;
 use sealway_runtime::config::read_secret;
 
@@ -28,7 +30,7 @@ const ROOT_LEN_MAX: u64 = 1024;
 pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     let wire = args.wire.unwrap_or(if args.init.is_some() { Wire::Two } else { Wire::Three });
     let (method, url) = target(&args, wire)?;
-    let headers = headers(&args.headers)?;
+    let mut headers = headers(&args.headers)?;
     if wire != Wire::Three {
         refuse_new(&args)?;
     }
@@ -48,6 +50,9 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     let init = if wire == Wire::Three { sealway_client::sealed::INIT_PATH.into() } else { options.init_path.clone() };
     let path = url.path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let data = args.data.as_deref().map_or(Ok(Vec::new()), data)?;
+    if serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok() {
+        headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+    }
     let client = Client::new(url.clone(), options)?;
     let is_first = wire == Wire::Three && !client.is_met();
     let (session, expires_in_sec, agreed) = client.connect().await?;
@@ -99,7 +104,7 @@ impl Exchange<'_> {
         let answer = self.client.post(self.path, data).await?;
         if self.args.verbose {
             tell(format_args!("{}", shown(&self.method, self.path, answer.status, &answer.seen)));
-            tell(format_args!("< {} sealed bytes", answer.seen.answer_len));
+            tell_lengths(answer.seen.request_len as u64, answer.seen.answer_len as u64);
         }
         let mut out = Out::open(self.args.output.as_deref())?;
         out.write(&answer.body)?;
@@ -113,7 +118,7 @@ impl Exchange<'_> {
         (*request.method_mut(), *request.headers_mut()) = (self.method.clone(), headers);
         *request.uri_mut() = self.path.parse()?;
         let mut response = self.client.stream(request).await?;
-        let timings = response.extensions_mut().remove::<Timings>().unwrap_or_default();
+        let mut timings = response.extensions_mut().remove::<Timings>().unwrap_or_default();
         if self.args.verbose {
             let seen = response.extensions_mut().remove::<Seen>().unwrap_or_default();
             tell(format_args!("{}", shown(&self.method, self.path, response.status(), &seen)));
@@ -131,8 +136,12 @@ impl Exchange<'_> {
         }
         out.finish()?;
         if self.args.verbose {
-            tell(format_args!("< {} sealed bytes", body.received()));
+            tell_lengths(body.sent(), body.received());
         }
+        let (round_trip, sealing, opening) = body.times();
+        timings.round_trip = round_trip;
+        timings.http = round_trip.saturating_sub(sealing + opening);
+        timings.crypto = vec![(Step::Encrypt.name(), sealing), (Step::Decrypt.name(), opening)];
         Ok((status, timings))
     }
 }
@@ -181,11 +190,15 @@ fn target(args: &Call, wire: Wire) -> anyhow::Result<(Method, Uri)> {
         [url] => ("POST".into(), url),
         _ => bail!("expected METHOD and URL"),
     };
-    let method: Method = method.parse().with_context(|| format!("METHOD: {method} is none"))?;
+    let method: Method =
+        method.parse().with_context(|| format!("METHOD: \"{method}\" is no HTTP method, such as POST"))?;
     if wire != Wire::Three && method != Method::POST {
         bail!("METHOD: wires 1 and 2 seal POST alone, not {method}");
     }
-    let url: Uri = url.parse().with_context(|| format!("URL: \"{url}\" is none"))?;
+    let parsed: Option<Uri> = url.parse().ok();
+    let Some(url) = parsed else {
+        bail!("URL: \"{url}\" is no URL; expected one such as https://service.example/orders")
+    };
     Ok((method, url))
 }
 
@@ -235,8 +248,13 @@ fn trust(args: &Call) -> anyhow::Result<Trust> {
         let key = public_key(text.trim()).context("--root: neither a file that can be read nor a key")?;
         return Ok(Trust::Root { key: Box::new(key), state: state_file("roots") });
     }
-    let file = args.trust_file.clone().or_else(|| state_file("known_services"));
-    file.map(Trust::FirstUse).context("no folder for --trust-file: neither XDG_STATE_HOME nor HOME is set")
+    trust_file(args.trust_file.clone()).map(Trust::FirstUse)
+}
+
+/// The file of the services that were met at first use: the one given, or the one in the user's state folder.
+pub(crate) fn trust_file(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    let file = given.or_else(|| state_file("known_services"));
+    file.context("no folder for --trust-file: neither XDG_STATE_HOME nor HOME is set")
 }
 
 fn state_file(name: &str) -> Option<PathBuf> {
@@ -275,16 +293,20 @@ fn data(argument: &str) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Request and answer as they went over the wire.
+/// Sealed bytes of a request's and an answer's body.
+fn tell_lengths(sent: u64, received: u64) {
+    tell(format_args!("> {sent} sealed bytes\n< {received} sealed bytes"));
+}
+
+/// Heads of request and answer as they went over the wire.
 fn shown(method: &Method, path: &str, status: StatusCode, seen: &Seen) -> String {
     let lines = |mark: &str, headers: &[(String, String)]| {
         headers.iter().map(|(name, value)| format!("{mark} {name}: {value}\n")).collect::<String>()
     };
     let aad = if seen.request_aad.is_empty() { String::new() } else { format!("> AAD {}\n", seen.request_aad) };
     let text = format!(
-        "> {method} {path}\n{}{aad}> {} sealed bytes\n< {status}\n{}",
+        "> {method} {path}\n{}{aad}< {status}\n{}",
         lines(">", &seen.request_headers),
-        seen.request_len,
         lines("<", &seen.answer_headers),
     );
     text.trim_end().to_owned()

@@ -1,6 +1,7 @@
 //! `sealway channel`: ports and streams of bytes carried end to end between two programs, over a relay or without one.
 
 mod demo;
+mod piped;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,14 +15,21 @@ use sealway_client::channel::reconnect::Backoff;
 use sealway_client::channel::{
     self, Channel, Control, Curve, Grants, Hello, Identity, Instance, Options, Role, attach,
 };
+use sealway_proto::channel::limits::NATIVE_CONTENT_MAX;
 use sealway_runtime::clock::SystemClock;
 use sealway_runtime::config::{read_secret, write_secret};
 use sealway_runtime::listener;
 use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::tls;
 
-use crate::output::{out, piped, tell};
+use self::piped::piped;
+use crate::flags::{self, Addresses};
+use crate::output::{Usage, out, tell};
 
+/// Longest name that a control plane takes, in bytes.
+const CHANNEL_NAME_LEN_MAX: usize = 128;
+/// Largest padding, in bytes: that of a whole record.
+const PAD_TO_MAX: u64 = NATIVE_CONTENT_MAX as u64;
 /// What a stream is for that `cat` opens.
 const CAT: &str = "cat";
 
@@ -52,8 +60,8 @@ pub(crate) struct Listen {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Connect {
     /// The local address, such as 127.0.0.1:5432
-    #[arg(long, value_name = "ADDRESS")]
-    listen: String,
+    #[arg(long, value_name = "ADDRESS", value_parser = flags::addresses)]
+    listen: Addresses,
     #[command(flatten)]
     source: Source,
 }
@@ -94,7 +102,7 @@ struct Source {
     #[arg(long, value_name = "FILE", env = "SEALWAY_CONTROL_TOKEN_FILE", requires = "control")]
     token_file: Option<PathBuf>,
     /// What both ends call their channels
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = "default", value_parser = flags::text(CHANNEL_NAME_LEN_MAX))]
     name: String,
     /// A file with one grant, instead of a control plane; it works once
     #[arg(long, value_name = "FILE", conflicts_with = "control")]
@@ -112,10 +120,10 @@ struct Source {
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
     /// Pad records to a multiple of so many bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = flags::whole::<usize>(0..=PAD_TO_MAX))]
     pad_to: usize,
     /// Send a sign of life this often, in seconds
-    #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "S", default_value_t = 20, value_parser = flags::whole::<u64>(1..=3600))]
     ping_every: u64,
     /// As a client of v1: take a server that proves nothing before its first record
     #[arg(long)]
@@ -131,9 +139,10 @@ impl Source {
         options.pad_to = self.pad_to;
         options.connecting.tls = self.tls()?;
         if let Some(path) = &self.identity {
-            let text = zeroize::Zeroizing::new(read_secret(path)?);
+            let text = zeroize::Zeroizing::new(read_secret(path).context("--identity")?);
             let identity = Identity::parse(&text);
-            options.identity = Some(identity.with_context(|| format!("{}: it holds no static key", path.display()))?);
+            options.identity =
+                Some(identity.with_context(|| format!("--identity: {}: it holds no static key", path.display()))?);
         }
         Ok(options)
     }
@@ -149,29 +158,37 @@ impl Source {
             key: self.key.clone(),
             ..tls::ClientFiles::default()
         };
-        Ok(Some(tls::Client::load(files, Arc::new(SystemClock))?.config(false)))
+        let client = tls::Client::load(files, Arc::new(SystemClock));
+        Ok(Some(client.map_err(|err| anyhow::anyhow!("--{err}"))?.config(false)))
     }
 
     fn grants(&self, role: Role) -> anyhow::Result<Grants> {
         if let Some(path) = &self.grant {
-            return Ok(Grants::File(path.clone()));
+            return Ok(Grants::file(path));
         }
-        let Some(url) = &self.control else { bail!("--control URL or --grant FILE: one of them is needed") };
-        let token = self.token_file.as_deref().map(read_secret).transpose()?.map(zeroize::Zeroizing::new);
+        let Some(url) = &self.control else {
+            return Err(Usage::new("--control URL or --grant FILE: one of them is needed").into());
+        };
+        let token = self.token_file.as_deref().map(read_secret).transpose().context("--token-file")?;
+        let token = token.map(zeroize::Zeroizing::new);
         let tls = self.tls()?.map(|config| rustls::ClientConfig::clone(&config));
-        Ok(Grants::Control(Box::new(Control::new(
-            url,
-            &self.name,
-            role,
-            token.as_ref().map(|token| token.as_str()),
-            tls,
-        )?)))
+        let control = Control::new(url, &self.name, role, token.as_ref().map(|token| token.as_str()), tls);
+        let control = control.map_err(|err| match err.code.as_ref() {
+            // The value is not shown: a password may be in it.
+            "address_invalid" => {
+                Usage::new("--control: expected http://HOST:PORT or https://HOST:PORT, without a path or a password")
+                    .into()
+            }
+            _ => anyhow::Error::new(err),
+        });
+        Ok(Grants::Control(Box::new(control?)))
     }
 }
 
 /// Does what is asked, until a signal or a failure that does not pass.
 pub(crate) async fn run(action: ChannelAction) -> anyhow::Result<ExitCode> {
     let mut signals = StopSignals::install()?;
+    let is_cat = matches!(action, ChannelAction::Cat(_));
     let work = async {
         match action {
             ChannelAction::Listen(args) => listen(args).await,
@@ -182,8 +199,14 @@ pub(crate) async fn run(action: ChannelAction) -> anyhow::Result<ExitCode> {
     };
     tokio::select! {
         done = work => done.map(|()| ExitCode::SUCCESS),
-        _ = signals.stopped() => Ok(ExitCode::SUCCESS),
+        why = signals.stopped() => Ok(if is_cat { interrupted(why) } else { ExitCode::SUCCESS }),
     }
+}
+
+/// A signal is how a listener ends; of what `cat` joins, something is missing then. As shells have it: 128 and the signal's number.
+fn interrupted(signal: &str) -> ExitCode {
+    tell(format_args!("sealway: {signal}: interrupted before the end; what was sent or received is not complete"));
+    ExitCode::from(if signal == "SIGINT" { 128 + 2 } else { 128 + 15 })
 }
 
 async fn listen(args: Listen) -> anyhow::Result<()> {
@@ -208,8 +231,7 @@ async fn listen(args: Listen) -> anyhow::Result<()> {
 }
 
 async fn connect(args: Connect) -> anyhow::Result<()> {
-    let addresses = listener::parse_address(&args.listen).map_err(|err| anyhow::anyhow!("--listen: {err}"))?;
-    let local = listener::bind(&addresses, "--listen")?.into_iter().next().context("--listen: no address")?;
+    let local = listener::bind(&args.listen.0, "--listen")?.into_iter().next().context("--listen: no address")?;
     let connector = Connector::new(args.source.grants(Role::Client)?, args.source.options()?, Backoff::default())?;
     tell(format_args!("sealway: listening on {}", local.local_addr()?));
     finished(keep::forward(connector, local, tell_of).await)
@@ -230,7 +252,9 @@ async fn cat(args: Cat) -> anyhow::Result<()> {
     let stream = match channel.role() {
         Role::Client => channel.open(&Hello::new(CAT)?).await?,
         Role::Server => {
-            let Some(incoming) = channel.accept().await else { return finished(channel.over().await) };
+            let Some(incoming) = channel.accept().await else {
+                return Err(anyhow::Error::new(channel.over().await).context("the peer opened no stream"));
+            };
             if incoming.hello.kind != CAT {
                 bail!("the peer opened a stream for \"{}\", not for \"{CAT}\"", incoming.hello.kind.escape_debug());
             }
@@ -240,7 +264,8 @@ async fn cat(args: Cat) -> anyhow::Result<()> {
     // A terminal says nothing of its end.
     let is_awaited = !std::io::IsTerminal::is_terminal(&std::io::stdin());
     let (output, reader) = piped();
-    join(stream, tokio::io::stdin(), output, is_awaited).await.map_err(|err| reader.or(err))?;
+    let joined = join(stream, tokio::io::stdin(), output, is_awaited).await;
+    joined.map_err(|err| reader.or(anyhow::Error::new(err).context("broken off before the end")))?;
     channel.close(0, "").await;
     Ok(())
 }
@@ -257,6 +282,8 @@ fn key(args: &Key) -> anyhow::Result<()> {
         CurveName::P256 => Curve::P256,
     };
     let identity = Identity::draw(curve)?;
+    let told = || format!("{}: the file must not exist yet: a key is not overwritten", args.file.display());
+    anyhow::ensure!(!args.file.exists(), told());
     write_secret(&args.file, &identity.encode())?;
     writeln!(out(), "{}", identity.public(curve)?)?;
     Ok(())

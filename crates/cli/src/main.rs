@@ -1,32 +1,59 @@
 //! The `sealway` binary: arguments to configuration to one of the services.
 
-mod admin_listener;
 mod args;
+#[cfg(feature = "broker")]
 mod broker;
+#[cfg(feature = "sessions")]
 mod call;
 mod certs;
+#[cfg(feature = "relay")]
 mod channel;
+#[cfg(feature = "sessions")]
 mod config;
+#[cfg(feature = "sessions")]
 mod demo;
+#[cfg(feature = "relay")]
+mod flags;
+#[cfg(feature = "sessions")]
 mod identity;
+#[cfg(feature = "sessions")]
 mod inspect;
+#[cfg(feature = "sessions")]
 mod kek;
+#[cfg(feature = "load")]
 mod load;
+#[cfg(feature = "sessions")]
 mod migrate;
+#[cfg(feature = "sessions")]
+mod operator_listeners;
 mod output;
+#[cfg(feature = "relay")]
 mod relay;
+#[cfg(feature = "sessions")]
 mod serve;
+#[cfg(feature = "sessions")]
 mod summary;
+#[cfg(feature = "sessions")]
+mod trust;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let (mut command, arguments) = (args::Args::command(), std::env::args_os());
+    #[cfg(feature = "relay")]
+    let arguments = {
+        for name in ["relay", "channel"] {
+            command = command.mut_subcommand(name, flags::with_negative_numbers);
+        }
+        relay::with_original_flags(arguments)
+    };
+    let matches = command.clone().get_matches_from(arguments);
+    let args = args::Args::from_arg_matches(&matches).unwrap_or_else(|err| err.format(&mut command).exit());
     match run(args) {
         Ok(code) => code,
         Err(err) => output::failed(&err),
@@ -36,6 +63,7 @@ fn main() -> ExitCode {
 fn run(args: args::Args) -> anyhow::Result<ExitCode> {
     use args::Command;
     let done = match args.command {
+        #[cfg(feature = "load")]
         Command::Load(args) => return load::run(*args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -43,17 +71,24 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
             output::out().write_all(&script)
         }
         Command::Certs(certs) => certs::run(certs),
+        #[cfg(feature = "sessions")]
         Command::Config { action } => config::command(action),
+        #[cfg(feature = "sessions")]
         Command::Migrate(file) => block_on(migrate::run(file)),
+        #[cfg(feature = "sessions")]
         Command::Kek { action } => block_on(kek::run(action)),
+        #[cfg(feature = "sessions")]
         Command::Identity { action } => block_on(identity::run(action)),
+        #[cfg(feature = "sessions")]
         Command::Demo(demo) => block_on(demo::run(demo)),
+        #[cfg(feature = "broker")]
         Command::Broker { action } => {
             if matches!(action, broker::Broker::Serve(_)) {
                 sealway_runtime::process::keep_small();
             }
             return block_on(broker::run(action));
         }
+        #[cfg(feature = "relay")]
         Command::Channel { action } => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             let done = runtime.block_on(channel::run(*action));
@@ -61,19 +96,26 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
             runtime.shutdown_background();
             return done;
         }
+        #[cfg(feature = "relay")]
         Command::Relay { action } => {
             if matches!(action, relay::Relay::Serve(_)) {
                 sealway_runtime::process::keep_small();
             }
             block_on(relay::run(action))
         }
+        #[cfg(feature = "sessions")]
         Command::Serve(serve) => block_on(serve::run(serve)),
+        #[cfg(feature = "sessions")]
+        Command::Trust { action } => trust::run(action),
+        #[cfg(feature = "sessions")]
         Command::Inspect(inspect) => block_on(inspect::run(inspect)),
+        #[cfg(feature = "sessions")]
         Command::Call(call) => block_on(call::run(call)),
     };
     done.map(|()| ExitCode::SUCCESS)
 }
 
+#[cfg(any(feature = "sessions", feature = "broker", feature = "relay"))]
 fn block_on<T>(service: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(service)
 }

@@ -2,20 +2,14 @@
 
 use std::fmt::{Arguments, Display};
 use std::io::{self, ErrorKind, Write};
-use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
-
-use tokio::io::AsyncWrite;
 
 /// As a shell tells the end by `SIGPIPE`: 128 and the signal's number.
 const READER_GONE: u8 = 128 + 13;
 
 /// Whoever read standard output has gone.
 #[derive(Debug)]
-struct ReaderGone;
+pub(crate) struct ReaderGone;
 
 impl Display for ReaderGone {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -57,52 +51,25 @@ pub(crate) fn tell(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Standard output for what copies streams, which notes whether the reader has gone.
-pub(crate) struct Piped {
-    out: tokio::io::Stdout,
-    has_gone: Arc<AtomicBool>,
-}
+/// A command line that is wrong in a way that its parser cannot see: exit code 2.
+#[derive(Debug)]
+pub(crate) struct Usage(String);
 
-/// What a [`Piped`] has noted.
-pub(crate) struct Reader(Arc<AtomicBool>);
-
-pub(crate) fn piped() -> (Piped, Reader) {
-    let has_gone = Arc::new(AtomicBool::new(false));
-    (Piped { out: tokio::io::stdout(), has_gone: has_gone.clone() }, Reader(has_gone))
-}
-
-impl Reader {
-    /// Why copying failed.
-    pub(crate) fn or(&self, err: impl Into<anyhow::Error>) -> anyhow::Error {
-        if self.0.load(Ordering::Relaxed) { ReaderGone.into() } else { err.into() }
+impl Usage {
+    /// A sentence that names the flag.
+    #[allow(dead_code, reason = "not every family of commands has such flags")]
+    pub(crate) fn new(text: impl Display) -> Usage {
+        Usage(text.to_string())
     }
 }
 
-impl Piped {
-    fn note<T>(&self, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if matches!(&polled, Poll::Ready(Err(err)) if err.kind() == ErrorKind::BrokenPipe) {
-            self.has_gone.store(true, Ordering::Relaxed);
-        }
-        polled
+impl Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
-impl AsyncWrite for Piped {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.out).poll_write(cx, bytes);
-        self.note(polled)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.out).poll_flush(cx);
-        self.note(polled)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.out).poll_shutdown(cx);
-        self.note(polled)
-    }
-}
+impl std::error::Error for Usage {}
 
 /// Says why a command failed, and gives its exit code.
 pub(crate) fn failed(err: &anyhow::Error) -> ExitCode {
@@ -110,5 +77,5 @@ pub(crate) fn failed(err: &anyhow::Error) -> ExitCode {
         return ExitCode::from(READER_GONE);
     }
     tell(format_args!("sealway: {err:#}"));
-    ExitCode::FAILURE
+    if err.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

@@ -12,10 +12,11 @@ use sealway_runtime::listener::BoundUnix;
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
 use sealway_runtime::telemetry;
 use sealway_sessions::Authority;
+use sealway_sessions::admin::RenderMetrics;
 
-use crate::admin_listener::AdminListener;
 use crate::args;
 use crate::config::{self, RawServe, ServeConfig, Source};
+use crate::operator_listeners::{AdminListener, MetricsListener};
 
 /// How often expired sessions are purged and gauges set.
 const MAINTENANCE: Duration = Duration::from_secs(10);
@@ -38,10 +39,12 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
     }
     let mut signals = StopSignals::install()?;
     let shown = config::redacted(&raw)?;
-    let running = Running::start(&config, reread(raw, source)).await?;
+    let started = Running::start(&config, reread(raw.clone(), source.clone())).await;
+    let running = started.map_err(|err| source.explain(&raw, err))?;
     running.server.show(shown);
-    let (addresses, admin) = (running.server.addresses(), &running.admin_addresses);
-    tracing::info!(?addresses, ?admin, version = env!("CARGO_PKG_VERSION"), "serving");
+    let (addresses, admin, metrics) =
+        (running.server.addresses(), &running.admin_addresses, &running.metrics_addresses);
+    tracing::info!(?addresses, ?admin, ?metrics, version = env!("CARGO_PKG_VERSION"), "serving");
     let why = until_stopped(&mut signals, &running.server).await;
     let delay = running.server.stop_delay();
     if !delay.is_zero() {
@@ -94,8 +97,9 @@ pub(crate) struct Running {
     /// Its listeners.
     pub(crate) server: Server,
     admin_addresses: Vec<SocketAddr>,
+    metrics_addresses: Vec<SocketAddr>,
     /// Removed with it.
-    _admin_path: Option<BoundUnix>,
+    _paths: [Option<BoundUnix>; 2],
     /// The sessions' authority.
     pub(crate) authority: Arc<Authority>,
 }
@@ -104,11 +108,16 @@ impl Running {
     /// Binds everything, then serves. Nothing is left behind when a part fails.
     pub(crate) async fn start(config: &ServeConfig, reread: Reread) -> anyhow::Result<Self> {
         let metrics = telemetry::metrics().map_err(|err| anyhow!(err))?;
+        telemetry::describe(sealway_runtime::http::METRICS);
+        telemetry::describe(sealway_gateway::METRICS);
+        telemetry::describe(sealway_sessions::METRICS);
         let provider = default_provider();
+        telemetry::set_build_info(env!("CARGO_PKG_VERSION"), provider.name());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         // Addresses first: a port in use must not touch the store of the process that uses it.
         let bound = Bound::bind(&config.gateway, &clock).map_err(|err| anyhow!(err))?;
         let admin = config.admin.as_ref().map(AdminListener::bind).transpose()?;
+        let scraped = config.metrics.as_ref().map(MetricsListener::bind).transpose()?;
         let mut sessions = config.sessions.clone();
         crate::kek::plug_broker(&mut sessions).await?;
         let authority = Arc::new(sessions.start(provider, clock.clone()).await?);
@@ -116,10 +125,18 @@ impl Running {
         let parts = Parts { authority: authority.clone(), provider, clock };
         let server = Server::start(bound, &config.gateway, parts, reread, shutdown.clone());
         let server = server.map_err(|err| anyhow!(err))?;
-        let admin_addresses = admin.as_ref().map(|admin| admin.addresses.clone()).unwrap_or_default();
-        let render = metrics.clone();
-        let admin_path =
-            admin.and_then(|admin| admin.serve(&server, Arc::new(move || render.render()), config.gateway.http));
+        let admin_addresses = admin.as_ref().map(|admin| admin.addresses().to_vec()).unwrap_or_default();
+        let metrics_addresses = scraped.as_ref().map(|scraped| scraped.addresses().to_vec()).unwrap_or_default();
+        let handle = metrics.clone();
+        let render: RenderMetrics = Arc::new(move || {
+            telemetry::set_process_metrics();
+            handle.render()
+        });
+        let limits = config.gateway.http;
+        let paths = [
+            admin.and_then(|admin| admin.serve(&server, render.clone(), limits)),
+            scraped.and_then(|scraped| scraped.serve(&server, render, limits)),
+        ];
         let (upkept, stop) = (authority.clone(), shutdown.clone());
         shutdown.spawn(async move {
             let mut tick = tokio::time::interval(MAINTENANCE);
@@ -133,7 +150,7 @@ impl Running {
                 }
             }
         });
-        Ok(Running { server, admin_addresses, _admin_path: admin_path, authority })
+        Ok(Running { server, admin_addresses, metrics_addresses, _paths: paths, authority })
     }
 
     /// Accepts nothing new, answers what is in flight, and drops what is left after `limits.drain_ms`. What the store still

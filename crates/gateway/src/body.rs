@@ -1,6 +1,8 @@
 //! Bodies that stream through: a chunk in is a chunk out, within a bound in length and in idle time.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -8,14 +10,16 @@ use bytes::{Buf, Bytes};
 use http::HeaderName;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use parking_lot::Mutex;
+use sealway_proto::wire::stripped::{is_of_origin, is_of_way};
+use sealway_runtime::http::share::Share;
 use sealway_runtime::http::{Body, BodyError, BodyRefusal};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
 use crate::headers::{is_alike, remove_where};
 
 /// Bounds on a body that streams.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct StreamLimits {
     /// Its length, in bytes.
     pub len_max: u64,
@@ -23,6 +27,17 @@ pub struct StreamLimits {
     pub idle: Duration,
     /// How long the whole of it may take, from when it is first waited for.
     pub time: Option<Duration>,
+    /// The rate below which it may not fall.
+    pub rate: Option<RateMin>,
+}
+
+/// The lowest rate of a body, while it is waited for. `idle` of waiting is free.
+#[derive(Clone, Debug)]
+pub struct RateMin {
+    /// In bytes a second.
+    pub bytes_per_sec: u64,
+    /// Set when it no longer holds: the service has answered, and goes on reading as it likes.
+    pub is_lifted: Arc<AtomicBool>,
 }
 
 struct Bounded<B> {
@@ -30,12 +45,17 @@ struct Bounded<B> {
     left: u64,
     idle: Duration,
     time: Option<Duration>,
+    rate: Option<RateMin>,
     /// When the whole of it has to be there.
     end: Option<Instant>,
     /// Made when a chunk is first waited for: most bodies never wait.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Whether a chunk was asked for and is not there. Nobody is late with what nobody has asked for.
-    is_waiting: bool,
+    /// Since when a chunk is asked for that is not there. Nobody is late with what nobody has asked for.
+    waiting_since: Option<Instant>,
+    /// Time that chunks which came were waited for.
+    waited: Duration,
+    /// Bytes that came.
+    came: u64,
     /// What its trailers may not say.
     barred: Barred,
 }
@@ -58,15 +78,23 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    let StreamLimits { len_max, idle, time } = limits;
-    Bounded { inner, left: len_max, idle, time, end: None, deadline: None, is_waiting: false, barred }.boxed_unsync()
+    let StreamLimits { len_max, idle, time, rate } = limits;
+    let (waited, waiting_since) = (Duration::ZERO, None);
+    let (end, deadline, came) = (None, None, 0);
+    let body = Bounded { inner, left: len_max, idle, time, rate, end, deadline, waiting_since, waited, came, barred };
+    body.boxed_unsync()
 }
 
 impl<B> Bounded<B> {
-    /// When the next chunk has to be there.
-    fn next_deadline(&self) -> Instant {
-        let idle = Instant::now() + self.idle;
-        self.end.map_or(idle, |end| end.min(idle))
+    /// The time by which the next chunk has to be there, waited for `since` then.
+    fn next_deadline(&self, since: Instant) -> Instant {
+        let idle = since + self.idle;
+        let rate = self.rate.as_ref().filter(|rate| !rate.is_lifted.load(Ordering::Relaxed));
+        let rate = rate.map(|rate| {
+            let earned = Duration::from_millis(self.came.saturating_mul(1000) / rate.bytes_per_sec.max(1));
+            since + self.idle.saturating_add(earned).saturating_sub(self.waited)
+        });
+        [self.end, rate].into_iter().flatten().fold(idle, Instant::min)
     }
 }
 
@@ -82,13 +110,19 @@ where
         let this = &mut *self;
         match Pin::new(&mut this.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(mut frame))) => {
-                this.is_waiting = false;
+                if let Some(since) = this.waiting_since.take() {
+                    this.waited += since.elapsed();
+                }
                 if let Some(trailers) = frame.trailers_mut() {
-                    remove_where(trailers, |name| this.barred.iter().any(|barred| is_alike(barred, name)));
+                    remove_where(trailers, |name| {
+                        is_of_origin(name.as_str())
+                            || is_of_way(name.as_str())
+                            || this.barred.iter().any(|barred| is_alike(barred, name))
+                    });
                 }
                 let len = frame.data_ref().map_or(0, |data| data.remaining() as u64);
                 match this.left.checked_sub(len) {
-                    Some(left) => this.left = left,
+                    Some(left) => (this.left, this.came) = (left, this.came + len),
                     None => return Poll::Ready(Some(Err(BodyRefusal::TooLarge.into()))),
                 }
                 Poll::Ready(Some(Ok(frame)))
@@ -99,15 +133,15 @@ where
                 if this.deadline.is_none() {
                     this.end = this.time.map(|time| Instant::now() + time);
                 }
-                let until = this.next_deadline();
+                let is_new = this.waiting_since.is_none();
+                let since = *this.waiting_since.get_or_insert_with(Instant::now);
+                let until = this.next_deadline(since);
                 let deadline = this.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
-                if !std::mem::replace(&mut this.is_waiting, true) {
+                // It may have moved too: a rate is lifted while a chunk is waited for.
+                if is_new || deadline.is_elapsed() {
                     deadline.as_mut().reset(until);
                 }
-                match deadline.as_mut().poll(cx) {
-                    Poll::Ready(()) => Poll::Ready(Some(Err(BodyRefusal::TooSlow.into()))),
-                    Poll::Pending => Poll::Pending,
-                }
+                deadline.as_mut().poll(cx).map(|()| Some(Err(BodyRefusal::TooSlow.into())))
             }
         }
     }
@@ -124,11 +158,11 @@ where
 /// A body that keeps its room among those held whole until it is dropped.
 struct Keeping {
     body: Body,
-    _room: OwnedSemaphorePermit,
+    _room: Arc<Mutex<Share>>,
 }
 
 /// Has a body keep `room` until it is sent.
-pub(crate) fn keeping(body: Body, room: OwnedSemaphorePermit) -> Body {
+pub(crate) fn keeping(body: Body, room: Arc<Mutex<Share>>) -> Body {
     Keeping { body, _room: room }.boxed_unsync()
 }
 
@@ -183,7 +217,7 @@ mod tests {
     async fn a_body_is_late_only_while_it_is_asked_for() {
         let (sender, receiver) = mpsc::unbounded_channel();
         let idle = Duration::from_secs(1);
-        let mut body = bounded(Fed(receiver), StreamLimits { len_max: 9, idle, time: None });
+        let mut body = bounded(Fed(receiver), StreamLimits { len_max: 9, idle, time: None, rate: None });
         let poll = |body: &mut Body| Pin::new(body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()));
         assert!(poll(&mut body).is_pending());
         sender.send(Frame::data(Bytes::from_static(b"x"))).unwrap();
@@ -195,19 +229,51 @@ mod tests {
         assert!(matches!(poll(&mut body), Poll::Ready(Some(Err(_)))), "it was asked for, and did not come");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_dribbles_is_late_however_regularly_until_its_service_has_answered() {
+        let limits = |is_lifted: &Arc<AtomicBool>| StreamLimits {
+            len_max: 1_000_000,
+            idle: Duration::from_secs(10),
+            time: None,
+            rate: Some(RateMin { bytes_per_sec: 100, is_lifted: is_lifted.clone() }),
+        };
+        for (len, is_answered, is_late) in [(10, false, true), (10, true, false), (200, false, false)] {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let mut body = bounded(Fed(receiver), limits(&Arc::new(AtomicBool::new(is_answered))));
+            tokio::spawn(async move {
+                for _ in 0..60 {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    let _ = sender.send(Frame::data(vec![0; len].into()));
+                }
+            });
+            let began = Instant::now();
+            let ended = loop {
+                match body.frame().await {
+                    Some(Ok(_)) => {}
+                    other => break other.map(|frame| refusal_behind(&*frame.unwrap_err())),
+                }
+            };
+            assert_eq!(ended, is_late.then_some(Some(BodyRefusal::TooSlow)), "{len} bytes a second");
+            // Ten seconds are free, and each ten bytes earn a tenth of one.
+            assert!(!is_late || began.elapsed() < Duration::from_secs(13), "{:?}", began.elapsed());
+        }
+    }
+
     #[tokio::test]
     async fn an_answer_keeps_its_room_until_it_is_sent() {
-        let room = std::sync::Arc::new(tokio::sync::Semaphore::new(3));
-        let body = keeping(sealway_runtime::http::full("x"), room.clone().try_acquire_many_owned(3).unwrap());
-        assert_eq!((room.available_permits(), body.size_hint().exact()), (0, Some(1)));
+        let room = sealway_runtime::http::share::Shared::new(3);
+        let mut share = room.share([None, None]);
+        assert!(share.grow(3));
+        let body = keeping(sealway_runtime::http::full("x"), Arc::new(Mutex::new(share)));
+        assert_eq!((room.taken(), body.size_hint().exact()), (3, Some(1)));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "x");
-        assert_eq!(room.available_permits(), 3);
+        assert_eq!(room.taken(), 0);
     }
 
     #[tokio::test]
     async fn trailers_say_nothing_that_is_barred_in_any_spelling() {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let limits = StreamLimits { len_max: 9, idle: Duration::from_secs(20), time: None };
+        let limits = StreamLimits { len_max: 9, idle: Duration::from_secs(20), time: None, rate: None };
         let body = barred(Fed(receiver), limits, vec![HeaderName::from_static("x-name")]);
         let mut trailers = HeaderMap::new();
         for name in ["x-name", "x_name", "x-sum"] {

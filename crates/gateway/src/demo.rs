@@ -49,7 +49,8 @@ impl DemoService {
     pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let is_purchase = request.uri().path() == "/transaction/purchase";
         if !is_purchase {
-            if let Some(file) = page::find(request.uri().path()).filter(|_| *request.method() == Method::GET) {
+            let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+            if let Some(file) = page::find(request.uri().path()).filter(|_| reads) {
                 return page(file);
             }
             return answer(StatusCode::NOT_FOUND, r#"{"error":"NOT_FOUND"}"#);
@@ -93,7 +94,8 @@ fn answer(status: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
     response
 }
 
-/// A file of the page. Its name stays when the binary is another one, so a browser asks again.
+/// A file of the page, also for HEAD: the connection leaves the body out. Its name stays when the binary is another one, so a
+/// browser asks again.
 fn page(file: &'static page::PageFile) -> Response<Body> {
     let mut response = Response::new(full(bytes::Bytes::from_static(file.bytes)));
     let headers = response.headers_mut();

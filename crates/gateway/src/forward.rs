@@ -1,19 +1,28 @@
 //! A request that passes as sent: a chunk in is a chunk out, both ways.
 
-use http::header::{CONNECTION, HeaderMap, HeaderValue, UPGRADE};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::header::{CONNECTION, EXPECT, HeaderMap, HeaderValue, UPGRADE};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Body as HttpBody;
-use sealway_runtime::http::{Body, RequestBody, discard};
+use sealway_runtime::http::share::Share;
+use sealway_runtime::http::{Body, Interim, Origin, RequestBody, discard};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::answer::plain_error;
 
-use crate::body::{StreamLimits, barred};
+use crate::body::barred;
 use crate::config::RequestLimits;
 use crate::headers::says_close;
+use crate::policy::HeaderPolicy;
 use crate::route::Forward;
 use crate::sealed::upstream_failure;
 use crate::upgrade::{Asked, join};
+use crate::uploads::{Upload, begin};
+use crate::upstream::{Upstream, UpstreamError};
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
@@ -22,7 +31,7 @@ pub(crate) async fn pass_through(
     forward: &Forward,
     limits: RequestLimits,
     mut parts: Parts,
-    body: RequestBody,
+    (body, room): (RequestBody, Share),
     is_trusted: bool,
     timing: &mut ServerTiming,
 ) -> Response<Body> {
@@ -33,17 +42,27 @@ pub(crate) async fn pass_through(
     }
     let passes_close = |headers: &HeaderMap| policy.pass_connection_close && says_close(headers);
     let is_last = passes_close(&parts.headers);
-    let asked = Asked::of(parts.version, &parts.headers);
+    let asked = Asked::of(parts.version, &parts.headers, &policy.upgrade_protocols);
     policy.headers.to_upstream(&mut parts, is_trusted);
     if is_last {
         parts.headers.insert(CONNECTION, CLOSE);
     }
     asked.put_back(&mut parts.headers);
     parts.uri = policy.target(&parts.uri);
-    let limits = StreamLimits { len_max: policy.body_max, idle: limits.body_idle, time: Some(limits.body_time) };
+    let is_answered = Arc::<AtomicBool>::default();
     let trailers = if body.is_end_stream() { Vec::new() } else { policy.headers.barred_trailers() };
-    let body = barred(body, limits, trailers);
-    let answer = forward.upstream.call(Request::from_parts(parts, body)).await;
+    let body = barred(body, limits.of_body(policy, &is_answered), trailers);
+    let upload = Upload {
+        forward,
+        origin: parts.extensions.get::<Origin>(),
+        ahead_max: limits.body_ahead_max,
+        waits_for_100: parts.headers.contains_key(EXPECT),
+    };
+    let answer = match begin(body, room, &upload).await {
+        Ok(body) => ask(&forward.upstream, &policy.headers, Request::from_parts(parts, body)).await,
+        Err(err) => Err(err),
+    };
+    is_answered.store(true, Ordering::Relaxed);
     timing.lap("upstream");
     match answer {
         Ok(mut response) => {
@@ -58,4 +77,25 @@ pub(crate) async fn pass_through(
         }
         Err(err) => upstream_failure(&err),
     }
+}
+
+/// Asks the service. Its interim answers go on under the rules of its final one.
+async fn ask(
+    upstream: &Upstream,
+    rules: &HeaderPolicy,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, UpstreamError> {
+    let Some(client) = request.extensions_mut().remove::<Interim>() else { return upstream.call(request).await };
+    let service = Interim::default();
+    request.extensions_mut().insert(service.clone());
+    let mut answer = pin!(upstream.call(request));
+    poll_fn(|cx| {
+        let polled = answer.as_mut().poll(cx);
+        while let Some((status, mut headers)) = service.next() {
+            rules.to_client(&mut headers);
+            client.send(status, headers);
+        }
+        polled
+    })
+    .await
 }

@@ -7,20 +7,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HOST, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HOST, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Body as HttpBody;
 use metrics::{Counter, Histogram, counter, histogram};
-use sealway_proto::limits::INIT_V1_BODY_MAX;
+use parking_lot::Mutex;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
+use sealway_runtime::http::notices::Gate;
+use sealway_runtime::http::share::{Share, Shared, Taker};
 use sealway_runtime::http::{Body, FromTrustedProxy, Origin, RequestBody, discard};
 use sealway_runtime::timing::ServerTiming;
-use sealway_sessions::answer::{plain_error, unavailable};
+use sealway_sessions::answer::plain_error;
 use sealway_sessions::{Authority, endpoint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tracing::Instrument;
 
+use crate::access_log::AccessLog;
 use crate::body::keeping;
 use crate::config::RequestLimits;
 use crate::cors::{Cors, is_preflight};
@@ -31,9 +32,14 @@ use crate::sealed;
 use crate::standalone::Standalone;
 use crate::three;
 use crate::traffic::Traffic;
-use crate::upstream::Upstream;
+use crate::upstream::{NoAnswer, Upstream};
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// Parts of the room for bodies: a connection takes a sixteenth, a network of clients a quarter, or the largest body of a
+/// route.
+const CONNECTION_PART: u64 = 16;
+const NETWORK_PART: u64 = 4;
 
 struct RouteMetrics {
     /// By the status' first digit.
@@ -63,11 +69,16 @@ pub struct Gateway {
     limits: RequestLimits,
     /// Whom a listener trusts.
     trusted: HashMap<Arc<str>, TrustedProxies>,
-    /// KiB of request bodies that may be held whole at once: sealed ones, inits, echoes.
-    buffered_kib: Arc<Semaphore>,
+    /// Bytes of request bodies that are held: sealed ones, inits, echoes, and what is read ahead.
+    room: Arc<Shared>,
+    /// Shares of it, in bytes: of a connection, and of a network of clients.
+    room_shares: (u64, u64),
     metrics: Vec<RouteMetrics>,
     unrouted: RouteMetrics,
     upstreams: Vec<Arc<Upstream>>,
+    access_log: Option<AccessLog>,
+    /// Bounds the lines about disguised paths.
+    disguised: Gate,
 }
 
 impl Gateway {
@@ -80,14 +91,40 @@ impl Gateway {
         trusted: HashMap<Arc<str>, TrustedProxies>,
     ) -> Self {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
-        let buffered_kib = Arc::new(Semaphore::new(limits.buffered_max / 1024));
+        let room = Shared::new(limits.buffered_max as u64);
+        let largest = routes.iter().map(Route::held_max).max().unwrap_or_default() as u64;
+        let share = |part: u64| (limits.buffered_max as u64 / part).max(largest);
+        let room_shares = (share(CONNECTION_PART), share(NETWORK_PART));
         let unrouted = RouteMetrics::new("none");
-        Gateway { authority, routes, cors, limits, trusted, buffered_kib, metrics, unrouted, upstreams: Vec::new() }
+        Gateway {
+            authority,
+            routes,
+            cors,
+            limits,
+            trusted,
+            room,
+            room_shares,
+            metrics,
+            unrouted,
+            upstreams: Vec::new(),
+            access_log: None,
+            disguised: Gate::default(),
+        }
     }
 
     /// Keeps all upstreams of its configuration, for those who look at them.
     pub(crate) fn with_upstreams(self, upstreams: Vec<Arc<Upstream>>) -> Self {
         Gateway { upstreams, ..self }
+    }
+
+    /// Writes a line of each request.
+    pub(crate) fn with_access_log(self, access_log: Option<AccessLog>) -> Self {
+        Gateway { access_log, ..self }
+    }
+
+    /// The routes of its configuration, in the order in which they are tried.
+    pub(crate) fn routes(&self) -> &[Route] {
+        &self.routes
     }
 
     /// The upstreams of its configuration.
@@ -100,13 +137,25 @@ impl Gateway {
         let mut timing = ServerTiming::start();
         let (mut parts, body) = request.into_parts();
         let is_trusted = self.find_client(&mut parts);
+        let mut entry = self.access_log.as_ref().map(|log| log.begin(&parts));
         let found = find(&self.routes, asked(&parts));
+        if let Some(entry) = &mut entry {
+            match &found {
+                Found::Route(_, route) => entry.routed(&route.name, route.upstream()),
+                Found::None | Found::Disguised => entry.routed("none", ""),
+            }
+        }
         let origin = self.cors.allowed_origin(&parts.headers);
         let preflight = is_preflight(&parts.method, &parts.headers);
+        let peer = parts.extensions.get::<Origin>().map(|origin| origin.peer);
         let (mut response, metrics) = match found {
             Found::Route(index, route) => {
                 let span = tracing::debug_span!("request", route = %route.name, method = %parts.method, path = parts.uri.path());
-                (self.answer(route, parts, body, is_trusted, &mut timing).instrument(span).await, &self.metrics[index])
+                let mut answer = self.answer(route, parts, body, is_trusted, &mut timing).instrument(span).await;
+                if let Some(failure) = answer.extensions_mut().remove::<NoAnswer>() {
+                    failure.log(&route.name, route.upstream(), peer);
+                }
+                (answer, &self.metrics[index])
             }
             Found::None | Found::Disguised if preflight => (self.cors.preflight(origin.is_some()), &self.unrouted),
             Found::None => {
@@ -119,7 +168,10 @@ impl Gateway {
                 (answer, &self.unrouted)
             }
             Found::Disguised => {
-                tracing::warn!("refused: the path is another spelling of a sealed one");
+                if let Some(kept_back) = self.disguised.pass(Instant::now()) {
+                    let peer = peer.map(|peer| peer.to_string());
+                    tracing::warn!(peer, kept_back, "refused: the path is another spelling of a sealed one");
+                }
                 discard(body).await;
                 (plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR"), &self.unrouted)
             }
@@ -133,7 +185,10 @@ impl Gateway {
             response.headers_mut().append(SERVER_TIMING, value);
         }
         metrics.record(response.status(), timing.elapsed());
-        response
+        match entry {
+            Some(entry) => entry.follow(response),
+            None => response,
+        }
     }
 
     /// Notes where the client is. Returns whether the peer's word on where a request came from counts.
@@ -172,7 +227,8 @@ impl Gateway {
         };
         match &route.action {
             Action::Forward(forward) if passes(forward) => {
-                forward::pass_through(forward, self.limits, parts, body, is_trusted, timing).await
+                let room = self.room(&parts);
+                forward::pass_through(forward, self.limits, parts, (body, room), is_trusted, timing).await
             }
             Action::Standalone(standalone) => self.stand_alone(*standalone, route, &parts, body).await,
             Action::Forward(_) | Action::Sessions if parts.method == Method::OPTIONS => {
@@ -180,35 +236,34 @@ impl Gateway {
                 self.cors.preflight(self.cors.allowed_origin(&parts.headers).is_some())
             }
             Action::Sessions => {
-                let Ok(_held) = self.hold(&body, INIT_V1_BODY_MAX) else { return self.too_much(body).await };
+                let (body, _room) = self.hold(&parts, body);
                 endpoint::handle(&self.authority, Request::from_parts(parts, body), timing).await
             }
             Action::Forward(forward) if parts.headers.contains_key(X_SEAL) => {
-                three::call(&self.authority, forward, self.limits, parts, body, is_trusted, timing).await
+                let room = self.room(&parts);
+                three::call(&self.authority, forward, self.limits, parts, (body, room), is_trusted, timing).await
             }
             Action::Forward(forward) => {
-                let Ok(room) = self.hold(&body, forward.policy.sealed_body_max) else {
-                    return self.too_much(body).await;
-                };
+                let (body, room) = self.hold(&parts, body);
                 let answer = sealed::call(&self.authority, forward, parts, body, is_trusted, timing).await;
                 answer.map(|body| keeping(body, room))
             }
         }
     }
 
-    /// Room for a body that is held whole: what a connection may send whole is bounded, and so is what all may together.
-    /// An answer made of it keeps the room until it is sent, however slowly its client reads.
-    fn hold(&self, body: &RequestBody, len_max: usize) -> Result<OwnedSemaphorePermit, TryAcquireError> {
-        let len = body.size_hint().upper().unwrap_or(u64::MAX).min(len_max as u64);
-        self.buffered_kib.clone().try_acquire_many_owned(u32::try_from(len / 1024 + 1).unwrap_or(u32::MAX))
+    /// Room for what is held of a request's body. It takes nothing yet: bytes take it as they arrive.
+    fn room(&self, parts: &Parts) -> Share {
+        let origin = parts.extensions.get::<Origin>();
+        let connection = Taker::connection(origin).map(|taker| (taker, self.room_shares.0));
+        let network = Taker::network(origin).map(|taker| (taker, self.room_shares.1));
+        self.room.share([connection, network])
     }
 
-    async fn too_much(&self, body: RequestBody) -> Response<Body> {
-        tracing::warn!("refused: limits.buffered_bytes_max is reached");
-        discard(body).await;
-        let mut response = unavailable();
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        response
+    /// A body that is held whole, and its room. An answer made of it keeps the room until it is sent, however slowly its
+    /// client reads.
+    fn hold(&self, parts: &Parts, body: RequestBody) -> (RequestBody, Arc<Mutex<Share>>) {
+        let room = Arc::new(Mutex::new(self.room(parts)));
+        (body.held_in(room.clone()), room)
     }
 
     async fn stand_alone(
@@ -219,7 +274,7 @@ impl Gateway {
         body: RequestBody,
     ) -> Response<Body> {
         let len_max = standalone.body_max();
-        let Ok(room) = self.hold(&body, len_max) else { return self.too_much(body).await };
+        let (body, room) = self.hold(parts, body);
         let answer = standalone.answer(parts, body, len_max, self.limits.body_idle, route.delay).await;
         if len_max > 0 { answer.map(|body| keeping(body, room)) } else { answer }
     }

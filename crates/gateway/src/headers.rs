@@ -4,8 +4,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sealway_proto::session::SessionRecord;
 use sealway_proto::session::three::InnerHeaders;
 use sealway_proto::wire::header::SEALING;
-
-use crate::policy::{OF_IDENTITY, OF_ORIGIN};
+use sealway_proto::wire::stripped::{crosses_from_outside, crosses_from_within, is_claimed, is_forged};
 
 /// Headers of one hop (RFC 9110 section 7.6.1), and what others use as such.
 static HOP_BY_HOP: [HeaderName; 9] = [
@@ -63,14 +62,9 @@ pub(crate) static IDENTITY_HEADERS: [HeaderName; 4] = [
     HeaderName::from_static("x-sealway-tenant"),
 ];
 
-/// What the names of the gateway's own headers begin with. A client's are dropped, whether the gateway sets them or not.
-const OURS: &str = "x-sealway-";
-
 /// Whether a header is the gateway's alone to say, however a service may spell it.
 pub(crate) fn is_sealways(name: &HeaderName) -> bool {
-    let begin = name.as_str().as_bytes().get(..OURS.len()).unwrap_or_default();
-    begin.len() == OURS.len()
-        && begin.iter().zip(OURS.bytes()).all(|(byte, ours)| *byte == ours || (*byte == b'_' && ours == b'-'))
+    is_claimed(name.as_str())
 }
 
 /// The headers that tell a service whose session a sealed call is of; what the session does not know is left out.
@@ -155,28 +149,29 @@ pub(crate) fn says_close(headers: &HeaderMap) -> bool {
 
 /// Turns the headers of a sealed request into those of the request inside.
 pub(crate) fn unseal_request(headers: &mut HeaderMap, content_type: &HeaderValue) {
+    // First, so that nobody can have a header that is set here taken for one of this hop.
+    remove_hop_by_hop(headers);
     remove_where(headers, |name| OF_SEALED_BODY.contains(name) || SEALING.contains(&name.as_str()));
     headers.insert(header::CONTENT_TYPE, content_type.clone());
     headers.insert(header::ACCEPT, content_type.clone());
 }
 
-/// Headers outside a seal of wire 3 that a service is told whoever wrote them, where the seal has none of the name.
-static OUTSIDE_A_SEAL: [HeaderName; 3] = [header::HOST, header::USER_AGENT, header::ACCEPT_LANGUAGE];
-
-/// Turns the headers of a sealed request of wire 3 into those of the request inside. Of those outside stay what says where a
-/// request came from, which is judged elsewhere, and what the route lists.
+/// Turns the headers of a sealed request of wire 3 into those of the request inside. Of those outside stay the ones that the
+/// spec and the route name, and where the request came from if the peer in front is trusted.
 // SPEC session-3.md#sealed-requests
-pub(crate) fn unseal3(headers: &mut HeaderMap, inner: &InnerHeaders, listed: &[HeaderName]) {
+pub(crate) fn unseal3(headers: &mut HeaderMap, inner: &InnerHeaders, listed: &[HeaderName], is_trusted: bool) {
     // First, so that nobody outside the seal can have a header within it taken for one of this hop.
     remove_hop_by_hop(headers);
-    let stays = |name: &HeaderName| OUTSIDE_A_SEAL.contains(name) || OF_ORIGIN.contains(name) || listed.contains(name);
+    let stays = |name: &HeaderName| {
+        let is_listed = listed.contains(name) && !is_forged(name.as_str(), is_trusted);
+        is_listed || crosses_from_outside(name.as_str(), is_trusted)
+    };
     remove_where(headers, |name| !stays(name) || SEALING.contains(&name.as_str()));
-    let of_gateway = |name: &HeaderName| OF_ORIGIN.iter().chain(&OF_IDENTITY).any(|ours| is_alike(ours, name));
     let inner = inner.iter().filter_map(|(name, value)| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         Some((name, HeaderValue::from_bytes(value).ok()?))
     });
-    let inner: Vec<_> = inner.filter(|(name, _)| !of_gateway(name)).collect();
+    let inner: Vec<_> = inner.filter(|(name, _)| crosses_from_within(name.as_str())).collect();
     remove_where(headers, |name| inner.iter().any(|(within, _)| is_alike(within, name)));
     for (name, value) in inner {
         headers.append(name, value);
@@ -195,6 +190,28 @@ mod tests {
     use sealway_proto::wire::{SessionId, Wire};
 
     use super::*;
+
+    #[test]
+    fn a_service_receives_the_headers_of_each_vector() {
+        let vectors = sealway_testkit::session3_vectors::load_headers3().unwrap();
+        assert!(vectors.len() >= 100);
+        for (name, vector) in vectors {
+            let (mut inner, mut headers) = (InnerHeaders::new(), HeaderMap::new());
+            for (name, value) in &vector.inner {
+                inner.push(name, value.as_bytes()).unwrap();
+            }
+            for (name, value) in &vector.outer {
+                headers.append(HeaderName::try_from(name).unwrap(), HeaderValue::from_str(value).unwrap());
+            }
+            unseal3(&mut headers, &inner, &[], vector.front_trusted);
+            let mut got: Vec<_> =
+                headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+            let mut want: Vec<_> = vector.service.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            got.sort_unstable();
+            want.sort_unstable();
+            assert_eq!(got, want, "{name}");
+        }
+    }
 
     #[test]
     fn headers_that_connection_names_do_not_cross_and_the_others_keep_their_order() {
@@ -223,6 +240,20 @@ mod tests {
     }
 
     #[test]
+    fn connection_strips_none_of_what_the_gateway_says_of_a_sealed_request() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("connection", "content-type, accept, x-own"), ("accept", "text/html"), ("x-own", "1")] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        let mut parts = http::Request::new(()).into_parts().0;
+        parts.headers = headers;
+        unseal_request(&mut parts.headers, &HeaderValue::from_static("application/json"));
+        crate::policy::HeaderPolicy::default().to_upstream(&mut parts, false);
+        let left: Vec<_> = parts.headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["content-type", "accept"]);
+    }
+
+    #[test]
     fn a_service_is_told_who_its_client_is_in_headers_that_two_clients_never_share() {
         let record = |subject: &str, tenant: Option<&str>| SessionRecord {
             id: SessionId::from_random(&[1; 16], false),
@@ -231,6 +262,7 @@ mod tests {
             subject: Some(subject.into()),
             tenant: tenant.map(Into::into),
             auth: Auth::Dpop,
+            lineage: None,
             created_ms: 0,
             expires_ms: 1,
             key: SessionKey::from_bytes([0; 32]),

@@ -4,6 +4,7 @@
 //! It may not know: the broker and the relay, or a byte of a sealed message (that is `sealway_proto`'s).
 #![warn(missing_docs)]
 
+mod access_log;
 pub mod admin;
 pub mod body;
 pub mod config;
@@ -13,6 +14,7 @@ mod forward;
 pub mod gateway;
 mod headers;
 pub mod inspect;
+mod metrics_help;
 pub mod policy;
 pub mod route;
 mod sealed;
@@ -21,8 +23,10 @@ pub mod standalone;
 pub mod three;
 pub mod traffic;
 mod upgrade;
+mod uploads;
 pub mod upstream;
 
 pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayService};
+pub use metrics_help::METRICS;
 pub use server::Server;

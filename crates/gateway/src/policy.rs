@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use ipnet::IpNet;
+use sealway_proto::wire::stripped::{is_forged, is_of_way};
 use sealway_runtime::http::{Origin, Peer};
 use sealway_runtime::telemetry;
 pub use sealway_runtime::tls::CertificateField;
@@ -20,28 +21,10 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
-
-/// What says where a request came from; a stranger may say none of it.
-pub(crate) static OF_ORIGIN: [HeaderName; 13] = [
-    X_FORWARDED_FOR,
-    X_FORWARDED_PROTO,
-    X_FORWARDED_HOST,
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-prefix"),
-    HeaderName::from_static("x-forwarded-server"),
-    HeaderName::from_static("x-forwarded-ssl"),
-    HeaderName::from_static("x-forwarded-scheme"),
-    HeaderName::from_static("x-real-ip"),
-    header::FORWARDED,
-    header::VIA,
-    TRACEPARENT,
-    TRACESTATE,
-];
 
 /// What says who the client is, by RFC 9440 and by default; always the gateway's to say, also on a route that says it in
 /// other headers: a service behind two routes cannot tell them apart.
-pub(crate) static OF_IDENTITY: [HeaderName; 3] = [
+static OF_IDENTITY: [HeaderName; 3] = [
     HeaderName::from_static("client-cert"),
     HeaderName::from_static("client-cert-chain"),
     HeaderName::from_static("x-client-cert"),
@@ -147,14 +130,15 @@ impl HeaderPolicy {
         self.identity.iter().any(|(set, _)| is_alike(set, name))
             || one_of(&OF_IDENTITY)
             || is_sealways(name)
-            || (!is_trusted && one_of(&OF_ORIGIN))
+            || is_forged(name.as_str(), is_trusted)
+            || (!is_trusted && is_of_way(name.as_str()))
     }
 
-    /// What a client may not say in trailers either, for a service that takes them for headers.
+    /// What a client may not say in trailers either, beside the headers of origin and way, for a service that takes them for
+    /// headers.
     pub(crate) fn barred_trailers(&self) -> Vec<HeaderName> {
         let set = self.identity.iter().map(|(name, _)| name).chain(self.request.set.iter().map(|(name, _)| name));
-        let set = set.chain(&self.request.remove).chain(&OF_IDENTITY).chain(&IDENTITY_HEADERS);
-        set.chain(&OF_ORIGIN).cloned().collect()
+        set.chain(&self.request.remove).chain(&OF_IDENTITY).chain(&IDENTITY_HEADERS).cloned().collect()
     }
 
     /// Makes an answer's headers fit for the client.

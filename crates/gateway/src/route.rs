@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Uri};
-use sealway_proto::limits::SEALED_BODY_MAX_DEFAULT;
+use sealway_proto::limits::{INIT_V1_BODY_MAX, SEALED_BODY_MAX_DEFAULT};
+use sealway_proto::routes::{self, Decision, Pattern, decide};
 
 use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
@@ -101,6 +102,14 @@ pub struct ForwardPolicy {
     pub keep_answers: Option<Duration>,
     /// Headers outside the seal of wire 3 that reach the service, beside those that always do.
     pub unsealed_headers: Vec<HeaderName>,
+    /// The number of the route.
+    pub route: usize,
+    /// Uploads of the upstream that are this route's at most; three quarters of them by default.
+    pub uploads_max: Option<u64>,
+    /// The lowest rate of a request's body, in bytes a second; 0 is none. Unless set, that of all routes.
+    pub body_rate_min: Option<u64>,
+    /// Protocols that a connection of the route may change to by `Upgrade`; none of them is HTTP or TLS.
+    pub upgrade_protocols: Vec<String>,
 }
 
 impl ForwardPolicy {
@@ -133,6 +142,10 @@ impl Default for ForwardPolicy {
             upstream_path: None,
             keep_answers: None,
             unsealed_headers: Vec::new(),
+            route: 0,
+            uploads_max: None,
+            body_rate_min: None,
+            upgrade_protocols: vec!["websocket".into()],
         }
     }
 }
@@ -144,16 +157,14 @@ pub struct Matcher {
     pub listeners: Vec<Arc<str>>,
     /// Hosts without a port, in lower case; `*.example.com` is everything below it.
     pub hosts: Vec<String>,
-    /// Exact paths.
-    pub paths: Vec<String>,
-    /// What paths begin with. Neither paths nor prefixes: every path.
-    pub path_prefixes: Vec<String>,
+    /// Exact paths and prefixes. None: every path.
+    pub patterns: Vec<Pattern>,
 }
 
 /// A route.
 #[derive(Debug)]
 pub struct Route {
-    /// Its place in the configuration, for metrics: `routes[0]`.
+    /// Its name for metrics and logs; its place in the configuration, `routes[0]`, unless it has one.
     pub name: String,
     /// Which requests it is for.
     pub matcher: Matcher,
@@ -161,6 +172,16 @@ pub struct Route {
     pub delay: Duration,
     /// What is done.
     pub action: Action,
+}
+
+impl Route {
+    /// The name of the upstream that it forwards to; empty without one.
+    pub(crate) fn upstream(&self) -> &str {
+        match &self.action {
+            Action::Forward(forward) => forward.upstream.name(),
+            Action::Sessions | Action::Standalone(_) => "",
+        }
+    }
 }
 
 /// What of a request chooses its route.
@@ -175,27 +196,19 @@ pub struct Asked<'a> {
 }
 
 impl Matcher {
-    fn matches(&self, asked: Asked<'_>) -> bool {
-        let any_path = self.paths.is_empty() && self.path_prefixes.is_empty();
-        self.is_for(asked)
-            && (any_path
-                || self.paths.iter().any(|exact| exact == asked.path)
-                || self.path_prefixes.iter().any(|prefix| asked.path.starts_with(prefix.as_str())))
+    /// Returns whether a path, as sent, is one of these; on which listener and host does not matter.
+    pub(crate) fn is_for_path(&self, path: &str) -> bool {
+        self.patterns().iter().any(|pattern| pattern.names(path))
     }
 
-    /// As a service might read the path that takes no notice of case, or of a slash at the end.
-    fn matches_loosely(&self, asked: Asked<'_>) -> bool {
-        let bare = asked.path.trim_end_matches('/');
-        let begins = |prefix: &String| {
-            let prefix = prefix.trim_end_matches('/');
-            bare.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
-                && (bare.len() == prefix.len() || bare.as_bytes().get(prefix.len()) == Some(&b'/'))
-        };
-        let any_path = self.paths.is_empty() && self.path_prefixes.is_empty();
-        self.is_for(asked)
-            && (any_path
-                || self.paths.iter().any(|exact| exact.trim_end_matches('/').eq_ignore_ascii_case(bare))
-                || self.path_prefixes.iter().any(|prefix| asked.path.starts_with(prefix.as_str()) || begins(prefix)))
+    /// Returns whether it takes requests of every listener and every host.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.listeners.is_empty() && self.hosts.is_empty()
+    }
+
+    fn patterns(&self) -> &[Pattern] {
+        const ANY: &[Pattern] = &[Pattern::ANY];
+        if self.patterns.is_empty() { ANY } else { &self.patterns }
     }
 
     /// Whether listener and host are right.
@@ -213,8 +226,26 @@ impl Matcher {
 }
 
 impl Route {
-    fn requires_seal(&self) -> bool {
-        matches!(&self.action, Action::Forward(forward) if forward.policy.sealed == Sealed::Required)
+    /// The largest body that it holds whole, in bytes.
+    pub(crate) fn held_max(&self) -> usize {
+        match &self.action {
+            Action::Sessions => INIT_V1_BODY_MAX,
+            Action::Standalone(standalone) => standalone.body_max(),
+            Action::Forward(forward) if forward.policy.sealed == Sealed::Off => 0,
+            Action::Forward(forward) => forward.policy.sealed_body_max,
+        }
+    }
+
+    /// What `spec/routes.md` calls the mode of the route's rules.
+    fn mode(&self) -> routes::Sealed {
+        match &self.action {
+            Action::Forward(forward) => match forward.policy.sealed {
+                Sealed::Required => routes::Sealed::Required,
+                Sealed::Optional => routes::Sealed::Optional,
+                Sealed::Off => routes::Sealed::Off,
+            },
+            Action::Sessions | Action::Standalone(_) => routes::Sealed::Off,
+        }
     }
 }
 
@@ -231,114 +262,85 @@ pub enum Found<'a> {
 }
 
 /// Finds the first route that matches.
+// SPEC routes.md#decision
 pub fn find<'a>(routes: &'a [Route], asked: Asked<'_>) -> Found<'a> {
-    let found = routes.iter().enumerate().find(|(_, route)| route.matcher.matches(asked));
-    if found.is_none_or(|(_, route)| !route.requires_seal())
-        && routes.iter().any(|route| route.requires_seal() && route.matcher.is_for(asked))
-    {
-        let sealed = |path: &str| {
-            let loosely = routes.iter().find(|route| route.matcher.matches_loosely(Asked { path, ..asked }));
-            loosely.is_some_and(Route::requires_seal)
-        };
-        let disguised = match is_unusual(asked.path) {
-            true => readings(asked.path).iter().any(|reading| reading.as_deref().is_none_or(sealed)),
-            false => sealed(asked.path),
-        };
-        if disguised {
-            return Found::Disguised;
+    let of_request = routes.iter().enumerate().filter(|(_, route)| route.matcher.is_for(asked));
+    let rules = of_request.flat_map(|(index, route)| {
+        route.matcher.patterns().iter().map(move |pattern| (pattern, route.mode(), (index, route)))
+    });
+    match decide(rules, asked.path) {
+        Decision::Sealed(Some(found)) | Decision::Optional(found) | Decision::Plain(found) => {
+            Found::Route(found.0, found.1)
         }
+        Decision::Sealed(None) => Found::None,
+        Decision::Refused => Found::Disguised,
     }
-    found.map_or(Found::None, |(index, route)| Found::Route(index, route))
-}
-
-/// Whether services may disagree on what the path is.
-fn is_unusual(path: &str) -> bool {
-    path.contains(['%', '\\', ';']) || path.contains("//") || path.contains("/.")
-}
-
-/// The path as lenient services might read it: percent-decoded not at all, once, or twice (by a chain of them). `None`
-/// is a path on which they disagree so much that it may be any.
-fn readings(path: &str) -> [Option<String>; 5] {
-    let bytes = path.as_bytes();
-    let once = percent_decoded(bytes);
-    let twice = percent_decoded(&once);
-    // Who decodes for one that decodes again may have made a query of a part of the path.
-    let bare = |path: &[u8]| path.split(|byte| b"?#".contains(byte)).next().unwrap_or_default().to_vec();
-    let (bare_once, bare_twice) = (bare(&once), bare(&twice));
-    [bytes, &once, &twice, &bare_once, &bare_twice].map(reading)
-}
-
-/// With `\` as `/`, and without parameters, empty segments and dots.
-fn reading(bytes: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(bytes);
-    // A slash within parameters is cut with them by one service, and ends them for another.
-    let hides_slash = |segment: &str| segment.split_once(';').is_some_and(|(_, cut)| cut.contains(['%', '\\']));
-    if text.split('/').any(hides_slash) {
-        return None;
-    }
-    // Letters whose other case is an ASCII one: for who takes no notice of case they are that.
-    let text = text.replace('\\', "/").replace('\u{17f}', "s").replace('\u{212a}', "k");
-    let text = text.replace(['\u{130}', '\u{131}'], "i");
-    let mut plain = String::with_capacity(text.len() + 1);
-    let mut ends_open = true;
-    for segment in text.split('/') {
-        match segment.split(';').next().unwrap_or_default() {
-            // Which segment it takes away depends on whether empty ones count.
-            ".." => return None,
-            "" | "." => ends_open = true,
-            segment => {
-                ends_open = false;
-                plain.push('/');
-                plain.push_str(segment);
-            }
-        }
-    }
-    if ends_open {
-        plain.push('/');
-    }
-    Some(plain)
-}
-
-fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
-    let hex = |byte: u8| char::from(byte).to_digit(16);
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some((first, tail)) = rest.split_first() {
-        rest = tail;
-        match (first, tail) {
-            (b'%', [high, low, ..]) if hex(*high).is_some() && hex(*low).is_some() => {
-                let value = hex(*high).unwrap_or_default() * 16 + hex(*low).unwrap_or_default();
-                out.push(value as u8);
-                rest = &tail[2..];
-            }
-            (byte, _) => out.push(*byte),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
     use crate::upstream::{ServerAddress, Target, UpstreamSettings};
 
-    fn routes() -> Vec<Route> {
+    fn route(matcher: Matcher, sealed: Sealed) -> Route {
         let target = Target::Servers(vec![ServerAddress::parse("http://127.0.0.1:1").unwrap()]);
         let upstream = Arc::new(Upstream::new(target, UpstreamSettings::default()));
-        let route = |prefix: &str, sealed| Route {
-            name: prefix.into(),
-            matcher: Matcher {
-                path_prefixes: if prefix.is_empty() { Vec::new() } else { vec![prefix.into()] },
-                ..Matcher::default()
+        let policy = ForwardPolicy { sealed, ..ForwardPolicy::default() };
+        let action = Action::Forward(Box::new(Forward { upstream, policy, kept: None }));
+        Route { name: "r".into(), matcher, delay: Duration::ZERO, action }
+    }
+
+    fn decision(found: &Found<'_>) -> &'static str {
+        match found {
+            Found::None => "sealed",
+            Found::Disguised => "refused",
+            Found::Route(_, route) => match route.mode() {
+                routes::Sealed::Required => "sealed",
+                routes::Sealed::Optional => "optional",
+                routes::Sealed::Off => "plain",
             },
-            delay: Duration::ZERO,
-            action: Action::Forward(Box::new(Forward {
-                upstream: upstream.clone(),
-                policy: ForwardPolicy { sealed, ..ForwardPolicy::default() },
-                kept: None,
-            })),
+        }
+    }
+
+    #[tokio::test]
+    async fn each_target_of_the_vectors_comes_to_its_decision() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/routes");
+        let route = |rule: &serde_json::Value| {
+            let pattern = match rule["exact"].as_str() {
+                Some(path) => Pattern::exact(path),
+                None => Pattern::prefix(rule["prefix"].as_str().unwrap()),
+            };
+            let matcher = Matcher { patterns: vec![pattern.unwrap()], ..Matcher::default() };
+            route(matcher, Sealed::deserialize(&rule["sealed"]).unwrap())
         };
-        vec![route("/transaction/", Sealed::Required), route("", Sealed::Off)]
+        let mut played = 0;
+        for file in std::fs::read_dir(folder).unwrap() {
+            let vector: serde_json::Value =
+                serde_json::from_slice(&std::fs::read(file.unwrap().path()).unwrap()).unwrap();
+            if vector["type"] != "routes" {
+                assert_eq!(vector["type"], "routes-rejected");
+                continue;
+            }
+            let routes: Vec<Route> = vector["rules"].as_array().unwrap().iter().map(route).collect();
+            for case in vector["cases"].as_array().unwrap() {
+                let target = case["target"].as_str().unwrap();
+                let found = find(&routes, asked(target.split('?').next().unwrap()));
+                assert_eq!(decision(&found), case["decision"], "{}: {target}", vector["name"]);
+                played += 1;
+            }
+        }
+        assert!(played >= 300, "{played}");
+    }
+
+    #[tokio::test]
+    async fn routes_of_other_listeners_and_hosts_seal_nothing_here() {
+        let prefix = |path: &str| vec![Pattern::prefix(path).unwrap()];
+        let elsewhere = Matcher { hosts: vec!["b".into()], patterns: prefix("/api/"), ..Matcher::default() };
+        let routes = [route(elsewhere, Sealed::Required), route(Matcher::default(), Sealed::Off)];
+        assert_eq!(decision(&find(&routes, asked("//api/x"))), "plain");
+        assert_eq!(decision(&find(&routes, Asked { host: "b", ..asked("//api/x") })), "refused");
     }
 
     fn asked(path: &str) -> Asked<'_> {
@@ -361,52 +363,10 @@ mod tests {
     #[test]
     fn a_host_is_matched_whatever_its_case_and_a_star_is_all_below() {
         let matcher = Matcher { hosts: vec!["example.com".into(), "*.example.org".into()], ..Matcher::default() };
-        let matches = |host| matcher.matches(Asked { host, ..asked("/") });
+        let matches = |host| matcher.is_for(Asked { host, ..asked("/") });
         assert!(
             matches("example.com") && matches("EXAMPLE.com") && matches("a.example.org") && matches("a.b.Example.org")
         );
         assert!(!matches("a.example.com") && !matches("example.org") && !matches(".example.org") && !matches(""));
-    }
-
-    #[tokio::test]
-    async fn another_spelling_of_a_sealed_path_is_not_a_way_around_the_seal() {
-        let routes = routes();
-        for path in [
-            "//transaction/purchase",
-            "/x/../transaction/purchase",
-            "/%74ransaction/purchase",
-            "/%2574ransaction/purchase",
-            "/./transaction/purchase",
-            "/transaction%2fpurchase",
-            "/x/%2e%2e/transaction/purchase",
-            "\\transaction\\purchase",
-            "/transaction;v=1/purchase",
-            // From the fuzz target `routes`: services differ in which segment `..` takes away, and in how often they decode.
-            "/./transaction//../purchase",
-            "/x/%2e%2e/transaction/%252e%252e/y",
-            "/x/../transaction/a%2f..%2f..%2fb",
-            "/./transaction/.",
-            "/./transaction/;x",
-            "/;\\x/transaction/purchase",
-            "/;a%2fb/%74ransaction/purchase",
-            "/TRANSACTION/purchase",
-            "/Transaction/Purchase",
-            "/transaction",
-            "/tran%C5%BFaction/purchase",
-            "/transact%C4%B1on/purchase",
-            "/transaction%3Fx",
-            "/transaction%2523x",
-        ] {
-            assert!(matches!(find(&routes, asked(path)), Found::Disguised), "{path}");
-        }
-    }
-
-    #[tokio::test]
-    async fn the_first_match_wins_and_plain_paths_pass_as_sent() {
-        let routes = routes();
-        assert!(matches!(find(&routes, asked("/transaction/purchase")), Found::Route(0, _)));
-        for path in ["/", "/a%2fb/./c//d", "/transactions/x", "/x/transaction/"] {
-            assert!(matches!(find(&routes, asked(path)), Found::Route(1, _)), "{path}");
-        }
     }
 }

@@ -6,8 +6,9 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
+use sealway_proto::Error;
 use sealway_proto::session::{Opened, Reply, SealBuffer};
-use sealway_runtime::http::{Body, Origin, RequestBody, discard, full, read_body};
+use sealway_runtime::http::{Body, Interim, Origin, RequestBody, discard, full, read_body};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::Authority;
 use sealway_sessions::Refusal;
@@ -49,6 +50,8 @@ pub(crate) async fn call(
     headers::unseal_request(&mut parts.headers, &policy.content_type);
     parts.extensions.insert(identity);
     policy.headers.to_upstream(&mut parts, is_trusted);
+    // An interim answer would leave the seal.
+    parts.extensions.remove::<Interim>();
     parts.uri = policy.target(&parts.uri);
     let (buffer, range) = opened.plaintext.into_parts();
     let request = Request::from_parts(parts, full(Bytes::from(buffer).slice(range)));
@@ -57,7 +60,15 @@ pub(crate) async fn call(
         let body = collect(body, forward).await?;
         Ok((head, body))
     };
-    let answer = answer.await;
+    let answer = tokio::select! {
+        answer = answer => answer,
+        () = authority.over(opened.reply.session()) => {
+            let refusal = Refusal::from(Error::SessionExpired);
+            refusal.report("call");
+            timing.forget_steps();
+            return refusal.plain();
+        }
+    };
     timing.lap("upstream");
     match answer {
         Ok((mut head, body)) => {
@@ -166,14 +177,13 @@ fn sealed_answer(
 /// What a client is told when the service gives no answer.
 pub(crate) fn upstream_failure(err: &UpstreamError) -> Response<Body> {
     let status = err.status();
-    metrics::counter!("sealway_upstream_failures_total", "status" => status.as_str().to_owned()).increment(1);
-    tracing::warn!(status = status.as_u16(), %err, "no answer from upstream");
     let code = match status {
         StatusCode::PAYLOAD_TOO_LARGE => "PAYLOAD_TOO_LARGE",
         StatusCode::BAD_REQUEST | StatusCode::REQUEST_TIMEOUT => "BAD_REQUEST",
         _ => "SERVICE_UNAVAILABLE",
     };
     let mut response = plain_error(status, code);
+    err.note(&mut response);
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
     }

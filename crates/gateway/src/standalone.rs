@@ -4,7 +4,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use sealway_runtime::http::{Body, BodyRefusal, RequestBody, full, read_body};
-use sealway_sessions::answer::plain_error;
+use sealway_sessions::answer::{busy, plain_error};
 use std::time::Duration;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -47,6 +47,7 @@ impl Standalone {
                 Ok(bytes) => (bytes.into(), parts.headers.get(CONTENT_TYPE).cloned().unwrap_or(JSON)),
                 Err(BodyRefusal::TooLarge) => return plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),
                 Err(BodyRefusal::TooSlow) => return plain_error(StatusCode::REQUEST_TIMEOUT, "BAD_REQUEST"),
+                Err(BodyRefusal::NoRoom) => return busy(),
                 Err(BodyRefusal::Broken) => return plain_error(StatusCode::BAD_REQUEST, "BAD_REQUEST"),
             },
         };

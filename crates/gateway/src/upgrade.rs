@@ -27,14 +27,18 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Reads it, before headers of this hop are taken out. HTTP/2 in the place of a connection of ours is not passed on:
-    /// what came over it would reach the service unseen.
-    pub(crate) fn of(version: Version, headers: &HeaderMap) -> Self {
-        let upgrade =
-            headers.get(UPGRADE).filter(|_| version == Version::HTTP_11 && has(headers, &CONNECTION, "upgrade"));
-        let is_h2 = has(headers, &UPGRADE, "h2c") || has(headers, &UPGRADE, "h2");
-        let is_one = headers.get_all(UPGRADE).iter().count() == 1;
-        Asked { upgrade: upgrade.filter(|_| is_one && !is_h2).cloned(), trailers: has(headers, &TE, "trailers") }
+    /// Reads it, before headers of this hop are taken out. One protocol of `allowed` is passed on, and nothing else: what
+    /// comes over another one, such as HTTP in a tunnel, would reach the service past every route. Without its `Upgrade`
+    /// the request goes on as a plain one, as RFC 9110 section 7.8 lets a server do.
+    pub(crate) fn of(version: Version, headers: &HeaderMap, allowed: &[String]) -> Self {
+        let mut offered = headers.get_all(UPGRADE).iter();
+        let offered = offered.next().filter(|_| offered.next().is_none());
+        let is_allowed = |offer: &&HeaderValue| allowed.iter().any(|name| is_protocol(offer, name.as_bytes()));
+        let may_be = version == Version::HTTP_11 && has(headers, &CONNECTION, "upgrade");
+        Asked {
+            upgrade: offered.filter(is_allowed).filter(|_| may_be).cloned(),
+            trailers: has(headers, &TE, "trailers"),
+        }
     }
 
     /// Asks the next hop.
@@ -48,6 +52,11 @@ impl Asked {
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
     }
+}
+
+/// Whether a header names this protocol alone. Case does not count (RFC 9110 section 7.8).
+pub(crate) fn is_protocol(header: &HeaderValue, name: &[u8]) -> bool {
+    header.as_bytes().eq_ignore_ascii_case(name)
 }
 
 /// Whether a list holds an item; case does not count, nor parameters.
@@ -150,18 +159,27 @@ mod tests {
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        let asked = Asked::of(version, &headers);
+        let asked = Asked::of(version, &headers, &["websocket".to_owned(), "chat/2".to_owned()]);
         let mut next = HeaderMap::new();
         asked.put_back(&mut next);
         next.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()
     }
 
     #[test]
-    fn another_protocol_is_asked_for_where_the_client_did_and_http_2_never() {
+    fn a_protocol_is_asked_for_where_the_client_did_and_the_route_allows_it() {
         let asked = passed(Version::HTTP_11, &[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
         assert_eq!(asked, [("connection".into(), "upgrade".into()), ("upgrade".into(), "websocket".into())]);
+        for allowed in ["WebSocket", "Chat/2"] {
+            let asked = passed(Version::HTTP_11, &[("connection", "upgrade"), ("upgrade", allowed)]);
+            assert_eq!(asked[1], ("upgrade".into(), allowed.into()));
+        }
         for fields in [
             &[("upgrade", "websocket")][..],
+            &[("connection", "upgrade"), ("upgrade", "TLS/1.0")],
+            &[("connection", "upgrade"), ("upgrade", "HTTP/2.0")],
+            &[("connection", "upgrade"), ("upgrade", "chat")],
+            &[("connection", "upgrade"), ("upgrade", "websocket, TLS/1.0")],
+            &[("connection", "upgrade"), ("upgrade", "")],
             &[("connection", "upgrade")],
             &[("connection", "upgrade"), ("upgrade", "h2c")],
             &[("connection", "upgrade"), ("upgrade", "websocket, H2C")],

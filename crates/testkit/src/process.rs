@@ -2,8 +2,10 @@
 //! by a signal when dropped, and by a watcher when the test process itself goes away first.
 
 use std::collections::HashMap;
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -158,7 +160,9 @@ impl<'a> Launch<'a> {
         let config = folder.join("serve.yaml");
         let telemetry = format!("\ntelemetry: {{ log_format: json, log_level: \"{}\" }}\n", self.log_level);
         std::fs::write(&config, self.config + telemetry.as_str())?;
-        std::fs::write(folder.join("admin.token"), ADMIN_TOKEN)?;
+        let token = folder.join("admin.token");
+        std::fs::write(&token, ADMIN_TOKEN)?;
+        std::fs::set_permissions(&token, Permissions::from_mode(0o600))?;
         let mut first = String::new();
         if self.file_limit_survivable {
             // An ignored SIGXFSZ stays ignored across exec; a write over the limit then fails with EFBIG.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use sealway_proto::crypto::signature::default_signatures;
-use sealway_proto::relay::{Attach, Claims, IssuerKey, Profile, Role, b64u_encode};
+use sealway_proto::relay::{Attach, Claims, IssuerKey, Profile, Role, TokenForm, b64u_encode};
 use serde_json::Value;
 
 use crate::daemon::clear_environment;
@@ -153,6 +153,7 @@ pub fn unique(what: &str) -> String {
 /// Good claims of an end of a channel, which must begin at `init_exp_s`.
 pub fn claims(channel_id: &str, role: Role, now_s: i64, init_exp_s: i64) -> Claims {
     Claims {
+        form: TokenForm::Fst1,
         kid: String::new(),
         aud: AUD.into(),
         iss: ISS.into(),

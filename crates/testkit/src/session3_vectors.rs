@@ -33,6 +33,7 @@ pub enum Session3Scenario {
     KeySet(KeySet3),
     KeySetRefused(KeySet3Refused),
     Problem(Box<Problem3>),
+    Headers(Headers3),
 }
 
 impl Session3Scenario {
@@ -145,6 +146,10 @@ scenario_part!(
     TakenKey { key_id: String, public_hex: Hex }
 );
 scenario_part!(
+    /// Whether a key may have signed an answer with this time, by this clock of the client's.
+    Signer { key_id: String, server_time_ms: u64, now_ms: u64, trusted: bool }
+);
+scenario_part!(
     /// `init3`: both sides. No client of ours writes the body where `client` is absent.
     Init3 {
         authorization: Option<String>, body: Bytes, now_ms: u64, client: Option<ClientKeys>, trusted_hex: Vec<Hex>,
@@ -203,7 +208,7 @@ scenario_part!(
     /// `key-set3`: a client that pins the root takes a set.
     KeySet3 {
         root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, issued_ms: u64,
-        keys: Vec<TakenKey>,
+        keys: Vec<TakenKey>, signers: Vec<Signer>,
     }
 );
 scenario_part!(
@@ -213,10 +218,25 @@ scenario_part!(
 scenario_part!(
     /// `problem3`: whether what a problem says is proven, and which calls are sent again.
     Problem3 {
-        session: Session3, client: Client3, request: Stamped, body: String, trusted_hex: Vec<Hex>,
-        identity_scalar_hex: Hex, proven: bool, resends: Vec<Resend>,
+        session: Session3, client: Client3, request: Stamped, body: String, proven: bool, resends: Vec<Resend>,
     }
 );
+scenario_part!(
+    /// `headers3`: what the service behind a server receives of a request's headers.
+    Headers3 { front_trusted: bool, inner: HeaderList, outer: HeaderList, service: HeaderList }
+);
+
+/// Every scenario of `headers3`, by name, for the servers that play them.
+///
+/// # Errors
+/// For anything in the folder that is no scenario.
+pub fn load_headers3() -> Result<Vec<(String, Headers3)>> {
+    let headers = load_session3()?.into_iter().filter_map(|vector| match vector.scenario {
+        Session3Scenario::Headers(headers) => Some((vector.name, headers)),
+        _ => None,
+    });
+    Ok(headers.collect())
+}
 
 /// Every scenario of `vectors/session3`, by name.
 ///
@@ -243,6 +263,7 @@ fn read(path: &Path) -> Result<Session3Vector> {
         "key-set3" => Session3Scenario::KeySet(body(members)?),
         "key-set3-refused" => Session3Scenario::KeySetRefused(body(members)?),
         "problem3" => Session3Scenario::Problem(body(members)?),
+        "headers3" => Session3Scenario::Headers(body(members)?),
         unknown => bail!("nobody knows the type {unknown}"),
     };
     Ok(Session3Vector { name, comment, scenario })

@@ -45,6 +45,7 @@ macro_rules! store_contract {
             a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised
             an_unknown_session_is_none
             a_deleted_session_is_gone_at_once_and_deletion_says_whether_it_was_there
+            a_chain_of_renewals_that_was_ended_is_gone_with_what_is_put_into_it_later
             of_64_equal_claims_of_a_call_exactly_one_wins
             of_64_equal_claims_of_an_init_exactly_one_wins
             equal_nonces_in_different_scopes_do_not_meet
@@ -140,6 +141,7 @@ pub async fn a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognis
             subject: subject.map(Into::into),
             tenant: tenant.map(Into::into),
             auth,
+            lineage: None,
             created_ms: START_MS - 7_000_000,
             expires_ms: START_MS + 600_000,
             key: SessionKey::from_bytes([7; 32]),
@@ -160,6 +162,45 @@ pub async fn an_unknown_session_is_none(fixture: &impl Fixture) {
     let store = empty(fixture).await;
     store.put(session("web").server).await.expect("put");
     assert!(store.get(&SessionId::from_random(&claims::random(), false)).await.expect("get").is_none());
+}
+
+/// A session of the native protocol, renewed in the chain of `lineage`.
+fn renewed(lineage: Option<SessionId>) -> Arc<Session> {
+    let record = SessionRecord {
+        id: SessionId::from_random(&claims::random(), false),
+        wire: Wire::Three,
+        client_id: Some("web".into()),
+        subject: None,
+        tenant: None,
+        auth: Auth::None,
+        lineage,
+        created_ms: START_MS,
+        expires_ms: START_MS + 600_000,
+        key: SessionKey::from_bytes([7; 32]),
+    };
+    Arc::new(Session::new(claims::provider(), record).expect("a session"))
+}
+
+/// One entry ends all of them, and those whose renewal was under way.
+pub async fn a_chain_of_renewals_that_was_ended_is_gone_with_what_is_put_into_it_later(fixture: &impl Fixture) {
+    let store = empty(fixture).await;
+    let first = renewed(None);
+    let root = *first.id();
+    let (second, late, other) = (renewed(Some(root)), renewed(Some(root)), renewed(None));
+    for session in [&first, &second, &other] {
+        store.put(session.clone()).await.expect("put");
+    }
+    store.get(second.id()).await.expect("get").expect("a session");
+    store.end_chain(&root, START_MS + 600_000).await.expect("an end");
+    // Ended twice is ended.
+    store.end_chain(&root, START_MS + 500_000).await.expect("an end");
+    store.put(late.clone()).await.expect("put");
+    for (name, session) in [("the first", &first), ("a renewed one", &second), ("one that was put later", &late)] {
+        assert!(store.get(session.id()).await.expect("get").is_none(), "{name} is still found");
+    }
+    store.get(other.id()).await.expect("get").expect("a session of another chain");
+    sweep(fixture, &store, START_MS + 1000).await;
+    assert!(store.get(second.id()).await.expect("get").is_none(), "a sweep forgot the end of its chain");
 }
 
 /// Revocation is immediate, and idempotent.

@@ -5,6 +5,9 @@ use sealway_proto::session::SessionRecord;
 use sealway_proto::session::three::InnerHeaders;
 use sealway_proto::wire::Field;
 use sealway_proto::wire::header::SEALING;
+use sealway_proto::wire::stripped::{
+    crosses_from_outside, crosses_from_within, is_alike, is_claimed, is_forged, is_of_way,
+};
 
 /// Describe a sealed body and not the one inside, or ask for what a sealed answer cannot be.
 static OF_SEALED_BODY: [HeaderName; 13] = [
@@ -36,14 +39,6 @@ static OF_SERVICE_BODY: [HeaderName; 10] = [
     header::TRAILER,
     HeaderName::from_static("server-timing"),
 ];
-
-/// Of what stands outside a seal of wire 3 a service is told this whoever wrote it, where the seal has none of the name.
-static OUTSIDE_A_SEAL: [HeaderName; 3] = [header::HOST, header::USER_AGENT, header::ACCEPT_LANGUAGE];
-
-/// The way that a request took, which nobody is let in by: from outside a seal alone.
-static OF_WAY: [&str; 3] = ["via", "traceparent", "tracestate"];
-/// What only somebody who is trusted may say of where a request came from, never its client: `X-Forwarded-…` too.
-static OF_ORIGIN: [&str; 5] = ["forwarded", "x-real-ip", "client-cert", "client-cert-chain", "x-client-cert"];
 
 /// What of an answer stands outside the seal of wire 3 too.
 static OUTSIDE_AN_ANSWER: [HeaderName; 9] = [
@@ -80,28 +75,9 @@ fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -> bool) {
     }
 }
 
-/// The name as a service reads it that makes variables of headers: hyphens and underscores are one.
-fn is_alike(one: &str, other: &str) -> bool {
-    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
-    one.len() == other.len() && one.bytes().zip(other.bytes()).all(|(one, other)| plain(one) == plain(other))
-}
-
-fn begins(name: &str, beginning: &str) -> bool {
-    name.get(..beginning.len()).is_some_and(|begin| is_alike(begin, beginning))
-}
-
-/// Whether a header says where a request came from.
-fn is_of_origin(name: &str) -> bool {
-    begins(name, "x-forwarded-") || OF_ORIGIN.iter().any(|origin| is_alike(origin, name))
-}
-
-fn is_of_way(name: &str) -> bool {
-    OF_WAY.iter().any(|way| is_alike(way, name))
-}
-
 /// Takes out what a client says under the names that the layer alone may use.
 pub(crate) fn remove_identity(headers: &mut HeaderMap) {
-    remove_where(headers, |name| begins(name.as_str(), "x-sealway-"));
+    remove_where(headers, |name| is_claimed(name.as_str()));
 }
 
 /// Tells the service whose session the request is of.
@@ -113,29 +89,30 @@ pub(crate) fn put_identity(headers: &mut HeaderMap, session: &SessionRecord) {
     }
 }
 
-/// Turns the headers of a sealed request of wires 1 and 2 into those of the request inside. Where the request came from is told
-/// if whoever is in front is trusted.
+/// Turns the headers of a sealed request of wires 1 and 2 into those of the request inside. Where the request came from stays
+/// if the peer in front is trusted.
 pub(crate) fn unseal(headers: &mut HeaderMap, content_type: &HeaderValue, trusts_origin: bool) {
     remove_where(headers, |name| {
         let is_of_seal = OF_SEALED_BODY.contains(name) || SEALING.contains(&name.as_str());
-        is_of_seal || (!trusts_origin && is_of_origin(name.as_str()))
+        is_of_seal || is_forged(name.as_str(), trusts_origin)
     });
     remove_identity(headers);
     headers.insert(header::CONTENT_TYPE, content_type.clone());
     headers.insert(header::ACCEPT, content_type.clone());
 }
 
-/// Turns the headers of a sealed request of wire 3 into those of the request inside; of those outside stay what always does,
-/// what is `listed`, and where the request came from if whoever is in front is trusted.
+/// Turns the headers of a sealed request of wire 3 into those of the request inside. Of those outside stay the ones that the
+/// spec and `listed` name, and where the request came from if the peer in front is trusted.
 // SPEC session-3.md#sealed-requests
 pub(crate) fn unseal3(headers: &mut HeaderMap, inner: &InnerHeaders, listed: &[HeaderName], trusts_origin: bool) {
     let stays = |name: &HeaderName| {
-        let is_told = OUTSIDE_A_SEAL.contains(name) || is_of_way(name.as_str());
-        is_told || listed.contains(name) || (trusts_origin && is_of_origin(name.as_str()))
+        let is_listed = listed.contains(name) && !is_forged(name.as_str(), trusts_origin);
+        let is_of_way = is_of_way(name.as_str()) && !name.as_str().contains('_');
+        is_listed || is_of_way || crosses_from_outside(name.as_str(), trusts_origin)
     };
     remove_where(headers, |name| !stays(name) || SEALING.contains(&name.as_str()));
     remove_identity(headers);
-    let inner = inner.iter().filter(|(name, _)| !is_of_origin(name) && !is_of_way(name));
+    let inner = inner.iter().filter(|(name, _)| crosses_from_within(name));
     let inner = inner.filter_map(|(name, value)| {
         Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_bytes(value).ok()?))
     });
@@ -169,6 +146,28 @@ pub(crate) fn put_seal(headers: &mut HeaderMap, seal: Vec<(&'static str, String)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_receives_the_headers_of_each_vector() {
+        let vectors = sealway_testkit::session3_vectors::load_headers3().unwrap();
+        assert!(vectors.len() >= 100);
+        for (name, vector) in vectors {
+            let (mut inner, mut headers) = (InnerHeaders::new(), HeaderMap::new());
+            for (name, value) in &vector.inner {
+                inner.push(name, value.as_bytes()).unwrap();
+            }
+            for (name, value) in &vector.outer {
+                headers.append(HeaderName::try_from(name).unwrap(), HeaderValue::from_str(value).unwrap());
+            }
+            unseal3(&mut headers, &inner, &[], vector.front_trusted);
+            let mut got: Vec<_> =
+                headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+            let mut want: Vec<_> = vector.service.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            got.sort_unstable();
+            want.sort_unstable();
+            assert_eq!(got, want, "{name}");
+        }
+    }
 
     #[test]
     fn a_seal_says_nothing_of_who_the_client_is_or_where_it_came_from() {

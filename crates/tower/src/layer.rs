@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
 use sealway_proto::limits::SEALED_BODY_MAX_DEFAULT;
-use sealway_proto::session::{Claim, Fresh};
+use sealway_proto::session::{Claim, Fresh, Session};
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
 use tower_layer::Layer;
@@ -46,6 +46,8 @@ pub struct Settings {
     pub body_idle: Duration,
     /// How long a request's body may take.
     pub body_time: Duration,
+    /// Wire 3: how long the first frame of a request may take, as a whole: its stamp is good for a while only.
+    pub first_frame_time: Duration,
     /// Wires 1 and 2: how long the body of the service's answer may take, all of which is sealed at once.
     pub answer_time: Duration,
     /// How long the store may take to answer.
@@ -73,6 +75,7 @@ impl Default for Settings {
             body_max: 64 * 1024 * 1024,
             body_idle: Duration::from_secs(30),
             body_time: Duration::from_secs(300),
+            first_frame_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(30),
             store_deadline: Duration::from_secs(4),
             trusts_origin: false,
@@ -99,16 +102,41 @@ impl Shared {
         if self.settings.wires.contains(&wire) { Ok(()) } else { Err(Refusal::WireOff) }
     }
 
-    pub(crate) async fn find(&self, id: &SessionId) -> Result<Arc<sealway_proto::session::Session>, Refusal> {
+    pub(crate) async fn find(&self, id: &SessionId) -> Result<Arc<Session>, Refusal> {
         let found = tokio::time::timeout(self.settings.store_deadline, self.store.get(id)).await;
         found.unwrap_or_else(|_| Err(late()))?.ok_or_else(|| sealway_proto::Error::SessionUnknown.into())
     }
 
-    pub(crate) async fn reserve(&self, claim: &Claim) -> Result<Fresh, Refusal> {
-        let reserved = tokio::time::timeout(self.settings.store_deadline, self.store.reserve(claim)).await;
+    /// Reserves the nonce of a request that has opened. Its session and its stamp are checked again, as its sender decides how
+    /// long its body takes: in between the session may have ended, and the store forgotten an earlier claim.
+    // SPEC session-3.md#sealed-requests
+    pub(crate) async fn admit(
+        &self,
+        session: &Session,
+        claim: &Claim,
+        replay: &ReplayPolicy,
+    ) -> Result<Fresh, Refusal> {
+        let found = self.find(session.id()).await?;
+        let now_ms = self.clock.now_ms();
+        if found.is_expired(now_ms) {
+            return Err(sealway_proto::Error::SessionExpired.into());
+        }
+        let claim = Claim::passed_on(claim.key(), claim.is_sealed(), claim.stamp_ms(), now_ms, replay)?;
+        let reserved = tokio::time::timeout(self.settings.store_deadline, self.store.reserve(&claim)).await;
         match reserved {
             Ok(reserved) => Ok(reserved?),
             Err(_) => Err(late().into()),
+        }
+    }
+
+    /// Waits until a session has ended, by its time or by a revocation. A store that does not answer says neither.
+    pub(crate) async fn ended(&self, session: &Session) {
+        loop {
+            let left = Duration::from_millis(session.record().expires_ms.saturating_sub(self.clock.now_ms()));
+            tokio::time::sleep(left.clamp(Duration::from_millis(1), LOOK_INTERVAL)).await;
+            if session.is_expired(self.clock.now_ms()) || matches!(self.store.get(session.id()).await, Ok(None)) {
+                return;
+            }
         }
     }
 
@@ -119,6 +147,10 @@ impl Shared {
         Ok(bytes)
     }
 }
+
+/// How often a session is looked up while a request in it is under way. An authority's answers may be half a second old, so a
+/// revocation cuts within a second.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 fn late() -> StoreError {
     StoreError::Unavailable("it did not answer in time".into())
@@ -198,7 +230,7 @@ pub(crate) trait Behind<E>: FnOnce(Request<Body>) -> Answering<E> + Send {}
 
 impl<E, F: FnOnce(Request<Body>) -> Answering<E> + Send> Behind<E> for F {}
 
-async fn answer<E>(shared: &Shared, request: Request<Body>, service: impl Behind<E>) -> Result<Response<Body>, E> {
+async fn answer<E>(shared: &Arc<Shared>, request: Request<Body>, service: impl Behind<E>) -> Result<Response<Body>, E> {
     let (mut parts, body) = request.into_parts();
     let sealed = shared.settings.routes.find(parts.uri.path());
     let passes = match sealed {
@@ -226,7 +258,7 @@ async fn answer<E>(shared: &Shared, request: Request<Body>, service: impl Behind
 
 /// What is answered where nothing passes in plain.
 async fn sealed_only<E>(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     parts: Parts,
     body: Body,
     service: impl Behind<E>,

@@ -9,7 +9,7 @@
 //!
 //! let secret = std::fs::read_to_string("authority.secret")?;
 //! let store = Arc::new(Authority::new("http://localhost:3000", secret.trim())?);
-//! let routes = Routes::all(Sealed::Required).exact("/health", Sealed::Off);
+//! let routes = Routes::all(Sealed::Required).exact("/health", Sealed::Off)?;
 //! let app = axum::Router::new()
 //!     .route("/health", axum::routing::get(|| async { "well" }))
 //!     .route("/echo", axum::routing::post(|body: String| async { body }))
@@ -40,7 +40,7 @@ mod timing;
 pub use body::{Body, BoxError};
 pub use clock::{Clock, SystemClock};
 pub use layer::{SealLayer, SealService, Settings};
-pub use routes::{Routes, Sealed};
+pub use routes::{RouteInvalid, Routes, Sealed};
 #[cfg(feature = "authority")]
 pub use store::Authority;
 pub use store::{Memory, ReserveError, Store, StoreError};

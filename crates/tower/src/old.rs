@@ -79,9 +79,9 @@ async fn open(
     let body = read(body, if session.id().is_anonymous() { max.min(ANON_BODY_MAX) } else { max }, settings.body_time);
     let body = body.await?;
     timing.skip();
+    let opened = call.open(shared.provider(), session.clone(), body, &mut |step| timing.lap(step.name()))?;
+    let fresh = shared.admit(&session, opened.claim(), &settings.replay).await?;
     let record = session.record().clone();
-    let opened = call.open(shared.provider(), session, body, &mut |step| timing.lap(step.name()))?;
-    let fresh = shared.reserve(opened.claim()).await?;
     let opened = opened.release(fresh)?;
     timing.lap("replay-protection");
     Ok((opened, record))

@@ -1,232 +1,154 @@
-//! Which requests are sealed: by path, the longest entry first.
+//! Which requests are sealed: `spec/routes.md`, with paths alone for rules.
 
-/// How often a path is read anew for escapes of escapes; the time that a path takes is bounded by it.
-const ESCAPES_MAX: usize = 3;
+pub use sealway_proto::routes::Sealed;
+use sealway_proto::routes::{Decision, Pattern, PatternInvalid, decide};
 
-/// Whether the requests of a path are sealed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sealed {
-    /// Every request must be.
-    #[default]
-    Required,
-    /// Those are that carry `X-Kid`, `X-Idempotency-Key` or `X-Seal`; others pass as they are.
-    Optional,
-    /// None is: they pass as they are.
-    Off,
+/// The rules, in the order of the calls: the first one that names a path decides. Paths are compared byte for byte, as sent and without
+/// their query.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    rules: Vec<(Pattern, Sealed)>,
+    all: Sealed,
 }
 
-/// The table. Paths are compared byte for byte, as sent and without their query.
-#[derive(Clone, Debug, Default)]
-pub struct Routes {
-    all: Sealed,
-    exact: Vec<(String, Sealed)>,
-    prefixes: Vec<(String, Sealed)>,
+/// A rule that is not served.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RouteInvalid {
+    /// Its path has no canonical form.
+    #[error(transparent)]
+    Path(#[from] PatternInvalid),
+    /// An earlier rule names all its paths.
+    #[error("the rule {path} is never reached: {earlier} before it names all its paths. Put {path} first")]
+    Unreachable {
+        /// The path of the rule.
+        path: String,
+        /// The path of the earlier rule.
+        earlier: String,
+    },
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Routes::all(Sealed::Required)
+    }
 }
 
 impl Routes {
-    /// Every path, unless an entry says otherwise.
+    /// Every path that no rule names. Leave it at `Required` where you can: what nobody thought of is then sealed.
     pub fn all(sealed: Sealed) -> Self {
-        Routes { all: sealed, exact: Vec::new(), prefixes: Vec::new() }
+        Routes { rules: Vec::new(), all: sealed }
     }
 
     /// This path alone.
-    #[must_use]
-    pub fn exact(mut self, path: impl Into<String>, sealed: Sealed) -> Self {
-        self.exact.push((path.into(), sealed));
-        self
+    ///
+    /// # Errors
+    ///
+    /// The path has no canonical form, or an earlier rule names it.
+    pub fn exact(self, path: impl Into<String>, sealed: Sealed) -> Result<Self, RouteInvalid> {
+        self.with(Pattern::exact(path)?, sealed)
     }
 
-    /// Every path that begins so. The longest of several counts.
-    #[must_use]
-    pub fn prefix(mut self, prefix: impl Into<String>, sealed: Sealed) -> Self {
-        self.prefixes.push((prefix.into(), sealed));
-        self
+    /// Every path that begins so.
+    ///
+    /// # Errors
+    ///
+    /// The prefix has no canonical form, or an earlier rule names all its paths: put the narrower rule first.
+    pub fn prefix(self, prefix: impl Into<String>, sealed: Sealed) -> Result<Self, RouteInvalid> {
+        self.with(Pattern::prefix(prefix)?, sealed)
     }
 
-    /// What holds for a path; none for another spelling of a path that must be sealed: a service that reads both alike would
-    /// be reached in plain.
+    fn with(mut self, pattern: Pattern, sealed: Sealed) -> Result<Self, RouteInvalid> {
+        if let Some((earlier, _)) = self.rules.iter().find(|(earlier, _)| earlier.covers(&pattern)) {
+            let (path, earlier) = (pattern.path().into(), earlier.path().into());
+            return Err(RouteInvalid::Unreachable { path, earlier });
+        }
+        self.rules.push((pattern, sealed));
+        Ok(self)
+    }
+
+    /// Returns the mode of a path; `None` for another spelling of a path that must be sealed.
     pub(crate) fn find(&self, path: &str) -> Option<Sealed> {
-        let found = self.named(path);
-        // What is named in full is meant as it stands.
-        let is_named = || self.exact.iter().any(|(exact, _)| exact == path);
-        if found == Sealed::Required || !self.requires_any() || is_named() {
-            return Some(found);
-        }
-        let other = plainest(path)?;
-        let readings = [self.named(&other), self.loosely_named(&other), self.loosely_named(path)];
-        if readings.contains(&Sealed::Required) { None } else { Some(found) }
-    }
-
-    /// What holds for a path to a service that makes no difference between upper and lower case, and passes over a last slash.
-    fn loosely_named(&self, path: &str) -> Sealed {
-        let bare = path.trim_end_matches('/');
-        let strictest = |one: Option<Sealed>, other: Sealed| match one {
-            Some(Sealed::Required) => one,
-            _ => Some(other),
-        };
-        let is_exact = |entry: &str| entry.trim_end_matches('/').eq_ignore_ascii_case(bare);
-        let exact = self.exact.iter().filter(|(entry, _)| is_exact(entry)).map(|(_, sealed)| *sealed);
-        if let Some(sealed) = exact.fold(None, strictest) {
-            return sealed;
-        }
-        let is_begin = |entry: &str| {
-            let trimmed = entry.trim_end_matches('/');
-            let begins = bare.get(..trimmed.len()).is_some_and(|head| head.eq_ignore_ascii_case(trimmed));
-            begins && (trimmed == entry || matches!(bare.as_bytes().get(trimmed.len()), None | Some(b'/')))
-        };
-        let begin: Vec<_> = self.prefixes.iter().filter(|(entry, _)| is_begin(entry)).collect();
-        let len = |entry: &str| entry.trim_end_matches('/').len();
-        let longest = begin.iter().map(|(entry, _)| len(entry)).max();
-        let begin = begin.iter().filter(|(entry, _)| Some(len(entry)) == longest).map(|(_, sealed)| *sealed);
-        begin.fold(None, strictest).unwrap_or(self.all)
-    }
-
-    fn named(&self, path: &str) -> Sealed {
-        if let Some((_, sealed)) = self.exact.iter().find(|(exact, _)| exact == path) {
-            return *sealed;
-        }
-        let begin = self.prefixes.iter().filter(|(prefix, _)| path.starts_with(prefix.as_str()));
-        begin.max_by_key(|(prefix, _)| prefix.len()).map_or(self.all, |(_, sealed)| *sealed)
-    }
-
-    fn requires_any(&self) -> bool {
-        let mut entries = self.exact.iter().chain(&self.prefixes);
-        self.all == Sealed::Required || entries.any(|(_, sealed)| *sealed == Sealed::Required)
-    }
-}
-
-/// The path as the most lenient reader has it: escapes and backslashes read, parameters and empty segments left out. None if it
-/// has what readers differ on: a step back, a control character, or escapes of escapes without end.
-fn plainest(path: &str) -> Option<String> {
-    let mut bytes = path.as_bytes().to_vec();
-    for _ in 0..ESCAPES_MAX {
-        let read = unescaped(&bytes);
-        if read == bytes {
-            break;
-        }
-        bytes = read;
-    }
-    if unescaped(&bytes) != bytes || bytes.iter().any(u8::is_ascii_control) {
-        return None;
-    }
-    let text = String::from_utf8_lossy(&bytes).replace('\\', "/");
-    let mut plain = String::with_capacity(text.len());
-    for segment in text.split('/') {
-        match segment.split(';').next().unwrap_or_default() {
-            "" => {}
-            "." | ".." => return None,
-            segment => {
-                plain.push('/');
-                plain.push_str(segment);
-            }
+        let rules = self.rules.iter().map(|(pattern, sealed)| (pattern, *sealed, ()));
+        const ANY: &Pattern = &Pattern::ANY;
+        // No rule is needed to seal the rest.
+        let all = (self.all != Sealed::Required).then_some((ANY, self.all, ()));
+        match decide(rules.chain(all), path) {
+            Decision::Sealed(_) => Some(Sealed::Required),
+            Decision::Optional(()) => Some(Sealed::Optional),
+            Decision::Plain(()) => Some(Sealed::Off),
+            Decision::Refused => None,
         }
     }
-    if text.ends_with('/') || plain.is_empty() {
-        plain.push('/');
-    }
-    Some(plain)
-}
-
-fn unescaped(bytes: &[u8]) -> Vec<u8> {
-    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let (mut read, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while let Some(byte) = bytes.get(at) {
-        match (byte, digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                read.push(high * 16 + low);
-                at += 3;
-            }
-            _ => {
-                read.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    read
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
-    #[test]
-    fn the_exact_path_goes_before_the_longest_prefix_and_that_before_all() {
-        let routes = Routes::all(Sealed::Required)
-            .exact("/health", Sealed::Off)
-            .prefix("/pages/", Sealed::Off)
-            .prefix("/pages/account/", Sealed::Optional);
-        for (path, sealed) in [
-            ("/health", Sealed::Off),
-            ("/health/", Sealed::Required),
-            ("/pages/a", Sealed::Off),
-            ("/pages/account/b", Sealed::Optional),
-            ("/x", Sealed::Required),
-        ] {
-            assert_eq!(routes.find(path), Some(sealed), "{path}");
+    fn vectors(kind: &str) -> Vec<Value> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/routes");
+        let files = std::fs::read_dir(folder).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
+        files
+            .map(|bytes| serde_json::from_slice(&bytes).unwrap())
+            .filter(|vector: &Value| vector["type"] == kind)
+            .collect()
+    }
+
+    fn with(routes: Routes, rule: &Value) -> Result<Routes, RouteInvalid> {
+        let sealed = match rule["sealed"].as_str().unwrap() {
+            "required" => Sealed::Required,
+            "optional" => Sealed::Optional,
+            _ => Sealed::Off,
+        };
+        match rule["exact"].as_str() {
+            Some(path) => routes.exact(path, sealed),
+            None => routes.prefix(rule["prefix"].as_str().unwrap(), sealed),
         }
     }
 
     #[test]
-    fn another_spelling_of_a_sealed_path_is_refused_where_the_rest_is_plain() {
-        let routes = Routes::all(Sealed::Off).exact("/pay", Sealed::Required).prefix("/api/", Sealed::Required);
-        assert_eq!(routes.find("/pay"), Some(Sealed::Required));
+    fn each_target_of_the_vectors_comes_to_its_decision() {
+        let mut played = 0;
+        for vector in vectors("routes") {
+            let routes = vector["rules"].as_array().unwrap().iter().try_fold(Routes::default(), with).unwrap();
+            for case in vector["cases"].as_array().unwrap() {
+                let target = case["target"].as_str().unwrap();
+                let decision = match routes.find(target.split('?').next().unwrap()) {
+                    Some(Sealed::Required) => "sealed",
+                    Some(Sealed::Optional) => "optional",
+                    Some(Sealed::Off) => "plain",
+                    None => "refused",
+                };
+                assert_eq!(decision, case["decision"], "{}: {target}", vector["name"]);
+                played += 1;
+            }
+        }
+        assert!(played >= 300, "{played}");
+    }
+
+    #[test]
+    fn each_rejected_rule_set_is_an_error_at_its_wrong_rule() {
+        let all = vectors("routes-rejected");
+        for vector in &all {
+            let mut rules = vector["rules"].as_array().unwrap().iter();
+            let at = usize::try_from(vector["rule"].as_u64().unwrap()).unwrap();
+            let routes = rules.by_ref().take(at).try_fold(Routes::default(), with).unwrap();
+            let reason = match with(routes, rules.next().unwrap()).unwrap_err() {
+                RouteInvalid::Path(_) => "path",
+                RouteInvalid::Unreachable { .. } => "unreachable",
+            };
+            assert_eq!(reason, vector["reason"], "{}", vector["name"]);
+        }
+        assert!(all.len() > 10);
+    }
+
+    #[test]
+    fn the_rest_is_plain_where_it_is_said_to_be() {
+        let routes = Routes::all(Sealed::Off).exact("/pay", Sealed::Required).unwrap();
         assert_eq!(routes.find("/other"), Some(Sealed::Off));
-        for path in [
-            "/PAY",
-            "/pay/",
-            "/%70ay",
-            "/%2570ay",
-            "/%2525252570ay",
-            "//pay",
-            "/./pay",
-            "/x/../pay",
-            "/x/%2e%2E/pay",
-            "/x\\..\\pay",
-            "\\pay",
-            "/pay;a",
-            "/;a/pay",
-            "/pay%00.png",
-            "/API/x",
-            "/%61pi%2fx",
-            "/api",
-        ] {
-            assert_eq!(routes.find(path), None, "{path}");
-        }
+        assert_eq!(routes.find("/PAY"), None);
         assert_eq!(Routes::all(Sealed::Off).find("//a"), Some(Sealed::Off));
-    }
-
-    #[test]
-    fn a_plain_path_is_plain_however_it_is_spelled_if_no_reading_of_it_is_sealed() {
-        let routes = Routes::all(Sealed::Required)
-            .prefix("/.well-known/", Sealed::Off)
-            .prefix("/pages/", Sealed::Off)
-            .prefix("/pages/account/", Sealed::Required)
-            .prefix("/pages/account/help/", Sealed::Off);
-        for path in [
-            "/.well-known/sealway-keys",
-            "/pages/",
-            "/pages//a",
-            "/pages/a%20b.png",
-            "/pages/100%25",
-            "/pages/%C3%A9;v=1",
-            "/pages/...",
-            "/pages/account/help/x",
-        ] {
-            assert_eq!(routes.find(path), Some(Sealed::Off), "{path}");
-        }
-        for path in [
-            "/pages/../pay",
-            "/pages/..%2fpay",
-            "/pages/%252e%252e/pay",
-            "/pages/..;a/pay",
-            "/pages/Account/x",
-            "/pages//account/x",
-            "/pages/%61ccount",
-        ] {
-            assert_eq!(routes.find(path), None, "{path}");
-        }
-        for path in ["/", "/pay", "/PAGES/a", "/pages", "/pages%2fa", "//pages/a", "/pages/account/x"] {
-            assert_eq!(routes.find(path), Some(Sealed::Required), "{path}");
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use sealway_client::channel::{Control, Grants, Role};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::relay::{Issuer, Minting, random_name};
+use sealway_proto::relay::{Binding, Issuer, Minting, random_name};
 use sealway_relay::control::{ControlServer, ControlSettings, Tokens};
 use sealway_relay::key_file;
 use sealway_relay::server::Server;
@@ -31,7 +31,7 @@ impl Demo {
     pub(super) async fn start() -> anyhow::Result<Demo> {
         let folder = tempfile::Builder::new().prefix("sealway-channel-").tempdir()?;
         let (key, keyset) = (folder.path().join("issuer-key.json"), folder.path().join("issuer-keys.json"));
-        key_file::make_keys("demo", &key, &keyset)?;
+        key_file::make_keys("demo", &Binding::default(), &key, &keyset)?;
         let listen = parse_address(LOOPBACK).map_err(anyhow::Error::msg)?;
         let settings = Settings { aud: vec![AUDIENCE.into()], ..Settings::new(listen.clone(), &keyset) };
         let relay = Server::start(settings, Arc::new(SystemClock), String::new).await?;
@@ -40,8 +40,8 @@ impl Demo {
         let token = random_name(default_provider())?;
         let tokens = Tokens::parse(&token).map_err(|_| anyhow::anyhow!("the token is none"))?;
         let issuer = Issuer::new(key_file::read_issuer_key(&key)?, minting, default_provider())?;
-        let control =
-            ControlServer::start(ControlSettings { listen, tls: None, tokens, issuer }, Arc::new(SystemClock))?;
+        let control = ControlSettings { listen, tls: None, tokens, issuer, names_per_client_max: None };
+        let control = ControlServer::start(control, Arc::new(SystemClock))?;
         let url = format!("http://{}", control.addresses().first().context("the control plane has no address")?);
         write_secret(&folder.path().join("token"), &token)?;
         Ok(Demo { folder, token, url, _relay: relay, _control: control })
@@ -56,7 +56,7 @@ impl Demo {
     pub(super) fn command(&self, name: &str) -> String {
         let token: PathBuf = self.folder.path().join("token");
         format!(
-            "sealway channel connect --listen 127.0.0.1:9000 --control {} --token-file {} --name {name}",
+            "sealway channel connect --listen 127.0.0.1:9001 --control {} --token-file {} --name {name}",
             self.url,
             token.display()
         )

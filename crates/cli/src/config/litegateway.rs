@@ -112,7 +112,12 @@ pub(crate) fn read(var: &dyn Fn(&str) -> Option<String>, echo: bool) -> Result<L
     if !reader.wrong.is_empty() {
         return Err(reader.wrong.join("\n"));
     }
-    let password = |name| Secret::from(reader.text(name).unwrap_or_else(|| PASSWORD.to_owned()));
+    let password = |name| Secret::from(password(var, name));
+    if let Some((winner, _)) = server_cert(&reader).filter(|(name, _)| !name.ends_with("ServerCertificatePath")) {
+        let losers = ["ServerCertificatePath", "ServerCertificatePassword"];
+        let losers = losers.iter().filter(|name| reader.text(name).is_some());
+        warnings.extend(losers.map(|name| format!("{PREFIX}{name} is without effect: {winner} is set")));
+    }
     let level = var("RUST_LOG").filter(|level| !level.is_empty()).unwrap_or_else(|| "warn".into());
     let config = json!({
         "listeners": listeners,
@@ -162,16 +167,61 @@ fn listeners(reader: &mut Reader<'_>) -> Vec<Value> {
     enabled.into_iter().map(listener).collect()
 }
 
+/// The password in a variable. One that is there and empty is none, not the usual one.
+fn password(var: &dyn Fn(&str) -> Option<String>, name: &str) -> String {
+    var(&format!("{PREFIX}{name}")).unwrap_or_else(|| PASSWORD.to_owned())
+}
+
+/// A file's variable, by its full name, and the file.
+type Named = (String, PathBuf);
+
+/// The first of the variables that names a file; those of its Rust proxy have another prefix, and count first.
+fn named(reader: &Reader<'_>, rust: &str, others: &[&str]) -> Option<Named> {
+    let of_rust = reader.rust_path(rust).map(|path| (format!("{RUST_PREFIX}{rust}"), path));
+    let mut others = others.iter().map(|name| Some((format!("{PREFIX}{name}"), reader.path(name)?)));
+    of_rust.or_else(|| others.find_map(|named| named))
+}
+
+fn named_ca(reader: &Reader<'_>) -> Option<Named> {
+    named(reader, "TrustedCaPath", &["TrustedCaPath"])
+}
+
+fn server_cert(reader: &Reader<'_>) -> Option<Named> {
+    named(reader, "ServerCertPath", &["ServerCertificatePemPath", "ServerCertificatePath"])
+}
+
+fn server_key(reader: &Reader<'_>) -> Option<Named> {
+    named(reader, "ServerKeyPath", &["ServerPrivateKeyPath"])
+}
+
+/// An error of a start, with the variable in the place of the setting that was made of it.
+pub(crate) fn explain(err: &str, var: &dyn Fn(&str) -> Option<String>) -> String {
+    let reader = Reader { var, wrong: Vec::new() };
+    let parts = err.split_once(": ").and_then(|(setting, rest)| Some((setting.split_once(".tls.")?, rest)));
+    let Some(((place, field), rest)) = parts else { return err.to_owned() };
+    let is_listener = place.starts_with("listeners[");
+    let (file, usual, password) = match field {
+        "cert" if is_listener => (server_cert(&reader), "ServerCertificatePath", "ServerCertificatePassword"),
+        "key" if is_listener => {
+            (server_key(&reader).or_else(|| server_cert(&reader)), "ServerCertificatePath", "ServerCertificatePassword")
+        }
+        "client_ca" | "ca" => (named_ca(&reader), "TrustedCaPath", ""),
+        "cert" => (None, "OutboundClientCertificatePath", "OutboundClientCertificatePassword"),
+        _ => return err.to_owned(),
+    };
+    let name = file.map_or_else(|| format!("{PREFIX}{usual}"), |(name, _)| name);
+    let password = if rest.contains("password") { format!(" ({PREFIX}{password})") } else { String::new() };
+    format!("{name}: {rest}{password}")
+}
+
 fn trusted_ca(reader: &Reader<'_>) -> PathBuf {
-    let named = reader.rust_path("TrustedCaPath").or_else(|| reader.path("TrustedCaPath"));
-    named.unwrap_or_else(|| absolute(&Path::new(CERTIFICATES).join("ca.cert.pem")))
+    named_ca(reader).map_or_else(|| absolute(&Path::new(CERTIFICATES).join("ca.cert.pem")), |(_, path)| path)
 }
 
 /// A PKCS#12 file as the one proxy takes it, or certificate and key beside it as the other does.
 fn server_files(reader: &Reader<'_>) -> Value {
-    let pem = reader.rust_path("ServerCertPath").or_else(|| reader.path("ServerCertificatePemPath"));
-    let key = reader.rust_path("ServerKeyPath").or_else(|| reader.path("ServerPrivateKeyPath"));
-    let cert = pem.or_else(|| reader.path("ServerCertificatePath"));
+    let key = server_key(reader).map(|(_, path)| path);
+    let cert = server_cert(reader).map(|(_, path)| path);
     let cert = cert.unwrap_or_else(|| absolute(&Path::new(CERTIFICATES).join("server.pfx")));
     let is_pfx = cert.extension().is_some_and(|extension| extension == "pfx" || extension == "p12");
     match key {
@@ -284,6 +334,60 @@ mod tests {
         let off = ["Http", "Https", "Mtls"].map(|name| (format!("LITEGATEWAY_Proxy__Enable{name}"), "false"));
         let off: Vec<_> = off.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         assert!(config(&off).unwrap_err().contains("at least one"));
+    }
+
+    #[test]
+    fn an_empty_password_is_none_and_a_variable_that_another_one_overrides_is_warned_of() {
+        let read = |variables: &'static [(&str, &str)]| {
+            let var =
+                |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+            read(&var, false).unwrap()
+        };
+        for (value, taken) in [(None, "changeit"), (Some(""), ""), (Some(" x "), " x ")] {
+            let var = |_: &str| value.map(str::to_owned);
+            assert_eq!(password(&var, "ServerCertificatePassword"), taken);
+        }
+        let both = read(&[
+            ("LITEGATEWAY_Proxy__ServerCertificatePath", "/c/s.pfx"),
+            ("LITEGATEWAY_Proxy__ServerCertificatePassword", "secret"),
+            ("LITEGATEWAY_Proxy__ServerCertificatePemPath", "/c/s.pem"),
+        ]);
+        assert_eq!(both.warnings.len(), 2);
+        for (warning, loser) in both.warnings.iter().zip(["ServerCertificatePath is", "ServerCertificatePassword is"]) {
+            assert!(warning.contains(loser) && warning.contains("ServerCertificatePemPath is set"), "{warning}");
+            assert!(!warning.contains("secret"));
+        }
+    }
+
+    #[test]
+    fn an_error_about_a_file_names_the_variable_that_named_it() {
+        let none = |_: &str| None;
+        let pem = |name: &str| (name == "LITEGATEWAY_Proxy__ServerCertificatePemPath").then(|| "/c/s.pem".to_owned());
+        let ca = |name: &str| (name == "LITEGATEWAY_RustProxy__TrustedCaPath").then(|| "/c/ca.pem".to_owned());
+        for (err, explained) in [
+            (
+                explain("listeners[1].tls.cert: /c/x: cannot be read", &none),
+                "LITEGATEWAY_Proxy__ServerCertificatePath: /c/x",
+            ),
+            (
+                explain("listeners[1].tls.cert: /c/x: cannot be read", &pem),
+                "LITEGATEWAY_Proxy__ServerCertificatePemPath: /c/x",
+            ),
+            (
+                explain("listeners[1].tls.key: /c/x: is no key", &pem),
+                "LITEGATEWAY_Proxy__ServerCertificatePemPath: /c/x",
+            ),
+            (explain("listeners[2].tls.client_ca: /c/x: none", &none), "LITEGATEWAY_Proxy__TrustedCaPath: /c/x"),
+            (explain("listeners[2].tls.client_ca: /c/x: none", &ca), "LITEGATEWAY_RustProxy__TrustedCaPath: /c/x"),
+            (
+                explain("upstreams.upstream.tls.cert: /c/x: does not open with this password", &none),
+                "LITEGATEWAY_Proxy__OutboundClientCertificatePath: /c/x: does not open with this password \
+                 (LITEGATEWAY_Proxy__OutboundClientCertificatePassword)",
+            ),
+            (explain("listeners[0].address: taken", &none), "listeners[0].address: taken"),
+        ] {
+            assert!(err.starts_with(explained), "{err}");
+        }
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! The configuration of `serve`: its sections put together, from file, environment and flags.
 
+mod check;
 mod litegateway;
 mod old_environment;
+mod operators;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayConfig;
-use sealway_gateway::config::{Place, RawCors, RawGateway, RawLimits, RawListener, RawRoute, RawUpstream};
+use sealway_gateway::config::{RawAccessLog, RawCors, RawGateway, RawLimits, RawListener, RawRoute, RawUpstream};
 use sealway_runtime::config::{Layers, Problems};
 use sealway_runtime::telemetry::{RawTelemetry, Telemetry};
 use sealway_sessions::config::{RawCompat, RawReplay, RawSessions, SessionsConfig};
@@ -16,9 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::ConfigAction;
 use crate::output::{out, tell};
+pub(crate) use operators::{AdminConfig, MetricsConfig};
+use operators::{RawAdmin, RawMetrics};
 
 /// Prefix of the environment's own names: `SEALWAY_SESSIONS__STORE`.
 const PREFIX: &str = "SEALWAY_";
+/// Where clients of the native protocol agree sessions.
+const NATIVE_INIT: &str = "/v3/sessions";
 /// What serves when no file is named.
 const ONE_PORT: &str = include_str!("../../../../deploy/config/one-port.yaml");
 
@@ -35,23 +41,12 @@ pub(crate) struct RawServe {
     cors: RawCors,
     limits: RawLimits,
     telemetry: RawTelemetry,
+    access_log: Option<RawAccessLog>,
     admin: Option<RawAdmin>,
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct RawAdmin {
-    address: String,
-    token_file: String,
-    certificates_folder: Option<String>,
-}
-
-/// The admin listener, checked.
-#[derive(Clone, Debug)]
-pub(crate) struct AdminConfig {
-    pub(crate) place: Place,
-    pub(crate) token_file: PathBuf,
-    pub(crate) certificates_folder: Option<PathBuf>,
+    metrics: Option<RawMetrics>,
+    /// The old servers' variables that `sessions.store` was made of.
+    #[serde(skip)]
+    store_from: Option<String>,
 }
 
 /// Checked.
@@ -61,6 +56,7 @@ pub(crate) struct ServeConfig {
     pub(crate) sessions: SessionsConfig,
     pub(crate) telemetry: Telemetry,
     pub(crate) admin: Option<AdminConfig>,
+    pub(crate) metrics: Option<MetricsConfig>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -86,6 +82,16 @@ impl Source {
             _ => None,
         }
     }
+
+    /// An error of a start, as those who wrote the source know its settings.
+    pub(crate) fn explain(&self, raw: &RawServe, err: anyhow::Error) -> anyhow::Error {
+        match self {
+            Source::LiteGateway { .. } => {
+                anyhow!(litegateway::explain(&format!("{err:#}"), &|name| std::env::var(name).ok()))
+            }
+            Source::File(_) | Source::BuiltIn => anyhow!(with_sources(raw, &format!("{err:#}"))),
+        }
+    }
 }
 
 /// Applies the source, old servers' environment, and ours.
@@ -95,6 +101,7 @@ pub(crate) fn load(source: &Source) -> anyhow::Result<(RawServe, Vec<String>)> {
         Source::BuiltIn => Layers::new().text::<RawServe>("one-port.yaml (built in)", ONE_PORT)?,
         Source::LiteGateway { echo } => return load_litegateway(*echo),
     };
+    check::refuse_misspelt(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
     let old = old_environment::read(|name| std::env::var(name).ok()).map_err(|err| anyhow!(err))?;
     let layers = layers.values(old.settings);
     let mut raw: RawServe = layers.clone().env(PREFIX).extract()?;
@@ -106,6 +113,7 @@ pub(crate) fn load(source: &Source) -> anyhow::Result<(RawServe, Vec<String>)> {
         Some(stores) => {
             warnings.extend(stores.warnings);
             raw = layers.values(stores.settings).env(PREFIX).extract()?;
+            raw.store_from = Some(stores.names);
         }
         None => {}
     }
@@ -172,41 +180,51 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
         upstreams: &raw.upstreams,
         cors: &raw.cors,
         limits: &raw.limits,
+        access_log: raw.access_log.as_ref(),
     };
     let gateway = sealway_gateway::config::resolve(sections, &mut problems);
     let sessions = sealway_sessions::config::resolve(&raw.sessions, &raw.replay, &raw.compat, file, &mut problems);
-    let telemetry = raw.telemetry.resolve(&mut problems);
-    let admin = raw.admin.as_ref().map(|admin| {
-        let place = problems.take("admin.address", Place::parse(&admin.address, file));
-        let place = place.unwrap_or(Place::Tcp(Vec::new()));
-        if let Place::Tcp(addresses) = &place
-            && addresses.iter().any(|address| !address.ip().is_loopback())
-        {
-            let stays = "the admin listener stays on this machine: 127.0.0.1, [::1], localhost or a Unix socket";
-            problems.add("admin.address", stays);
-        }
-        if let Some(taken) = gateway.listeners.iter().find(|listener| listener.place.collides(&place)) {
-            problems.add("admin.address", format!("{} is also {}", admin.address, taken.setting));
-        }
-        let folder = admin.certificates_folder.as_ref();
-        let certificates_folder = folder.map(|folder| problems.file("admin.certificates_folder", file, folder));
-        AdminConfig {
-            place,
-            token_file: problems.file("admin.token_file", file, &admin.token_file),
-            certificates_folder,
-        }
-    });
+    let telemetry = raw.telemetry.resolve(file, &mut problems);
+    let admin = raw.admin.as_ref().map(|admin| admin.resolve(file, &gateway, &mut problems));
     let prefix = file.map_or_else(String::new, |file| format!("{}:\n", file.display()));
-    problems.into_result().map_err(|err| anyhow!("{prefix}{err}"))?;
-    let warnings = sessions.warnings().to_vec();
-    Ok(ServeConfig { gateway, sessions, telemetry, admin, warnings })
+    let mut warnings = sessions.warnings().to_vec();
+    let metrics = raw.metrics.as_ref();
+    let metrics = metrics.map(|metrics| metrics.resolve(file, &gateway, admin.as_ref(), &mut problems, &mut warnings));
+    for (setting, path, why) in sessions.paths_needed() {
+        // An authority alone serves others; an identity is for the sealed routes of this process.
+        let is_used = path != NATIVE_INIT || gateway.takes_sealed_requests();
+        if is_used && !gateway.leads_to_sessions(path) {
+            problems.add(
+                setting,
+                format!(
+                    "no route leads {path} to the sessions: {why}; add it to the match of a route with sessions: {{}}"
+                ),
+            );
+        }
+    }
+    problems.into_result().map_err(|err| anyhow!("{prefix}{}", with_sources(raw, &err.to_string())))?;
+    Ok(ServeConfig { gateway, sessions, telemetry, admin, metrics, warnings })
+}
+
+/// Problems, each whose setting the environment overrode with the variable that did: it is not in the file.
+fn with_sources(raw: &RawServe, problems: &str) -> String {
+    let source = |line: &str| {
+        let (path, _) = line.trim_start().split_once(": ")?;
+        let store = raw.store_from.clone().filter(|_| path == "sessions.store");
+        store.or_else(|| old_environment::source_of(path, |name| std::env::var(name).ok()))
+    };
+    let named = problems.lines().map(|line| match source(line) {
+        Some(name) => format!("{line} (from the environment variable {name}, not from the file)"),
+        None => line.to_owned(),
+    });
+    named.collect::<Vec<_>>().join("\n")
 }
 
 /// The sections of which `new` differs from `old`, and which a running process cannot take on.
 pub(crate) fn needs_restart(old: &RawServe, new: &RawServe) -> Vec<String> {
     let sections = |raw: &RawServe| {
         let value = serde_json::to_value(raw).unwrap_or_default();
-        ["sessions", "replay", "compat", "telemetry", "admin"].map(|name| (name, value[name].clone()))
+        ["sessions", "replay", "compat", "telemetry", "admin", "metrics"].map(|name| (name, value[name].clone()))
     };
     let pairs = sections(old).into_iter().zip(sections(new));
     pairs.filter(|(old, new)| old.1 != new.1).map(|(old, _)| old.0.to_owned()).collect()
@@ -225,8 +243,12 @@ pub(crate) fn redacted(raw: &RawServe) -> anyhow::Result<serde_json::Value> {
 /// `sealway config`.
 pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
     match action {
-        ConfigAction::Check { file } => {
-            load_checked(&file)?;
+        ConfigAction::Check { file, files } => {
+            let config = load_checked(&file)?;
+            if files {
+                let warnings = check::files(&config).map_err(|err| anyhow!("{}:\n{err}", file.display()))?;
+                warnings.iter().for_each(|warning| tell(format_args!("warning: {warning}")));
+            }
             writeln!(out(), "{}: OK", file.display())?;
         }
         ConfigAction::Print { file } => {
@@ -361,6 +383,7 @@ limits: { connections_max: 0 }
             (matcher("path: []"), "routes[0].match.path"),
             (matcher("path: '/a?b'"), "routes[0].match.path"),
             (matcher("path_prefix: '/a b'"), "routes[0].match.path_prefix"),
+            (matcher("path: '/ü'"), "routes[0].match.path"),
             (matcher("listener: []"), "routes[0].match.listener"),
             (matcher("host: []"), "routes[0].match.host"),
             (matcher("host: 'a.example:80'"), "routes[0].match.host"),
@@ -379,15 +402,38 @@ limits: { connections_max: 0 }
         }
         let right = "
 listeners: [{ address: '0.0.0.0:1', reuse_port: true }, { address: '127.0.0.1:1', reuse_port: true }]
-routes: [{ match: { host: ['[::1]', '*.A_b-c.example'], path: '/ü{}' }, sessions: {} }]
+routes: [{ match: { host: ['[::1]', '*.A_b-c.example'], path: '/%C3%BC{}' }, sessions: {} }]
 ";
         let raw: RawServe = Layers::new().text::<RawServe>("test.yaml", right).unwrap().extract().unwrap();
         resolve(&raw, None).unwrap();
     }
 
     #[test]
-    fn an_unknown_key_is_named_with_its_line() {
+    fn an_unknown_key_is_named_with_its_line_and_the_key_that_was_meant() {
         let found = problems("listeners:\n  - adress: x\n");
         assert!(found.contains("adress") && found.contains("line 2"), "{found}");
+        assert!(found.contains("did you mean `address`?"), "{found}");
+    }
+
+    #[test]
+    fn paths_without_a_route_to_the_sessions_are_found() {
+        let config = |sessions: &str, first: &str| {
+            format!(
+                "listeners: [{{ address: '127.0.0.1:1' }}]\nroutes: [{{ match: {{ path_prefix: [{first}] }}, sessions: {{}} }}, \
+                     {{ match: {{}}, sealed: required, upstream: s }}]\nupstreams: {{ s: {{ servers: ['http://a:1'] }} }}\nsessions: {{ {sessions} }}\n"
+            )
+        };
+        let identity = "identity: { allow_generated: true }";
+        let found = problems(&config(identity, "/session/"));
+        assert!(found.contains("sessions.identity: no route leads /v3/sessions"), "{found}");
+        let found = problems(&config("authority_secret_file: s", "/session/"));
+        assert!(found.contains("sessions.authority_secret_file: no route leads /v1/authority/"), "{found}");
+        for (sessions, first) in
+            [(identity, "/v3/"), ("authority_secret_file: s", "/v1/"), ("store: 'memory:'", "/session/")]
+        {
+            let raw: RawServe =
+                Layers::new().text::<RawServe>("t", &config(sessions, first)).unwrap().extract().unwrap();
+            resolve(&raw, None).unwrap();
+        }
     }
 }

@@ -10,14 +10,15 @@ use sealway_proto::relay::CloseReasons;
 use sealway_relay::server::Server;
 use sealway_relay::settings::{Limits, Settings, Sharing};
 use sealway_runtime::clock::SystemClock;
-use sealway_runtime::listener::parse_address;
 use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::telemetry::{self, LogFormat, Telemetry};
 use sealway_runtime::tls::ServerFiles;
 use tokio::signal::unix::{SignalKind, signal};
 use zeroize::Zeroizing;
 
-use crate::output::out;
+use super::NAME_LEN_MAX;
+use crate::flags::{self, Addresses};
+use crate::output::{Usage, out};
 
 /// How reasons of close frames are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -31,22 +32,22 @@ enum Reasons {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// Address and port; plain WebSockets are for loopback, or for a proxy in front that has TLS
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
-    listen: String,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = flags::addresses)]
+    listen: Addresses,
     /// The path of the WebSocket
-    #[arg(long, value_name = "PATH", default_value = "/ws")]
+    #[arg(long, value_name = "PATH", default_value = "/ws", value_parser = flags::path_of_url)]
     ws_path: String,
     /// The keyset of issuers; read again when it changes, and on SIGHUP
     #[arg(long, value_name = "FILE")]
     issuer_keys_file: PathBuf,
     /// An audience that tokens must be for; may be given several times
-    #[arg(long, value_name = "NAME", required = true)]
+    #[arg(long, value_name = "NAME", required = true, value_parser = flags::text(NAME_LEN_MAX))]
     aud: Vec<String>,
     /// An issuer whose tokens are taken; may be given several times; without one, all of the keyset's
     #[arg(long, value_name = "NAME")]
     iss: Vec<String>,
-    /// A value of Origin that is allowed, byte for byte; may be given several times
-    #[arg(long, value_name = "ORIGIN")]
+    /// An origin that is allowed: a whole value byte for byte, a host, a host and port, or *.HOST; may be given several times
+    #[arg(long, value_name = "ORIGIN", value_parser = flags::origin)]
     allow_origin: Vec<String>,
     /// Allow requests without Origin, which are from no page
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
@@ -61,7 +62,7 @@ pub(crate) struct Serve {
     #[arg(long, value_enum, default_value_t = Reasons::Words)]
     close_reasons: Reasons,
     /// The code of "replace rate limited"
-    #[arg(long, value_name = "CODE", default_value_t = 1013, value_parser = clap::value_parser!(u16).range(1000..=4999))]
+    #[arg(long, value_name = "CODE", default_value_t = 1013, value_parser = flags::whole::<u16>(1000..=4999))]
     replace_close_code: u16,
     /// Serve metrics under the names of Flowersec v1 too; SIGUSR1 and SIGUSR2 then switch /metrics on and off
     #[arg(long)]
@@ -94,7 +95,7 @@ struct Nodes {
     #[arg(long, value_name = "PREFIX", default_value = "sealway")]
     redis_prefix: String,
     /// Where this node listens for the others
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = flags::address)]
     node_listen: SocketAddr,
     /// The address that the others reach it by; the one it listens on without
     #[arg(long, value_name = "ADDRESS")]
@@ -122,35 +123,35 @@ impl Nodes {
 /// Bounds.
 #[derive(Debug, clap::Args)]
 struct Bounds {
-    /// Connections at once
-    #[arg(long, value_name = "COUNT", default_value_t = 4096)]
+    /// Connections at once; 0 for the default
+    #[arg(long, value_name = "COUNT", default_value_t = 4096, value_parser = flags::whole::<usize>(0..=u64::MAX))]
     max_conns: usize,
-    /// Channels at once
-    #[arg(long, value_name = "COUNT", default_value_t = 2048)]
+    /// Channels at once; 0 for the default
+    #[arg(long, value_name = "COUNT", default_value_t = 2048, value_parser = flags::whole::<usize>(0..=u64::MAX))]
     max_channels: usize,
     /// Channels at once of one audience and issuer; 0 for no bound
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = flags::whole::<usize>(0..=u64::MAX))]
     max_channels_per_tenant: usize,
     /// Connections at once of one address; 0 for no bound
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = flags::whole::<usize>(0..=u64::MAX))]
     max_conns_per_address: usize,
     /// What may wait in memory in all, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = flags::whole::<u64>(1..=1_048_576))]
     max_waiting_mib: u64,
     /// Used tokens that are remembered at once; more are refused
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = flags::whole::<usize>(0..=u64::MAX))]
     max_remembered_tokens: usize,
     /// The longest life of a token, in seconds; 0 for any
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = flags::whole::<u32>(0..=u32::MAX.into()))]
     max_token_lifetime_s: u32,
     /// How long a channel may stay without a message, in seconds, unless its token says otherwise
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = flags::whole::<u32>(1..=86_400))]
     idle_timeout_s: u32,
     /// How long an endpoint may be silent before it is pinged, in seconds; after three times that it is cut off
-    #[arg(long, value_name = "SECONDS", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 25, value_parser = flags::whole::<u32>(1..=3600))]
     keepalive_s: u32,
     /// How long channels go on after SIGTERM before they are told, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = flags::whole::<u32>(0..=3600))]
     drain_s: u32,
     #[arg(long, hide = true, default_value_t = 10_000)]
     attach_timeout_ms: u64,
@@ -168,10 +169,12 @@ impl Bounds {
     fn limits(&self) -> Limits {
         let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
         let or = |ms: Option<u64>, otherwise: u32| ms.map_or(seconds(otherwise), Duration::from_millis);
+        let default = Limits::default();
+        let or_default = |bound: usize, default: usize| if bound == 0 { default } else { bound };
         let mib = usize::try_from(self.max_waiting_mib).unwrap_or(usize::MAX);
         Limits {
-            connections_max: self.max_conns,
-            channels_max: self.max_channels,
+            connections_max: or_default(self.max_conns, default.connections_max),
+            channels_max: or_default(self.max_channels, default.channels_max),
             channels_per_tenant_max: self.max_channels_per_tenant,
             connections_per_address_max: self.max_conns_per_address,
             waiting_bytes_max: mib.saturating_mul(1024 * 1024),
@@ -183,15 +186,13 @@ impl Bounds {
             keepalive: or(self.keepalive_ms, self.keepalive_s),
             tick: Duration::from_millis(self.tick_ms),
             drain: seconds(self.drain_s),
-            ..Limits::default()
+            ..default
         }
     }
 }
 
 impl Serve {
     fn settings(&self) -> anyhow::Result<Settings> {
-        let listen = parse_address(&self.listen).map_err(|err| anyhow!("--listen: {err}"))?;
-        anyhow::ensure!(self.ws_path.starts_with('/'), "--ws-path: expected a path that begins with /");
         let tls =
             self.tls_cert.clone().map(|cert| ServerFiles { cert, key: self.tls_key.clone(), ..Default::default() });
         Ok(Settings {
@@ -209,7 +210,7 @@ impl Serve {
             metrics_compat: self.metrics_compat,
             sharing: self.nodes.sharing()?,
             limits: self.bounds.limits(),
-            ..Settings::new(listen, &self.issuer_keys_file)
+            ..Settings::new(self.listen.0.clone(), &self.issuer_keys_file)
         })
     }
 }
@@ -218,8 +219,11 @@ impl Serve {
 pub(super) async fn run(serve: Serve) -> anyhow::Result<()> {
     let log_format = if serve.log_json { LogFormat::Json } else { LogFormat::Text };
     let telemetry = Telemetry { log_format, log_level: serve.log_level.clone(), ..Telemetry::default() };
-    let _telemetry = telemetry::init(&telemetry, "sealway-relay").map_err(|err| anyhow!(err))?;
+    let _telemetry =
+        telemetry::init(&telemetry, "sealway-relay").map_err(|err| Usage::new(format_args!("--log-level: {err}")))?;
     let metrics = telemetry::metrics().map_err(|err| anyhow!(err))?;
+    telemetry::describe(sealway_runtime::http::METRICS);
+    telemetry::describe(sealway_relay::METRICS);
     let mut signals = StopSignals::install()?;
     let (mut shows, mut hides) = (signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?);
     let settings = serve.settings()?;

@@ -44,7 +44,10 @@ impl Dashboard {
             }
             (
                 _,
-                ["status" | "events" | "config" | "certificates" | "connections" | "upstreams" | "sessions" | "logs"],
+                [
+                    "status" | "events" | "config" | "certificates" | "connections" | "upstreams" | "sessions"
+                    | "identity" | "routes" | "refusals" | "logs",
+                ],
             ) => not_allowed("GET"),
             _ => nothing_here(),
         }

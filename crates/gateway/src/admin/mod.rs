@@ -4,6 +4,7 @@
 //! same browser has nothing to send.
 
 mod actions;
+mod counts;
 mod events;
 mod page;
 mod snapshot;
@@ -88,6 +89,9 @@ impl Dashboard {
                 ["upstreams"] => answer(&snapshot::upstreams(&self.0.server)),
                 ["connections"] => self.connections(query),
                 ["sessions"] => answer(&snapshot::sessions(&self.0.server)),
+                ["identity"] => answer(&snapshot::identity_keys(&self.0.server)),
+                ["routes"] => answer(&snapshot::routes(&self.0.server, &self.counts())),
+                ["refusals"] => answer(&self.counts().refusals()),
                 ["logs"] => logs(query),
                 [first, ..] if actions::is_one(first) => not_allowed(actions::methods(first)),
                 _ => nothing_here(),

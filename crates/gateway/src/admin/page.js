@@ -57,32 +57,48 @@ function button(text, label, act) {
   return element;
 }
 
-/** Fills a table; rows are lists of cells: text, `[text, class]`, or an element. The same content is left as it is. */
-function fill(id, rows, none, columns) {
+/**
+ * Fills a table; rows are lists of cells: text, `[text, class]`, or an element. The same content is left as it is.
+ * A narrow page lays each row out as a block. Roles keep it a table for assistive technology, and each cell names its column.
+ */
+function fill(id, rows, none) {
   const body = by(id);
   const key = JSON.stringify(rows, (_, value) => (value instanceof Element ? value.getAttribute("aria-label") : value));
   if (body.dataset.key === key) return;
   body.dataset.key = key;
   const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
-  const lines = rows.map((cells) => {
+  const titles = [...body.parentElement.querySelectorAll("th")].map((title) => title.textContent);
+  const row = (cells) => {
     const line = make("tr");
-    for (const cell of cells) {
-      const column = cell instanceof Element ? make("td") : make("td", ...(Array.isArray(cell) ? cell : [cell]));
-      if (cell instanceof Element) column.append(cell);
-      line.append(column);
-    }
+    line.role = "row";
+    for (const cell of cells) cell.role = "cell";
+    line.append(...cells);
     return line;
-  });
+  };
+  const lines = rows.map((cells) => row(cells.map((cell, index) => {
+    const column = cell instanceof Element ? make("td") : make("td", ...(Array.isArray(cell) ? cell : [cell]));
+    if (cell instanceof Element) column.append(cell);
+    else column.dataset.title = titles[index];
+    return column;
+  })));
   if (rows.length === 0) {
-    const line = make("tr");
     const cell = make("td", none, "quiet");
-    cell.colSpan = columns;
-    line.append(cell);
-    lines.push(line);
+    cell.colSpan = titles.length;
+    lines.push(row([cell]));
   }
   body.replaceChildren(...lines);
   // A row that was made anew under the reader's hands keeps the focus.
   if (focused) [...body.querySelectorAll("button")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
+}
+
+/** `2026-11-23 01:41`, in UTC. */
+const minute = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ");
+
+/** Which requests a route is for, as its configuration says it. */
+function matched(match) {
+  if (match === null) return "requests that no route matches";
+  const parts = Object.entries(match).filter(([, values]) => values.length > 0);
+  return parts.map(([name, values]) => `${name} ${values.join(", ")}`).join("; ") || "every request";
 }
 
 const number = (value) => [value === undefined ? "–" : whole.format(value), "number"];
@@ -127,13 +143,13 @@ function tables(status) {
     one.is_serving
       ? button("Stop", `Stop the listener ${one.name}`, () => stopListener(one.name))
       : button("Start", `Start the listener ${one.name}`, () => startListener(one.name)),
-  ]), "No listeners.", 8);
+  ]), "No listeners.");
   fill("upstreams", status.upstreams.flatMap((one) => (one.servers.length === 0
     ? [[one.name, "built in", ["up", "good"], "", "", "", "", ""]]
     : one.servers.map((server) => [
       [one.name, "tight"], [server.address, "tight"], server.up ? ["up", "good"] : ["down", "bad"], number(server.in_flight),
       number(server.idle), number(server.connects), number(server.failures), [server.last_error ?? "", "wide"],
-    ]))), "No upstreams.", 8);
+    ]))), "No upstreams.");
   fill("certificates", status.certificates.map((one) => {
     const days = one.days_left;
     const colour = days === null ? "" : days < 7 ? " bad" : days < 30 ? " warn" : " good";
@@ -141,7 +157,23 @@ function tables(status) {
     const subject = one.revoked === null ? one.subject : `${one.subject} (${one.revoked} revoked)`;
     return [[one.used_by, "tight"], [one.role, "tight"], [subject, "wide"], [ends, "tight"],
       [days === null ? "" : whole.format(days), `number${colour}`], [one.file, "wide"]];
-  }), "No certificates are in use.", 6);
+  }), "No certificates are in use.");
+  fill("routes", status.routes.map((one) => {
+    const count = Object.values(one.requests).reduce((sum, count) => sum + count, 0);
+    const errors = (one.requests["4xx"] ?? 0) + (one.requests["5xx"] ?? 0);
+    return [[one.name, "tight"], [matched(one.match), "wide"], one.action, one.sealed ?? "", one.upstream ?? "",
+      number(count), [whole.format(errors), `number${errors > 0 ? " warn" : ""}`]];
+  }), "No routes.");
+  fill("identity-keys", status.identity_keys.map((one) => {
+    const days = Math.floor((one.not_after_ms - status.now_ms) / 86400000);
+    const colour = days < 7 ? " bad" : days < 30 ? " warn" : " good";
+    const state = one.state === "active" && !one.signs_by_default ? "active, for clients that pin it" : one.state;
+    return [[one.id, "code"], [minute(one.not_before_ms), "tight"], [minute(one.not_after_ms), "tight"],
+      [whole.format(Math.max(0, days)), `number${colour}`], [state, { active: "good", expired: "bad" }[one.state] ?? ""]];
+  }), "None: the native protocol is off.");
+  fill("refusals", status.refusals.map((one) => [
+    one.listener === undefined ? one.on : `${one.on}, listener ${one.listener}`, [one.class, "code"], number(one.count),
+  ]), "None since the start.");
   const which = by("which");
   const names = status.listeners.map((one) => one.name);
   if (JSON.stringify(names) !== which.dataset.key) {
@@ -280,7 +312,7 @@ async function connections() {
       whole.format(one.id), [one.peer, "tight"], one.protocol, number(one.requests), [span(one.open_for_s), "number"],
       [one.subject ?? "", "wide"], button("Close", `Close connection ${one.id}`, () => closeConnection(name, one)),
     ]);
-    fill("connections", rows, "None is open.", 7);
+    fill("connections", rows, "None is open.");
     put("connections-note", all.length < CONNECTIONS_MAX ? "" : `the oldest ${CONNECTIONS_MAX}`);
   } catch (error) {
     put("connections-note", error.message);
@@ -398,6 +430,10 @@ by("enter").addEventListener("submit", (event) => {
 by("leave").addEventListener("click", () => leave(""));
 window.addEventListener("resize", charts);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", charts);
+
+for (const part of document.querySelectorAll("table, thead, tbody, thead tr, th")) {
+  part.role = { TABLE: "table", TR: "row", TH: "columnheader" }[part.tagName] ?? "rowgroup";
+}
 
 const kept = sessionStorage.getItem(TOKEN);
 if (kept) enter(kept);

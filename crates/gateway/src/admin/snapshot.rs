@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use sealway_proto::routes::Pattern;
 use sealway_proto::wire::Wire;
 use sealway_runtime::http::ConnectionInfo;
 use sealway_runtime::process;
@@ -13,6 +14,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Dashboard;
+use super::counts::Counts as MetricCounts;
+use crate::route::{Action, Route};
 use crate::server::Server;
 use crate::traffic::{Counts, Latency};
 
@@ -91,11 +94,17 @@ impl Dashboard {
         }
     }
 
+    /// Requests and refusals as the metrics count them.
+    pub(super) fn counts(&self) -> MetricCounts {
+        MetricCounts::read(&self.0.sessions.metrics())
+    }
+
     /// How everything stands.
     pub(super) fn snapshot(&self) -> Value {
         let server = &self.0.server;
         let sample = self.0.samples.kept.lock().back().copied().unwrap_or_default();
         let counts = server.traffic().counts();
+        let metric_counts = self.counts();
         let [informed, fine, redirected, refused, failed] = counts.classes;
         json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -122,6 +131,9 @@ impl Dashboard {
             "certificates": server.certificates(),
             "certificates_folder": self.0.certificates.is_some(),
             "sessions": sessions(server),
+            "identity_keys": identity_keys(server),
+            "routes": routes(server, &metric_counts),
+            "refusals": metric_counts.refusals(),
             "reloads": server.reloads(),
         })
     }
@@ -155,6 +167,45 @@ pub(super) fn upstreams(server: &Server) -> Value {
     let gateway = server.gateway();
     let all = gateway.upstreams().iter();
     all.map(|upstream| json!({"name": upstream.name(), "servers": upstream.status()})).collect()
+}
+
+/// The service's identity keys without what is secret of them; empty without `sessions.identity`.
+pub(super) fn identity_keys(server: &Server) -> Value {
+    let identity = server.authority().identity();
+    json!(identity.map(|identity| identity.shown(server.now_ms())).unwrap_or_default())
+}
+
+/// The routes in the order in which they are tried, then the requests that none of them matched.
+pub(super) fn routes(server: &Server, counts: &MetricCounts) -> Value {
+    let gateway = server.gateway();
+    let unrouted = json!({"name": "none", "match": null, "action": "none", "requests": counts.requests("none")});
+    gateway.routes().iter().map(|one| route(one, counts)).chain([unrouted]).collect()
+}
+
+fn route(route: &Route, counts: &MetricCounts) -> Value {
+    let matcher = &route.matcher;
+    let paths = |is_prefix| {
+        let patterns = matcher.patterns.iter().filter(|pattern| pattern.is_prefix() == is_prefix);
+        patterns.map(Pattern::path).collect::<Vec<_>>()
+    };
+    let (action, sealed) = match &route.action {
+        Action::Sessions => ("sessions", None),
+        Action::Forward(forward) => ("forward", Some(forward.policy.sealed)),
+        Action::Standalone(_) => ("standalone", None),
+    };
+    json!({
+        "name": route.name,
+        "match": {
+            "listener": matcher.listeners.iter().map(|name| &**name).collect::<Vec<_>>(),
+            "host": matcher.hosts,
+            "path": paths(false),
+            "path_prefix": paths(true),
+        },
+        "action": action,
+        "sealed": sealed,
+        "upstream": Some(route.upstream()).filter(|name| !name.is_empty()),
+        "requests": counts.requests(&route.name),
+    })
 }
 
 /// What is known of sessions without looking into any.

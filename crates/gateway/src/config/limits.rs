@@ -1,5 +1,7 @@
 //! `limits:` of the configuration.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sealway_runtime::config::Problems;
@@ -7,8 +9,15 @@ use sealway_runtime::http::HttpLimits;
 use serde::{Deserialize, Serialize};
 
 use super::routes::SEALED_BODY_MAX;
+use crate::body::{RateMin, StreamLimits};
+use crate::route::ForwardPolicy;
 
 const BUFFERED_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
+const BODY_AHEAD_BYTES: u64 = 64 * 1024;
+/// In bytes a second.
+const BODY_RATE_MIN: u64 = 100;
+/// Largest rate that may be asked of a client, in bytes a second.
+pub(super) const BODY_RATE_MIN_MAX: u64 = 1024 * 1024;
 
 /// `limits:` as written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -25,6 +34,8 @@ pub struct RawLimits {
     request_ms: Option<u64>,
     streams_max: Option<u32>,
     buffered_bytes_max: Option<usize>,
+    body_ahead_bytes: Option<u64>,
+    body_rate_min_bytes_per_sec: Option<u64>,
     drain_ms: Option<u64>,
     stop_delay_ms: Option<u64>,
 }
@@ -38,6 +49,19 @@ pub struct RequestLimits {
     pub body_time: Duration,
     /// Bytes of bodies that may be held whole at once, over all connections: sealed ones, inits, echoes.
     pub buffered_max: usize,
+    /// Bytes of a body that are read before a connection to its service is taken.
+    pub body_ahead_max: u64,
+    /// The lowest rate of a body, in bytes a second; 0 is none.
+    pub body_rate_min: u64,
+}
+
+impl RequestLimits {
+    /// Those of a request's body on a route. Its rate counts until the service `is_answered`.
+    pub(crate) fn of_body(&self, policy: &ForwardPolicy, is_answered: &Arc<AtomicBool>) -> StreamLimits {
+        let bytes_per_sec = policy.body_rate_min.unwrap_or(self.body_rate_min);
+        let rate = (bytes_per_sec > 0).then(|| RateMin { bytes_per_sec, is_lifted: is_answered.clone() });
+        StreamLimits { len_max: policy.body_max, idle: self.body_idle, time: Some(self.body_time), rate }
+    }
 }
 
 /// Checked.
@@ -72,6 +96,11 @@ pub(super) fn resolve(raw: &RawLimits, problems: &mut Problems) -> Limits {
             defaults.connections_per_address_max,
             0..=1_000_000,
         ),
+        // Nobody takes all of them by default. One proxy in front that may is said to by a bound of its own.
+        scarce_connections_per_address: match raw.connections_per_address_max {
+            None => raw.connections_max.unwrap_or(defaults.connections_max) / 16,
+            Some(_) => 0,
+        },
         header_bytes_max: count(
             "header_bytes_max",
             raw.header_bytes_max,
@@ -90,5 +119,11 @@ pub(super) fn resolve(raw: &RawLimits, problems: &mut Problems) -> Limits {
         BUFFERED_BYTES_DEFAULT,
         2 * SEALED_BODY_MAX..=64 * 1024 * 1024 * 1024,
     );
-    Limits { http, request: RequestLimits { body_idle, body_time, buffered_max }, drain, stop_delay }
+    let mut bytes =
+        |name: &str, value, default, max| problems.bounded(&format!("limits.{name}"), value, default, 0..=max);
+    let body_ahead_max = bytes("body_ahead_bytes", raw.body_ahead_bytes, BODY_AHEAD_BYTES, 1024 * 1024);
+    let rate_min = raw.body_rate_min_bytes_per_sec;
+    let body_rate_min = bytes("body_rate_min_bytes_per_sec", rate_min, BODY_RATE_MIN, BODY_RATE_MIN_MAX);
+    let request = RequestLimits { body_idle, body_time, buffered_max, body_ahead_max, body_rate_min };
+    Limits { http, request, drain, stop_delay }
 }

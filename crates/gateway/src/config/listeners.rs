@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sealway_runtime::config::{Problems, relative_to};
 use sealway_runtime::listener::parse_address;
-use sealway_runtime::tls::{AllowPattern, ClientAuth, Secret, ServerFiles};
+use sealway_runtime::tls::{AllowPattern, ClientAuth, Secret, ServerFiles, TlsError};
 use serde::{Deserialize, Serialize};
 
 use super::OneOrMany;
@@ -31,9 +31,10 @@ pub struct RawListener {
     setting: Option<String>,
 }
 
+/// `tls:` of a listener as written.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct RawTls {
+pub struct RawTls {
     cert: String,
     key: Option<String>,
     password_file: Option<String>,
@@ -148,6 +149,12 @@ impl Listener {
         bound_alike && self.shows_what(other)
     }
 
+    /// An error of its TLS material, with the setting that names it.
+    pub(crate) fn tls_problem(&self, err: &TlsError) -> String {
+        let at = self.setting.strip_suffix(".address").unwrap_or(&self.setting);
+        format!("{at}.tls.{err}")
+    }
+
     /// Whether both have the same TLS settings.
     pub fn shows_what(&self, other: &Listener) -> bool {
         // As text: a secret in it is not shown, but none comes from a configuration that can be read again.
@@ -210,7 +217,8 @@ fn resolve_trusted(setting: &str, listener: &RawListener, problems: &mut Problem
 }
 
 impl RawTls {
-    fn resolve(&self, at: &str, file: Option<&Path>, problems: &mut Problems) -> ServerFiles {
+    /// Checks it; `at` is its path in the configuration, whose own path is `file`.
+    pub fn resolve(&self, at: &str, file: Option<&Path>, problems: &mut Problems) -> ServerFiles {
         let mut paths = |name: &str, list: &Option<OneOrMany>| {
             let at = format!("{at}.{name}");
             let list = OneOrMany::checked(list.as_ref(), &at, problems);

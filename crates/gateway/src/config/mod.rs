@@ -1,5 +1,6 @@
 //! `listeners:`, `routes:`, `upstreams:`, `cors:` and `limits:` of the configuration: as written, then checked.
 
+mod access_log;
 mod limits;
 mod listeners;
 mod routes;
@@ -12,15 +13,17 @@ use std::time::Duration;
 
 use sealway_proto::crypto::Provider;
 use sealway_runtime::clock::Clock;
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{ConfigError, Problems};
 use sealway_runtime::http::HttpLimits;
 use sealway_runtime::tls;
 use sealway_sessions::Authority;
 use serde::{Deserialize, Serialize};
 
+use self::access_log::CheckedAccessLog;
+pub use self::access_log::RawAccessLog;
 use self::limits::Limits;
 pub use self::limits::{RawLimits, RequestLimits};
-pub use self::listeners::{Listener, Place, RawListener};
+pub use self::listeners::{Listener, Place, RawListener, RawTls};
 pub use self::routes::RawRoute;
 use self::routes::{CheckedAction, CheckedRoute};
 pub use self::upstreams::RawUpstream;
@@ -28,7 +31,7 @@ use self::upstreams::{CheckedTarget, CheckedUpstream};
 use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
-use crate::route::{Action, Forward, ForwardPolicy, Route};
+use crate::route::{Action, Forward, ForwardPolicy, Route, Sealed};
 use crate::three::KeptAnswers;
 use crate::upstream::{Target, Upstream};
 
@@ -81,6 +84,8 @@ pub struct RawGateway<'a> {
     pub cors: &'a RawCors,
     /// `limits:`
     pub limits: &'a RawLimits,
+    /// `access_log:`
+    pub access_log: Option<&'a RawAccessLog>,
 }
 
 /// Checked.
@@ -96,6 +101,7 @@ pub struct GatewayConfig {
     pub stop_delay: Duration,
     limits: RequestLimits,
     cors: Cors,
+    access_log: Option<CheckedAccessLog>,
     upstreams: BTreeMap<String, CheckedUpstream>,
     routes: Vec<CheckedRoute>,
 }
@@ -120,10 +126,53 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
         }
     };
     let Limits { http, request, drain, stop_delay } = limits::resolve(raw.limits, problems);
-    GatewayConfig { listeners, http, drain, stop_delay, limits: request, cors, upstreams, routes }
+    let access_log = raw.access_log.map(|log| access_log::resolve(log, raw.file, problems));
+    GatewayConfig { listeners, http, drain, stop_delay, limits: request, cors, access_log, upstreams, routes }
 }
 
 impl GatewayConfig {
+    /// Whether a request for `path` reaches the session authority, on some listener and host.
+    pub fn leads_to_sessions(&self, path: &str) -> bool {
+        let mut routes = self.routes.iter().filter(|route| route.matcher.is_for_path(path));
+        // A route for some listeners or hosts leaves the others to the routes behind it.
+        let deciding =
+            routes.find(|route| matches!(route.action, CheckedAction::Sessions) || route.matcher.is_for_all());
+        deciding.is_some_and(|route| matches!(route.action, CheckedAction::Sessions))
+    }
+
+    /// Whether some route takes sealed requests.
+    pub fn takes_sealed_requests(&self) -> bool {
+        let is_sealed = |route: &CheckedRoute| match &route.action {
+            CheckedAction::Forward(_, policy) => policy.sealed != Sealed::Off,
+            CheckedAction::Sessions | CheckedAction::Standalone(_) => false,
+        };
+        self.routes.iter().any(is_sealed)
+    }
+
+    /// Reads the certificates, keys and lists that listeners and upstreams name, as a start does, and notes what would stop it.
+    pub fn check_files(&self, clock: &Arc<dyn Clock>, problems: &mut Problems) {
+        if let Some(log) = &self.access_log {
+            log.check_file(problems);
+        }
+        for listener in &self.listeners {
+            if let Place::Unix(path) = &listener.place {
+                problems.folder_of(&listener.setting, path);
+            }
+            if let Some(files) = &listener.tls
+                && let Err(err) = tls::Server::load(files.clone(), clock.clone())
+            {
+                problems.add_error(&ConfigError(listener.tls_problem(&err)));
+            }
+        }
+        for (name, upstream) in &self.upstreams {
+            if let Some(files) = &upstream.tls
+                && let Err(err) = tls::Client::load(files.clone(), clock.clone())
+            {
+                problems.add_error(&ConfigError(format!("upstreams.{name}.tls.{err}")));
+            }
+        }
+    }
+
     /// Sets up upstreams and routes.
     ///
     /// # Errors
@@ -148,7 +197,7 @@ impl GatewayConfig {
             };
             upstreams.insert(name, Arc::new(Upstream::new(target, settings)));
         }
-        let routes = self.routes.iter().enumerate().filter_map(|(index, route)| {
+        let routes = self.routes.iter().filter_map(|route| {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,
                 CheckedAction::Standalone(standalone) => Action::Standalone(*standalone),
@@ -158,11 +207,12 @@ impl GatewayConfig {
                     kept: policy.keep_answers.map(KeptAnswers::new),
                 })),
             };
-            Some(Route { name: format!("routes[{index}]"), matcher: route.matcher.clone(), delay: route.delay, action })
+            Some(Route { name: route.name.clone(), matcher: route.matcher.clone(), delay: route.delay, action })
         });
         let trusted = self.listeners.iter().map(|listener| (listener.name.clone(), listener.trusted.clone())).collect();
         let routes = routes.collect();
         let gateway = Gateway::new(authority, routes, self.cors.clone(), self.limits, trusted);
-        Ok(gateway.with_upstreams(upstreams.into_values().collect()))
+        let access_log = self.access_log.as_ref().map(CheckedAccessLog::open).transpose()?;
+        Ok(gateway.with_upstreams(upstreams.into_values().collect()).with_access_log(access_log))
     }
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue};
+use sealway_proto::routes::{Pattern, PatternInvalid};
 use sealway_runtime::config::Problems;
 use serde::{Deserialize, Serialize};
 
+use super::limits::BODY_RATE_MIN_MAX;
 use super::listeners::Listener;
 use super::{OneOrMany, RawUpstream};
 use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
@@ -19,6 +21,8 @@ use crate::standalone::Standalone;
 pub(super) const SEALED_BODY_MAX: usize = 64 * 1024 * 1024;
 /// Longest `keep_answers_sec`.
 const KEEP_ANSWERS_SEC_MAX: u64 = 600;
+/// Longest `name`, in bytes.
+const NAME_LEN_MAX: usize = 64;
 /// Longest `delay_ms`.
 const DELAY_MS_MAX: u64 = 600_000;
 
@@ -26,6 +30,7 @@ const DELAY_MS_MAX: u64 = 600_000;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawRoute {
+    name: Option<String>,
     #[serde(rename = "match")]
     matcher: RawMatch,
     sessions: Option<RawEmpty>,
@@ -46,6 +51,9 @@ pub struct RawRoute {
     upstream_path: Option<String>,
     unsealed_headers: Option<Vec<String>>,
     keep_answers_sec: Option<u64>,
+    uploads_max: Option<u64>,
+    body_rate_min_bytes_per_sec: Option<u64>,
+    upgrade_protocols: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -71,6 +79,8 @@ struct RawHeaderRules {
 /// A route, checked.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedRoute {
+    /// Its name in metrics and logs; its place in the configuration unless it has one.
+    pub(super) name: String,
     pub(super) matcher: Matcher,
     pub(super) delay: Duration,
     pub(super) action: CheckedAction,
@@ -102,7 +112,7 @@ pub(super) fn resolve(
             if !upstreams.contains_key(upstream) {
                 problems.add(format!("{at}.upstream"), format!("no upstream is named \"{upstream}\""));
             }
-            Some(CheckedAction::Forward(upstream.clone(), Box::new(resolve_forward(&at, raw, problems))))
+            Some(CheckedAction::Forward(upstream.clone(), Box::new(resolve_forward(index, raw, problems))))
         }
         _ => {
             problems.add(&at, "expected one of: sessions: {}, an upstream, or standalone");
@@ -114,7 +124,16 @@ pub(super) fn resolve(
             problems.add(format!("{at}.{name}"), "only a route with an upstream takes this");
         }
     }
-    Some(CheckedRoute { matcher, delay: Duration::from_millis(delay), action: action? })
+    if let Some(name) = &raw.name
+        && (name.is_empty() || name.len() > NAME_LEN_MAX || name == "none" || name.chars().any(char::is_control))
+    {
+        problems.add(
+            format!("{at}.name"),
+            format!("expected 1 to {NAME_LEN_MAX} bytes without control characters, and not \"none\""),
+        );
+    }
+    let name = raw.name.clone().unwrap_or_else(|| at.clone());
+    Some(CheckedRoute { name, matcher, delay: Duration::from_millis(delay), action: action? })
 }
 
 impl RawRoute {
@@ -136,6 +155,9 @@ impl RawRoute {
             ("upstream_path", self.upstream_path.is_some()),
             ("unsealed_headers", self.unsealed_headers.is_some()),
             ("keep_answers_sec", self.keep_answers_sec.is_some()),
+            ("uploads_max", self.uploads_max.is_some()),
+            ("body_rate_min_bytes_per_sec", self.body_rate_min_bytes_per_sec.is_some()),
+            ("upgrade_protocols", self.upgrade_protocols.is_some()),
         ];
         given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
     }
@@ -145,13 +167,14 @@ fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &
     let mut matcher = Matcher {
         listeners: Vec::new(),
         hosts: OneOrMany::checked(raw.host.as_ref(), &format!("{at}.match.host"), problems),
-        paths: OneOrMany::checked(raw.path.as_ref(), &format!("{at}.match.path"), problems),
-        path_prefixes: OneOrMany::checked(raw.path_prefix.as_ref(), &format!("{at}.match.path_prefix"), problems),
+        patterns: Vec::new(),
     };
-    for (name, paths) in [("path", &matcher.paths), ("path_prefix", &matcher.path_prefixes)] {
-        for path in paths.iter().filter(|path| !is_path(path)) {
-            problems
-                .add(format!("{at}.match.{name}"), format!("\"{path}\" is no path, such as /api/: it begins with /"));
+    let exact: fn(String) -> Result<Pattern, PatternInvalid> = Pattern::exact;
+    for (name, paths, pattern) in [("path", &raw.path, exact), ("path_prefix", &raw.path_prefix, Pattern::prefix)] {
+        let field = format!("{at}.match.{name}");
+        for path in OneOrMany::checked(paths.as_ref(), &field, problems) {
+            let pattern = if is_path(&path) { pattern(path) } else { Err(PatternInvalid(path)) };
+            matcher.patterns.extend(problems.take(&field, pattern));
         }
     }
     for host in &mut matcher.hosts {
@@ -177,7 +200,8 @@ fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &
     matcher
 }
 
-fn resolve_forward(at: &str, raw: &RawRoute, problems: &mut Problems) -> ForwardPolicy {
+fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> ForwardPolicy {
+    let at = &format!("routes[{index}]");
     let all = ForwardPolicy::default();
     let content_type = raw.content_type.as_deref().map_or(Some(all.content_type.clone()), |text| {
         let value = HeaderValue::from_str(text).ok().filter(|value| !value.is_empty());
@@ -229,15 +253,42 @@ fn resolve_forward(at: &str, raw: &RawRoute, problems: &mut Problems) -> Forward
             let path = format!("{at}.keep_answers_sec");
             Duration::from_secs(problems.bounded(&path, raw.keep_answers_sec, 60, 1..=KEEP_ANSWERS_SEC_MAX))
         }),
+        route: index,
+        uploads_max: raw
+            .uploads_max
+            .map(|max| problems.bounded(&format!("{at}.uploads_max"), Some(max), 1, 1..=u64::MAX)),
+        body_rate_min: raw.body_rate_min_bytes_per_sec.map(|rate| {
+            problems.bounded(&format!("{at}.body_rate_min_bytes_per_sec"), Some(rate), 0, 0..=BODY_RATE_MIN_MAX)
+        }),
         unsealed_headers: {
             let names = raw.unsealed_headers.iter().flatten();
             names.filter_map(|name| header_name(&format!("{at}.unsealed_headers"), name, problems)).collect()
+        },
+        upgrade_protocols: match &raw.upgrade_protocols {
+            None => all.upgrade_protocols,
+            Some(names) => {
+                let path = format!("{at}.upgrade_protocols");
+                names.iter().filter_map(|name| problems.take(&path, upgrade_protocol(name))).collect()
+            }
         },
         upstream_path: raw.upstream_path.as_ref().and_then(|path| {
             let expected = || format!("\"{path}\" is no path, such as /base");
             problems.take(format!("{at}.upstream_path"), is_path(path).then(|| path.clone()).ok_or_else(expected))
         }),
     }
+}
+
+/// A protocol of an `Upgrade` (RFC 9110 section 7.8) that a route may allow.
+fn upgrade_protocol(name: &str) -> Result<String, String> {
+    let (protocol, version) = name.split_once('/').unwrap_or((name, "1"));
+    // What stands in a header's name is a token too.
+    if [protocol, version].iter().any(|part| HeaderName::try_from(*part).is_err()) {
+        return Err(format!("\"{name}\" is no protocol, such as websocket"));
+    }
+    if ["h2", "h2c", "http", "tls"].iter().any(|other| protocol.eq_ignore_ascii_case(other)) {
+        return Err(format!("\"{name}\" would carry requests past every route and every seal"));
+    }
+    Ok(name.to_owned())
 }
 
 /// Whether a request's path could look like this.
@@ -317,6 +368,16 @@ mod tests {
         let raw = RawHeaderRules { set: Some(set.into()), remove: None };
         let shown = format!("{:?}", resolve_rules("r", Some(&raw), &mut Problems::default()));
         assert!(shown.contains("seen") && !shown.contains("k-"), "{shown}");
+    }
+
+    #[test]
+    fn a_route_may_allow_protocols_that_carry_no_requests() {
+        for name in ["websocket", "chat/2", "Spdy-like"] {
+            assert_eq!(upgrade_protocol(name).as_deref(), Ok(name));
+        }
+        for name in ["", "h2c", "H2", "HTTP/2.0", "TLS/1.0", "tls", "a b", "a/", "websocket, chat"] {
+            assert!(upgrade_protocol(name).is_err(), "{name}");
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct RawUpstream {
     connections_max: Option<usize>,
     queue_max: Option<usize>,
     idle_connections_max: Option<usize>,
+    uploads_max: Option<u64>,
+    uploads_per_address_max: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -69,6 +71,9 @@ struct RawTimeouts {
     response_ms: Option<u64>,
     idle_ms: Option<u64>,
 }
+
+/// An address may send as many bodies at once to a small service, as far as that takes so many.
+const UPLOADS_PER_ADDRESS_MIN: u64 = 16;
 
 #[derive(Clone, Debug)]
 pub(super) enum CheckedTarget {
@@ -183,13 +188,25 @@ fn resolve_limits(at: &str, raw: &RawUpstream, problems: &mut Problems) -> Upstr
     let idle_ms = ms("idle_ms", timeouts.idle_ms, defaults.idle_ms);
     let mut bound =
         |key: &str, value, default, least| problems.bounded(&format!("{at}.{key}"), value, default, least..=100_000);
+    let connections_max = bound("connections_max", raw.connections_max, defaults.connections_max, 1);
+    let queue_max = bound("queue_max", raw.queue_max, defaults.queue_max, 0);
+    let idle_connections_max =
+        bound("idle_connections_max", raw.idle_connections_max, defaults.idle_connections_max, 0);
+    // Half of all connections: the other half is for requests that are whole.
+    let half = (connections_max * raw.servers.len() / 2).max(1) as u64;
+    let uploads_max = problems.bounded(&format!("{at}.uploads_max"), raw.uploads_max, half, 1..=u64::MAX);
+    let share = (uploads_max / 4).max(UPLOADS_PER_ADDRESS_MIN).min(uploads_max);
+    let per_address = format!("{at}.uploads_per_address_max");
+    let uploads_per_address_max = problems.bounded(&per_address, raw.uploads_per_address_max, share, 1..=u64::MAX);
     UpstreamLimits {
         connect_ms,
         response_ms,
         idle_ms,
-        connections_max: bound("connections_max", raw.connections_max, defaults.connections_max, 1),
-        queue_max: bound("queue_max", raw.queue_max, defaults.queue_max, 0),
-        idle_connections_max: bound("idle_connections_max", raw.idle_connections_max, defaults.idle_connections_max, 0),
+        connections_max,
+        queue_max,
+        idle_connections_max,
+        uploads_max,
+        uploads_per_address_max,
     }
 }
 

@@ -95,18 +95,12 @@ impl There {
         let same = |(other, _, _): &&(Listener, _, _)| other.name == listener.name && other.shows_what(listener);
         if let Some((_, _, Some(tls))) = self.listeners.iter().find(same) {
             // What is right now; the watch on files would be a second late. An error in them fails the reload.
-            tls.reload().map_err(|err| explain(listener, &err))?;
+            tls.reload().map_err(|err| listener.tls_problem(&err))?;
             return Ok(Some(tls.clone()));
         }
-        let tls = tls::Server::load(files.clone(), clock.clone()).map_err(|err| explain(listener, &err))?;
+        let tls = tls::Server::load(files.clone(), clock.clone()).map_err(|err| listener.tls_problem(&err))?;
         Ok(Some(Arc::new(tls)))
     }
-}
-
-/// Names the setting of a listener's TLS material that is at fault.
-fn explain(listener: &Listener, err: &tls::TlsError) -> String {
-    let at = listener.setting.strip_suffix(".address").unwrap_or(&listener.setting);
-    format!("{at}.tls.{err}")
 }
 
 /// Plans every listener of `config`, with the sockets of those that are there where they fit. Those that were stopped by

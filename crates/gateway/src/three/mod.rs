@@ -1,10 +1,13 @@
 //! A sealed request of wire 3: open it frame by frame, ask the service, seal its answer as it comes. `spec/session-3.md`.
 
+mod cut;
 mod kept;
 mod seal;
 mod unseal;
 
 use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -19,7 +22,8 @@ use sealway_proto::session::three::{
 };
 use sealway_proto::wire::base64;
 use sealway_proto::wire::header::X_SEALED;
-use sealway_runtime::http::{Body, BodyRefusal, RequestBody, discard, full};
+use sealway_runtime::http::share::Share;
+use sealway_runtime::http::{Body, BodyRefusal, Interim, Origin, RequestBody, discard, full};
 use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::three::{Begun, Refused, problem_response, refusal_response};
 use sealway_sessions::{Authority, Refusal};
@@ -29,7 +33,9 @@ use crate::config::RequestLimits;
 use crate::headers;
 use crate::route::Forward;
 use crate::sealed::is_another_client;
+use crate::uploads::{Upload, begin as begin_upload};
 use crate::upstream::UpstreamError;
+use cut::Cut;
 pub use kept::KeptAnswers;
 use kept::{Kept, Promise};
 use seal::Sealing;
@@ -53,15 +59,19 @@ static OUTSIDE: [HeaderName; 9] = [
 
 /// Answers a sealed request.
 pub(crate) async fn call(
-    authority: &Authority,
+    authority: &Arc<Authority>,
     forward: &Forward,
     limits: RequestLimits,
     mut parts: Parts,
-    body: RequestBody,
+    (body, room): (RequestBody, Share),
     is_trusted: bool,
     timing: &mut ServerTiming,
 ) -> Response<Body> {
-    let (opened, body, fault, promise) = match open(authority, forward, limits, &parts, body, timing).await {
+    let is_answered = Arc::<AtomicBool>::default();
+    let stream_limits = limits.of_body(&forward.policy, &is_answered);
+    let ahead = room.another();
+    let opened = open(authority, forward, stream_limits, &parts, (body, room), timing).await;
+    let (opened, body, fault, promise) = match opened {
         Ok(Taken::Fresh { opened, body, fault, promise }) => (*opened, body, fault, promise),
         Ok(Taken::Again(kept)) => return kept.response(),
         Err(refused) => {
@@ -70,30 +80,45 @@ pub(crate) async fn call(
         }
     };
     let OpenedRequest { headers: inner, reply, .. } = opened;
-    headers::unseal3(&mut parts.headers, &inner, &forward.policy.unsealed_headers);
+    headers::unseal3(&mut parts.headers, &inner, &forward.policy.unsealed_headers, is_trusted);
     parts.extensions.insert(headers::Identity::of(reply.session().record()));
     forward.policy.headers.to_upstream(&mut parts, is_trusted);
     parts.uri = forward.policy.target(&parts.uri);
+    // An interim answer would leave the seal.
+    parts.extensions.remove::<Interim>();
     let is_head = parts.method == Method::HEAD;
-    let answer = forward.upstream.call(Request::from_parts(parts, body)).await;
-    timing.lap("upstream");
-    let answer = match (answer, fault.get()) {
-        (Ok(answer), _) => {
-            let made = sealed_answer(authority, forward, &reply, answer, is_head).await;
-            if let (Ok((answer, Some(body))), Some(promise), Some(kept)) = (&made, &promise, &forward.kept) {
-                let (status, headers) = (answer.status(), answer.headers().clone());
-                kept.keep(promise, Kept { status, headers, body: body.clone() });
+    let origin = parts.extensions.get::<Origin>().cloned();
+    let asked = async {
+        let origin = origin.as_ref();
+        let upload = Upload { forward, origin, ahead_max: limits.body_ahead_max, waits_for_100: false };
+        let body = begin_upload(body, ahead, &upload).await?;
+        let answer = forward.upstream.call(Request::from_parts(parts, body)).await?;
+        is_answered.store(true, Ordering::Relaxed);
+        timing.lap("upstream");
+        let cut = |body| Cut::new(body, authority, reply.session(), fault.clone()).boxed_unsync();
+        sealed_answer(authority, forward, &reply, answer.map(cut), is_head).await
+    };
+    let answer = tokio::select! {
+        answer = asked => answer,
+        () = authority.over(reply.session()) => {
+            let _ = fault.set(Error::SessionExpired);
+            Err(UpstreamError::RequestBody(BodyRefusal::Broken))
+        }
+    };
+    timing.lap("aes-gcm-encrypt");
+    match (answer, fault.get()) {
+        (Ok((answer, whole)), _) => {
+            if let (Some(body), Some(promise), Some(kept)) = (whole, &promise, &forward.kept) {
+                kept.keep(promise, Kept { status: answer.status(), headers: answer.headers().clone(), body });
             }
-            made.map(|(answer, _)| answer)
+            answer
         }
         (Err(_), Some(err)) => {
             timing.forget_steps();
-            return refusal_response(&Refused::from(*err), "call");
+            refusal_response(&Refused::from(*err), "call")
         }
-        (Err(err), None) => Err(err),
-    };
-    timing.lap("aes-gcm-encrypt");
-    answer.unwrap_or_else(|err| upstream_failure(&err))
+        (Err(err), None) => upstream_failure(&err),
+    }
 }
 
 /// A request that was opened.
@@ -113,11 +138,11 @@ enum Taken {
 
 /// The request's head and first frame; then the body for the service.
 async fn open(
-    authority: &Authority,
+    authority: &Arc<Authority>,
     forward: &Forward,
-    limits: RequestLimits,
+    limits: StreamLimits,
     parts: &Parts,
-    body: RequestBody,
+    (body, room): (RequestBody, Share),
     timing: &mut ServerTiming,
 ) -> Result<Taken, Refused> {
     let begun = begin(authority, forward, parts, timing).await;
@@ -135,18 +160,19 @@ async fn open(
         discard(body).await;
         return Err(Refusal::Body(BodyRefusal::TooLarge).into());
     }
-    let limits = StreamLimits { len_max: policy.body_max, idle: limits.body_idle, time: Some(limits.body_time) };
     let mut stream = match sealed {
         Some(_) if !body.is_end_stream() => {
             discard(body).await;
             return Err(Error::HeaderInvalid(X_SEALED).into());
         }
-        Some(sealed) => Unsealing::new(full(""), sealed, opener),
-        None => Unsealing::new(bounded(body, limits), Vec::new(), opener),
+        Some(sealed) => Unsealing::new(full(""), sealed, opener, room),
+        None => Unsealing::new(bounded(body, limits), Vec::new(), opener, room),
     };
     let fault = stream.fault();
     timing.skip();
-    let first = match poll_fn(|cx| stream.poll_opened(cx)).await {
+    // As a whole, however regularly its bytes come: a stamp is good for a while only.
+    let first = tokio::time::timeout(authority.body_deadline(), poll_fn(|cx| stream.poll_opened(cx))).await;
+    let first = match first.unwrap_or_else(|_| Err(BodyRefusal::TooSlow.into())) {
         Ok(Some(first)) => first,
         Ok(None) => return Err(Error::StreamTruncated.into()),
         Err(err) => {
@@ -168,7 +194,13 @@ async fn open(
     let promise = kept.map(|(kept, fingerprint)| kept.begin(fingerprint));
     let (frame, at) = std::mem::take(&mut opened.first);
     let frame = Bytes::from(frame).slice(at..);
-    let body = if first.is_last { full(frame) } else { Plain::new(frame, stream).boxed_unsync() };
+    let body = match first.is_last {
+        true => full(frame),
+        false => {
+            let plain = Plain::new(frame, stream).boxed_unsync();
+            Cut::new(plain, authority, opened.reply.session(), fault.clone()).boxed_unsync()
+        }
+    };
     Ok(Taken::Fresh { opened: Box::new(opened), body, fault, promise })
 }
 
@@ -276,13 +308,13 @@ fn put_seal(headers: &mut HeaderMap, seal: SealHeaders) {
 /// What a client is told when the service gives no answer.
 fn upstream_failure(err: &UpstreamError) -> Response<Body> {
     let status = err.status();
-    metrics::counter!("sealway_upstream_failures_total", "status" => status.as_str().to_owned()).increment(1);
-    tracing::warn!(status = status.as_u16(), %err, "no answer from upstream");
-    problem_response(&Problem::new(match status {
+    let mut response = problem_response(&Problem::new(match status {
         StatusCode::PAYLOAD_TOO_LARGE => "too_large",
         StatusCode::BAD_REQUEST | StatusCode::REQUEST_TIMEOUT => "unsealable",
         StatusCode::GATEWAY_TIMEOUT => "upstream_timeout",
         StatusCode::SERVICE_UNAVAILABLE => "store_unavailable",
         _ => "upstream_unreachable",
-    }))
+    }));
+    err.note(&mut response);
+    response
 }

@@ -9,6 +9,7 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use sealway_proto::Error;
 use sealway_proto::session::three::{FrameOpener, Read};
+use sealway_runtime::http::share::Share;
 use sealway_runtime::http::{Body, BodyError, BodyRefusal};
 
 /// Why a stream broke off, for who sent the request on and must answer it.
@@ -21,6 +22,8 @@ pub(super) struct Unsealing {
     /// What came and is not read yet.
     input: Bytes,
     frame: Vec<u8>,
+    /// For what came and is not handed on.
+    room: Share,
     state: State,
     fault: Fault,
 }
@@ -40,10 +43,10 @@ pub(super) struct Opened {
 }
 
 impl Unsealing {
-    /// Reads `body`, behind what is there of it already.
-    pub(super) fn new(body: Body, input: Vec<u8>, opener: FrameOpener) -> Self {
+    /// Reads `body`, behind what is there of it already. What is held of it takes `room`.
+    pub(super) fn new(body: Body, input: Vec<u8>, opener: FrameOpener, room: Share) -> Self {
         let input = Bytes::from(input);
-        Unsealing { body, opener, input, frame: Vec::new(), state: State::Reading, fault: Fault::default() }
+        Unsealing { body, opener, input, frame: Vec::new(), room, state: State::Reading, fault: Fault::default() }
     }
 
     /// Where it is noted why the stream broke off, if it does.
@@ -79,6 +82,10 @@ impl Unsealing {
                 Some(Ok(frame)) => {
                     // Trailers are outside the seal.
                     if let Ok(data) = frame.into_data() {
+                        if !self.room.grow(data.len() as u64) {
+                            self.state = State::Done;
+                            return Poll::Ready(Err(BodyRefusal::NoRoom.into()));
+                        }
                         self.input = data;
                     }
                 }
@@ -93,6 +100,7 @@ impl Unsealing {
     }
 
     fn take(&mut self, is_last: bool) -> Opened {
+        self.room.shrink(self.room.held().saturating_sub(self.input.len() as u64));
         Opened { plaintext: std::mem::take(&mut self.frame), is_last }
     }
 

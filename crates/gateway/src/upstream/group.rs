@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use http::header::{self, HeaderMap};
+use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Body as HttpBody;
-use sealway_runtime::http::h1::{Framing, encode_request};
+use sealway_runtime::http::h1::{Fault, Framing, encode_request, response_has_no_body};
 use sealway_runtime::http::{Body, Interim, full};
 
 use super::balance::{Balance, Tried, pick};
@@ -22,6 +22,7 @@ use super::server::{InFlight, Link, Server};
 use super::tunnel::UpstreamIo;
 use super::{UpstreamError, UpstreamLimits};
 use crate::headers;
+use crate::upgrade::is_protocol;
 
 /// Servers that one request tries to connect to.
 const TRIES_MAX: usize = 3;
@@ -171,7 +172,7 @@ impl Group {
         let method = request.method.clone();
         let mut exchange = Exchange::new(connection, slot, in_flight, sending, method, request.wants_upgrade);
         let times = self.times();
-        let mut head = match exchange.head(times.response, request.interim.as_ref()).await {
+        let mut head = match exchange.head(times.response, &server.continue_ms, request.interim.as_ref()).await {
             Ok(head) => head,
             Err(failed) => {
                 match exchange.into_body() {
@@ -188,10 +189,16 @@ impl Group {
             headers.remove(header::CONTENT_LENGTH);
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            let wanted = request.headers.get(header::UPGRADE).map_or(&b""[..], HeaderValue::as_bytes);
+            let mut switched = headers.get_all(header::UPGRADE).iter();
+            if !switched.next().is_some_and(|name| is_protocol(name, wanted)) || switched.next().is_some() {
+                return Err(Failed::Faulty(Fault::Malformed("a switch to a protocol that was not asked for")));
+            }
             let mut response = response_of(head.status, headers, full(bytes::Bytes::new()));
             response.extensions_mut().insert(UpstreamIo::new(exchange.into_tunnel()));
             return Ok(response);
         }
+        exchange.check_first_chunk(&head)?;
         let body = exchange.into_body_of(&head, times.idle);
         Ok(response_of(head.status, headers, body))
     }
@@ -222,6 +229,7 @@ impl Group {
         *sent.version_mut() = Version::HTTP_2;
         *sent.headers_mut() = headers;
         let answer = stream.exchange(sent, self.times(), in_flight).await;
+        let answer = answer.map(|answer| without_barred_body(&request.method, answer));
         answer.map_err(|(failed, unsent)| {
             match unsent {
                 Some(body) => (request.body, request.is_unsent) = (body, true),
@@ -237,6 +245,19 @@ impl Group {
             idle: Duration::from_millis(self.limits.idle_ms),
         }
     }
+}
+
+/// Drops a body that a status or a method does not have (RFC 9110 section 6.4.1): HTTP/1 has no place for it, and a client
+/// of HTTP/2 would be sent it.
+fn without_barred_body(method: &Method, answer: Response<Body>) -> Response<Body> {
+    if !response_has_no_body(method, answer.status()) {
+        return answer;
+    }
+    let mut answer = answer.map(|_| full(bytes::Bytes::new()));
+    if answer.status() == StatusCode::NO_CONTENT {
+        answer.headers_mut().remove(header::CONTENT_LENGTH);
+    }
+    answer
 }
 
 /// The target as the client wrote it, in the form for a server.

@@ -5,13 +5,14 @@ use std::fmt;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
-use sealway_runtime::http::h1::{Decoded, Decoder, Fault, HeadLimits, ResponseHead, parse_response};
+use sealway_runtime::http::h1::{Decoded, Decoder, Fault, Framing, HeadLimits, ResponseHead, parse_response};
 use sealway_runtime::http::{Body, BodyRefusal, Interim, full};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::time::{Instant, sleep};
@@ -29,11 +30,16 @@ use crate::headers;
 const HEAD: HeadLimits = HeadLimits { bytes_max: 64 * 1024, fields_max: 256 };
 /// Interim answers before a final one.
 const INTERIM_MAX: usize = 32;
-/// How long a body waits for a 100 (RFC 9110 section 10.1.1 forbids to wait for ever).
-const CONTINUE_TIME: Duration = Duration::from_secs(1);
+/// How long a body waits for a 100 (RFC 9110 section 10.1.1 forbids to wait for ever), in milliseconds: for a server of which
+/// nothing is known, for one that has sent one, and for one that lets bodies wait in vain.
+pub(super) const CONTINUE_MS_FIRST: u64 = 300;
+const CONTINUE_MS: u64 = 1000;
+const CONTINUE_MS_NONE: u64 = 0;
+/// How much of a first chunk is looked at with the head: its size, and the longest extension.
+const FIRST_CHUNK_LEN: usize = 512;
 /// How much is read at once: less for answers that are short, more while they are long.
 const READ_MIN: usize = 8 * 1024;
-const READ_MAX: usize = 128 * 1024;
+const READ_MAX: usize = 64 * 1024;
 
 /// A connection that speaks HTTP/1.1.
 #[derive(Debug)]
@@ -112,6 +118,8 @@ pub(super) struct Exchange {
     wants_upgrade: bool,
     has_heard: bool,
     interims: usize,
+    /// Whether the server has said whether it wants the body: none while that is not known.
+    continues: Option<bool>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,12 +139,42 @@ impl Exchange {
         wants_upgrade: bool,
     ) -> Self {
         let sent = Sent::NotYet;
-        Exchange { connection, slot, in_flight, sending, sent, method, wants_upgrade, has_heard: false, interims: 0 }
+        Exchange {
+            connection,
+            slot,
+            in_flight,
+            sending,
+            sent,
+            method,
+            wants_upgrade,
+            has_heard: false,
+            interims: 0,
+            continues: None,
+        }
     }
 
-    /// Waits for the head of the final answer, at most `time` from when the server was last sent something.
-    pub(super) async fn head(&mut self, time: Duration, interim: Option<&Interim>) -> Result<ResponseHead, Failed> {
-        let first = if self.sending.is_held() { time.min(CONTINUE_TIME) } else { time };
+    /// Waits for the head of the final answer, at most `time` from when the server was last sent something. A body that is
+    /// held goes after `continue_ms`, which learns what the server does.
+    pub(super) async fn head(
+        &mut self,
+        time: Duration,
+        continue_ms: &AtomicU64,
+        interim: Option<&Interim>,
+    ) -> Result<ResponseHead, Failed> {
+        let head = self.wait_for_head(time, Duration::from_millis(continue_ms.load(Ordering::Relaxed)), interim).await;
+        if let Some(continues) = self.continues {
+            continue_ms.store(if continues { CONTINUE_MS } else { CONTINUE_MS_NONE }, Ordering::Relaxed);
+        }
+        head
+    }
+
+    async fn wait_for_head(
+        &mut self,
+        time: Duration,
+        held: Duration,
+        interim: Option<&Interim>,
+    ) -> Result<ResponseHead, Failed> {
+        let first = if self.sending.is_held() { time.min(held) } else { time };
         let mut deadline = pin!(sleep(first));
         std::future::poll_fn(|cx| {
             loop {
@@ -146,6 +184,7 @@ impl Exchange {
                 ready!(deadline.as_mut().poll(cx));
                 let until = self.sending.moved() + time;
                 if self.sending.is_held() {
+                    self.continues = Some(false);
                     self.sending.release();
                 } else if until <= Instant::now() {
                     return Poll::Ready(Err(Failed::TooSlow));
@@ -198,7 +237,10 @@ impl Exchange {
                 return Err(Failed::Faulty(Fault::Malformed("a switch of protocols that was not asked for")));
             }
             // Ours to the client is sent when its body is first asked for.
-            StatusCode::CONTINUE => self.sending.release(),
+            StatusCode::CONTINUE => {
+                self.continues = Some(true);
+                self.sending.release();
+            }
             status => {
                 headers::remove_hop_by_hop(&mut head.headers);
                 if let Some(interim) = interim {
@@ -233,6 +275,16 @@ impl Exchange {
             self.connection.rest();
             self.slot.give_back(self.connection);
         }
+    }
+
+    /// Refuses a body whose first chunk has come with the head and is none, while the client can still be told so.
+    pub(super) fn check_first_chunk(&self, head: &ResponseHead) -> Result<(), Failed> {
+        if head.framing != Framing::Chunked {
+            return Ok(());
+        }
+        let here = &self.connection.read[..self.connection.read.len().min(FIRST_CHUNK_LEN)];
+        let first = Decoder::new(Framing::Chunked).decode(&mut BytesMut::from(here));
+        first.map(drop).map_err(Failed::Faulty)
     }
 
     /// The body of the answer whose head came. `idle` is how long it may stand still.

@@ -12,7 +12,7 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use sealway_runtime::http::{Body, BodyError, BodyRefusal};
+use sealway_runtime::http::{Body, BodyError, BodyRefusal, poll_whole};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::h1::Failed;
@@ -152,7 +152,8 @@ struct Progress {
     refusal: AtomicU8,
 }
 
-const REFUSALS: [BodyRefusal; 3] = [BodyRefusal::TooLarge, BodyRefusal::TooSlow, BodyRefusal::Broken];
+const REFUSALS: [BodyRefusal; 4] =
+    [BodyRefusal::TooLarge, BodyRefusal::TooSlow, BodyRefusal::Broken, BodyRefusal::NoRoom];
 
 impl Progress {
     fn new() -> Self {
@@ -223,10 +224,11 @@ struct Counted {
 
 impl HttpBody for Counted {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        // As a text: a server's reason, such as that it refused the stream, is not for the client's stream to repeat.
+        poll_whole(&mut self.body, cx).map_err(|err| chain(&*err).into())
     }
 
     fn is_end_stream(&self) -> bool {
@@ -274,7 +276,7 @@ impl Stream {
         let Some(response) = response.await else { return Err((Failed::TooSlow, None)) };
         match response {
             Ok(response) => {
-                let limits = StreamLimits { len_max: u64::MAX, idle: times.idle, time: None };
+                let limits = StreamLimits { len_max: u64::MAX, idle: times.idle, time: None, rate: None };
                 let (place, in_flight) = (self.place, in_flight);
                 Ok(response.map(|body| bounded(Counted { body, _place: place, _in_flight: in_flight }, limits)))
             }
@@ -282,12 +284,32 @@ impl Stream {
                 let unsent = err.take_message().map(|request| request.into_body().body);
                 let failed = match (progress.refusal(), refusal_behind(err.error())) {
                     (Some(refusal), _) | (None, Some(refusal)) => Failed::RequestBody(refusal),
-                    (None, None) => Failed::Ended(chain(err.error())),
+                    (None, None) if is_unanswered(err.error()) => Failed::Ended(chain(err.error())),
+                    (None, None) => Failed::CutOff(chain(err.error())),
                 };
                 Err((failed, unsent))
             }
         }
     }
+}
+
+/// Says that the server can have sent no byte of an answer: the connection ended, or the server says that it did not look at
+/// the request (RFC 9113 section 8.7). An answer that is malformed is not asked for again.
+fn is_unanswered(err: &hyper::Error) -> bool {
+    let mut cause = std::error::Error::source(err);
+    while let Some(err) = cause {
+        if let Some(err) = err.downcast_ref::<h2::Error>() {
+            let is_word = err.is_remote()
+                && match err.reason() {
+                    Some(h2::Reason::REFUSED_STREAM) => err.is_reset(),
+                    Some(h2::Reason::NO_ERROR) => err.is_go_away(),
+                    _ => false,
+                };
+            return err.is_io() || is_word;
+        }
+        cause = err.source();
+    }
+    true
 }
 
 /// The whole story of an error, in one line.

@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use sealway_runtime::http::h1::Fault;
-use sealway_runtime::http::{Body, BodyRefusal};
+use sealway_runtime::http::share::Shared;
+use sealway_runtime::http::{Body, BodyRefusal, Peer};
 use sealway_runtime::tls::Client;
 use tokio::task::AbortHandle;
 
@@ -52,6 +53,10 @@ pub struct UpstreamLimits {
     pub queue_max: usize,
     /// Idle connections kept.
     pub idle_connections_max: usize,
+    /// Requests whose bodies still arrive, to all servers together.
+    pub uploads_max: u64,
+    /// Those of a network of clients.
+    pub uploads_per_address_max: u64,
 }
 
 impl Default for UpstreamLimits {
@@ -63,6 +68,8 @@ impl Default for UpstreamLimits {
             connections_max: 4096,
             queue_max: 4096,
             idle_connections_max: 1024,
+            uploads_max: 2048,
+            uploads_per_address_max: 512,
         }
     }
 }
@@ -124,6 +131,9 @@ pub enum UpstreamError {
     /// All connections that may be are in use.
     #[error("upstream has no connection to spare")]
     Overloaded,
+    /// As many bodies as may be are on their way to it: of this client, of this route, or of all.
+    #[error("too many request bodies are on their way to the upstream (uploads_max, uploads_per_address_max)")]
+    Crowded,
     /// The request's own body passed a bound, or broke off.
     #[error("request body: {0}")]
     RequestBody(BodyRefusal),
@@ -135,10 +145,45 @@ impl UpstreamError {
         match self {
             UpstreamError::Unreachable(_) | UpstreamError::Faulty(_) => StatusCode::BAD_GATEWAY,
             UpstreamError::ConnectTimeout | UpstreamError::TooSlow => StatusCode::GATEWAY_TIMEOUT,
-            UpstreamError::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+            UpstreamError::Overloaded | UpstreamError::Crowded | UpstreamError::RequestBody(BodyRefusal::NoRoom) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             UpstreamError::RequestBody(BodyRefusal::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
             UpstreamError::RequestBody(BodyRefusal::TooSlow) => StatusCode::REQUEST_TIMEOUT,
             UpstreamError::RequestBody(BodyRefusal::Broken) => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// That a request got no answer from its upstream, as an extension of what its client is told: it is logged where the route
+/// and the client are known.
+#[derive(Clone, Debug)]
+pub(crate) struct NoAnswer {
+    why: String,
+    status: StatusCode,
+    /// The client's own body was at fault, or it went away.
+    is_clients: bool,
+}
+
+impl UpstreamError {
+    /// Counts it, and notes it with what the client is told.
+    pub(crate) fn note(&self, response: &mut Response<Body>) {
+        let status = self.status();
+        metrics::counter!("sealway_upstream_failures_total", "status" => status.as_str().to_owned()).increment(1);
+        let is_clients = matches!(self, UpstreamError::RequestBody(_));
+        response.extensions_mut().insert(NoAnswer { why: self.to_string(), status, is_clients });
+    }
+}
+
+impl NoAnswer {
+    /// Logs it. What a client did is its own affair.
+    pub(crate) fn log(&self, route: &str, upstream: &str, peer: Option<Peer>) {
+        let (status, why) = (self.status.as_u16(), &self.why);
+        let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
+        if self.is_clients {
+            tracing::debug!(route, upstream, peer, status, why, "a client did not send its request to the end");
+        } else {
+            tracing::warn!(route, upstream, peer, status, why, "no answer from upstream");
         }
     }
 }
@@ -150,6 +195,8 @@ pub struct Upstream {
     name: String,
     limits: UpstreamLimits,
     tls: Option<Arc<Client>>,
+    /// Requests whose bodies still arrive.
+    uploads: Arc<Shared>,
     /// Ended with it.
     tasks: Vec<AbortHandle>,
 }
@@ -179,7 +226,7 @@ impl Upstream {
                 Kind::Servers(group)
             }
         };
-        Upstream { kind, name, limits, tls, tasks }
+        Upstream { kind, name, limits, tls, uploads: Shared::new(limits.uploads_max), tasks }
     }
 
     /// Its name in the configuration.
@@ -195,6 +242,21 @@ impl Upstream {
     /// How long a connection that has left HTTP may stand still.
     pub fn idle_time(&self) -> Duration {
         Duration::from_millis(self.limits.idle_ms)
+    }
+
+    /// Requests whose bodies still arrive while they hold a connection to it.
+    pub(crate) fn uploads(&self) -> &Arc<Shared> {
+        &self.uploads
+    }
+
+    /// The bound on those of a network of clients.
+    pub(crate) fn uploads_per_address_max(&self) -> u64 {
+        self.limits.uploads_per_address_max
+    }
+
+    /// The bound on those of a route by default, so that others have some too.
+    pub(crate) fn uploads_per_route_max(&self) -> u64 {
+        self.limits.uploads_max.div_ceil(4).saturating_mul(3).min(self.limits.uploads_max)
     }
 
     /// Its servers as they are now; none for the demo service.

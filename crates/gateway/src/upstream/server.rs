@@ -10,7 +10,7 @@ use sealway_runtime::tls::Client;
 
 use super::address::ServerAddress;
 use super::connect::{ConnectError, TlsSetup, connect};
-use super::h1::Connection;
+use super::h1::{CONTINUE_MS_FIRST, Connection};
 use super::h2::{Links, Picked, Stream, chain, is_same};
 use super::io::Io;
 use super::pool::{Granted, Pool, PoolLimits, Slot, Taken};
@@ -91,6 +91,8 @@ pub(super) struct Server {
     down_until_ms: AtomicU64,
     since: Instant,
     is_healthy: AtomicBool,
+    /// How long a body may wait for a 100 of this server, in milliseconds.
+    pub(super) continue_ms: AtomicU64,
     last_error: Mutex<Option<String>>,
     metrics: ServerMetrics,
 }
@@ -149,6 +151,7 @@ impl Server {
             down_until_ms: AtomicU64::new(0),
             since: Instant::now(),
             is_healthy: AtomicBool::new(true),
+            continue_ms: AtomicU64::new(CONTINUE_MS_FIRST),
             last_error: Mutex::new(None),
             metrics,
         }

@@ -241,6 +241,7 @@ fn session(value: &Value) -> Result<Session, Refusal> {
         subject: text("subject").map(Box::from),
         tenant: text("tenant").map(Box::from),
         auth: text("auth").map_or(Some(Auth::None), Auth::from_name).ok_or_else(|| fault("auth"))?,
+        lineage: None,
         created_ms: number("created_ms")?,
         expires_ms: number("expires_ms")?,
         key: SessionKey::from_bytes(key.ok_or_else(|| fault("key"))?),

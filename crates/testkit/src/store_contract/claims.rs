@@ -15,6 +15,9 @@ pub const START_MS: u64 = 1_800_000_000_000;
 /// The path that sealed calls go to.
 pub const PATH: &str = "/orders";
 
+/// Anybody's public key.
+const PUBLIC_KEY: &str = "BFaDVDQyf8e9gCX4YdGR+FvlvpFrbqOUVGKlzJdzsz2HhhuN3vpOx35vF0q9jIrPVsEqKpSkR26PO7rINxlfV40=";
+
 /// The provider of every test.
 pub fn provider() -> &'static dyn AgreementProvider {
     default_provider()
@@ -35,9 +38,10 @@ pub fn init(client_id: Option<&str>, nonce: &str, stamp_ms: u64, now_ms: u64) ->
         }
         None => vec![("x-nonce", nonce.to_owned()), ("x-timestamp", stamp_ms.to_string())],
     };
-    let body = br#"{"clientPublicKey":"not looked at before the nonce","keyAgreement":"ECDH_P256"}"#;
+    let body = format!(r#"{{"clientPublicKey":"{PUBLIC_KEY}","keyAgreement":"ECDH_P256"}}"#);
     let policy = ReplayPolicy::default();
-    InitCall::parse(provider(), Family::Session, &headers, body, now_ms, &policy).expect("a well-formed init")
+    InitCall::parse(provider(), Family::Session, &headers, body.as_bytes(), now_ms, &policy)
+        .expect("a well-formed init")
 }
 
 /// Both ends of an agreed session.

@@ -32,6 +32,8 @@ struct RawSession<'a> {
     tenant: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     auth: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    lineage: Option<Cow<'a, str>>,
 }
 
 /// An answer to a claim, a refusal, and a session that is not there.
@@ -68,6 +70,7 @@ pub(super) fn session(bytes: &[u8]) -> Result<SessionRecord, String> {
         return fault("subject");
     }
     let Some(auth) = raw.auth.as_deref().map_or(Some(Auth::None), Auth::from_name) else { return fault("auth") };
+    let Ok(lineage) = raw.lineage.as_deref().map(SessionId::parse).transpose() else { return fault("lineage") };
     if raw.expires_ms <= raw.created_ms {
         return fault("expires_ms");
     }
@@ -82,6 +85,7 @@ pub(super) fn session(bytes: &[u8]) -> Result<SessionRecord, String> {
         subject: boxed(raw.subject),
         tenant: boxed(raw.tenant),
         auth,
+        lineage,
         created_ms: raw.created_ms,
         expires_ms: raw.expires_ms,
         key,

@@ -1,5 +1,6 @@
 //! A sealed request of wire 3: open it frame by frame, ask the service, seal its answer as it comes. `spec/session-3.md`.
 
+mod cut;
 mod seal;
 mod unseal;
 
@@ -13,7 +14,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use sealway_proto::Error;
-use sealway_proto::limits::{FRAME_LEN_MAX, X_SEALED_LEN_MAX};
+use sealway_proto::limits::{FRAME_LEN_MAX, WINDOW3_MS_MAX, X_SEALED_LEN_MAX};
 use sealway_proto::session::Session;
 use sealway_proto::session::three::problem::prove_clock;
 use sealway_proto::session::three::{
@@ -26,8 +27,9 @@ use sealway_proto::wire::{Wire, base64};
 use crate::body::{Body, BodyRefusal, Bounded, Flow, discard, full};
 use crate::headers::{self, HttpHeaders};
 use crate::layer::{Behind, Settings, Shared};
-use crate::refusal::{Refused, problem_response};
+use crate::refusal::{Refusal, Refused, problem_response};
 use crate::timing::Timing;
+use cut::{Cut, unless_ended};
 use seal::Sealing;
 use unseal::{Fault, Plain, Unsealing};
 
@@ -35,7 +37,7 @@ const OCTETS: &str = "application/octet-stream";
 
 /// Answers a sealed request.
 pub(crate) async fn call<E>(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     mut parts: Parts,
     body: Body,
     service: impl Behind<E>,
@@ -57,14 +59,24 @@ pub(crate) async fn call<E>(
     }
     let is_head = parts.method == Method::HEAD;
     timing.skip();
-    let answer = service(Request::from_parts(parts, body)).await;
-    timing.lap("upstream");
-    // The service saw a body that broke off, whatever it makes of that.
-    if let Some(refusal) = fault.get() {
-        timing.forget_steps();
-        return Ok(Refused::from(refusal.clone()).response());
-    }
-    let sealed = sealed_answer(shared, &reply, answer?, is_head).await;
+    let answered = async {
+        let answer = service(Request::from_parts(parts, body)).await;
+        timing.lap("upstream");
+        match (fault.get(), answer) {
+            // The service saw a body that broke off, whatever it makes of that.
+            (Some(refusal), _) => Ok(Err(refusal.clone())),
+            (None, Ok(answer)) => Ok(Ok(sealed_answer(shared, &reply, answer, is_head).await)),
+            (None, Err(err)) => Err(err),
+        }
+    };
+    let over = Err(Refusal::from(Error::SessionExpired));
+    let sealed = match unless_ended(shared, reply.session(), answered).await.unwrap_or(Ok(over))? {
+        Ok(sealed) => sealed,
+        Err(refusal) => {
+            timing.forget_steps();
+            return Ok(Refused::from(refusal).response());
+        }
+    };
     timing.lap("aes-gcm-encrypt");
     Ok(sealed.unwrap_or_else(|unsealed| {
         tracing::warn!("an answer cannot be sealed: {unsealed}");
@@ -89,7 +101,7 @@ struct Begun {
 }
 
 /// The request's head and first frame; then the body for the service.
-async fn open(shared: &Shared, parts: &Parts, body: Body, timing: &mut Timing) -> Result<Taken, Refused> {
+async fn open(shared: &Arc<Shared>, parts: &Parts, body: Body, timing: &mut Timing) -> Result<Taken, Refused> {
     let Begun { sealed, opener, opening } = match begin(shared, parts, timing).await {
         Ok(begun) => begun,
         Err(refused) => {
@@ -113,7 +125,9 @@ async fn open(shared: &Shared, parts: &Parts, body: Body, timing: &mut Timing) -
     };
     let fault = stream.fault();
     timing.skip();
-    let first = match poll_fn(|cx| stream.poll_opened(cx)).await {
+    // As a whole, however regularly its bytes come.
+    let first = tokio::time::timeout(settings.first_frame_time, poll_fn(|cx| stream.poll_opened(cx))).await;
+    let first = match first.unwrap_or_else(|_| Err(BodyRefusal::TooSlow.into())) {
         Ok(Some(first)) => first,
         Ok(None) => return Err(Error::StreamTruncated.into()),
         Err(refusal) => {
@@ -122,13 +136,19 @@ async fn open(shared: &Shared, parts: &Parts, body: Body, timing: &mut Timing) -
         }
     };
     timing.lap("aes-gcm-decrypt");
+    let session = opening.session().clone();
     let opened = opening.first(first.plaintext)?;
-    let fresh = shared.reserve(opened.claim()).await?;
+    let fresh = shared.admit(&session, opened.claim(), &settings.replay.within(WINDOW3_MS_MAX)).await?;
     let mut opened = opened.release(fresh)?;
     timing.lap("replay-protection");
     let (frame, at) = std::mem::take(&mut opened.first);
     let frame = Bytes::from(frame).slice(at..);
-    let body = if first.is_last { full(frame) } else { Body::new(Plain::new(frame, stream)) };
+    let body = if first.is_last {
+        full(frame)
+    } else {
+        let plain = Body::new(Plain::new(frame, stream));
+        Body::new(Cut::new(plain, shared.clone(), session, fault.clone()))
+    };
     Ok(Taken { opened, body, fault })
 }
 
@@ -176,7 +196,7 @@ enum Unsealed {
 
 // SPEC session-3.md#sealed-answers
 async fn sealed_answer(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     reply: &Reply,
     answer: Response<Body>,
     is_head: bool,
@@ -204,7 +224,8 @@ async fn sealed_answer(
             let read = read.map_err(|_| Unsealed::TooSlow)?.map_err(|_| Unsealed::Broken)?;
             full(whole(sealer, &inner, &read.to_bytes())?)
         } else {
-            Body::new(Sealing::new(body, sealer, inner))
+            let cut = Cut::new(body, shared.clone(), reply.session().clone(), Fault::default());
+            Body::new(Sealing::new(Body::new(cut), sealer, inner))
         }
     };
     let mut response = Response::new(body);

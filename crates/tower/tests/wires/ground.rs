@@ -1,7 +1,7 @@
 //! An application behind the layer, on a real socket, and sessions that need no authority: both halves are agreed here.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -56,7 +56,7 @@ pub(crate) enum Broken {
 }
 
 #[derive(Debug)]
-struct Breaking(Arc<Memory>, Arc<Mutex<Broken>>);
+struct Breaking(Arc<Memory>, Arc<Mutex<Broken>>, Arc<AtomicUsize>);
 
 impl Breaking {
     async fn wait(&self, is_claim: bool) -> Result<(), String> {
@@ -74,6 +74,7 @@ impl Breaking {
 impl Store for Breaking {
     async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         self.wait(false).await.map_err(StoreError::Unavailable)?;
+        self.2.fetch_add(1, Ordering::SeqCst);
         self.0.get(id).await
     }
 
@@ -96,6 +97,7 @@ pub(crate) struct Ground {
     pub(crate) clock: Arc<TestClock>,
     pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
     broken: Arc<Mutex<Broken>>,
+    asked: Arc<AtomicUsize>,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -128,10 +130,15 @@ async fn application(seen: Arc<Mutex<Vec<Seen>>>, request: Request) -> Response<
 
 impl Ground {
     pub(crate) fn new(settings: Settings) -> Self {
-        let store = Arc::new(Memory::default());
+        Ground::with_entries(settings, 1000)
+    }
+
+    /// With a store of at most so many sessions, and as many claims.
+    pub(crate) fn with_entries(settings: Settings, entries_max: usize) -> Self {
+        let (store, asked) = (Arc::new(Memory::new(entries_max)), Arc::<AtomicUsize>::default());
         let clock = Arc::new(TestClock(AtomicU64::new(NOW_MS)));
         let broken = Arc::new(Mutex::new(Broken::Not));
-        let breaking = Arc::new(Breaking(store.clone(), broken.clone()));
+        let breaking = Arc::new(Breaking(store.clone(), broken.clone(), asked.clone()));
         let layer = SealLayer::with_clock(breaking, settings, clock.clone());
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let noted = seen.clone();
@@ -140,7 +147,7 @@ impl Ground {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         runtime.spawn(async move { axum::serve(listener, app).await });
-        Ground { address, store, clock, seen, broken, _runtime: runtime }
+        Ground { address, store, clock, seen, broken, asked, _runtime: runtime }
     }
 
     pub(crate) fn set_clock(&self, now_ms: u64) {
@@ -149,6 +156,15 @@ impl Ground {
 
     pub(crate) fn breaks(&self, how: Broken) {
         *self.broken.lock().unwrap() = how;
+    }
+
+    /// Waits until the store was asked for a session: by then the head of a request was judged by the clock.
+    pub(crate) fn wait_until_asked(&self) {
+        let began = std::time::Instant::now();
+        while self.asked.load(Ordering::SeqCst) == 0 {
+            assert!(began.elapsed() < std::time::Duration::from_secs(30), "the store was not asked");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
     }
 
     pub(crate) fn served(&self) -> usize {
@@ -244,9 +260,21 @@ pub(crate) fn request3<'a>(
     inner: &[(&str, &str)],
     frames: &[&[u8]],
 ) -> (Raw, PendingAnswer<'a>) {
+    request3_at(session, method, target, inner, frames, NOW_MS)
+}
+
+/// The same with another stamp.
+pub(crate) fn request3_at<'a>(
+    session: &'a three::ClientSession,
+    method: &str,
+    target: &str,
+    inner: &[(&str, &str)],
+    frames: &[&[u8]],
+    stamp_ms: u64,
+) -> (Raw, PendingAnswer<'a>) {
     let content_type = if frames.is_empty() { "" } else { OCTETS };
     let line = RequestLine { method, target };
-    let call = session.seal(default_agreement_provider(), line, content_type, NOW_MS, &random()).unwrap();
+    let call = session.seal(default_agreement_provider(), line, content_type, stamp_ms, &random()).unwrap();
     let SealedCall { headers, mut sealer, pending } = call;
     let mut within = InnerHeaders::new();
     for (name, value) in inner {

@@ -35,6 +35,34 @@ const INTEGERS: &[(&str, &str, u64, u64)] = &[
     ("MEMORY_NONCE_CLEANUP_THRESHOLD", "replay.nonces_cleanup_from", 1, 100),
 ];
 
+/// Names that the old servers read and Sealway does not, and what does instead.
+const UNREAD: &[(&str, &str)] = &[
+    ("HOST", "set listeners[].address"),
+    ("LOG_LEVEL", "set telemetry.log_level"),
+    ("PG_POOL_MAX", "set sessions.postgres.pool_max"),
+    ("PG_POOL_MIN", "connections are opened when they are needed; take it out"),
+    ("PG_IDLE_TIMEOUT_MS", "connections stay open; take it out"),
+    ("PG_CONNECTION_TIMEOUT_MS", "set sessions.postgres.connect_timeout_ms"),
+    ("POSTGRES_POOL_MAX", "set sessions.postgres.pool_max"),
+    ("DATABASE_POOL_MAX", "set sessions.postgres.pool_max"),
+    ("REDIS_CONNECT_TIMEOUT_MS", "set sessions.redis.connect_timeout_ms"),
+    ("REDIS_KEY_PREFIX", "set sessions.redis.prefix"),
+];
+
+/// The environment variable that a setting came from, ours or an old one, as far as one is set.
+pub(crate) fn source_of(path: &str, var: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let is_set = |name: &&str| var(name).is_some_and(|text| !text.is_empty());
+    let ours = format!("SEALWAY_{}", path.replace('.', "__").to_uppercase());
+    if is_set(&ours.as_str()) {
+        return Some(ours);
+    }
+    let old = match path {
+        "cors.origins[0]" | "cors.origins" => vec!["CORS_ORIGIN"],
+        _ => INTEGERS.iter().filter(|(_, known, ..)| *known == path).map(|(name, ..)| *name).collect(),
+    };
+    old.into_iter().find(is_set).map(str::to_owned)
+}
+
 /// Reads the old names. All that is wrong is named at once.
 pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<OldEnvironment, ConfigError> {
     let mut old = OldEnvironment::default();
@@ -77,10 +105,25 @@ pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<OldEn
     }
     old.settings = integers.into_iter().map(|(_, path, value)| (path.to_owned(), value.into())).collect();
     if let Some(origins) = var("CORS_ORIGIN").filter(|text| !text.trim().is_empty()) {
-        let origins: Vec<String> = origins.split(',').map(|origin| origin.trim().to_owned()).collect();
+        let origins = match origins.trim() {
+            // As the old servers' library read it.
+            "true" => {
+                old.warnings.push(
+                    "CORS_ORIGIN=true: pages of any origin may call this service, as the old servers let them; name the \
+                     origins of your pages instead"
+                        .into(),
+                );
+                vec!["*".to_owned()]
+            }
+            "false" => Vec::new(),
+            list => list.split(',').map(|origin| origin.trim().to_owned()).collect(),
+        };
         old.settings.push(("cors.origins".into(), origins.into()));
     }
     old.stores = stores::read(&var)?;
+    for (name, instead) in UNREAD.iter().filter(|(name, _)| var(name).is_some_and(|text| !text.is_empty())) {
+        old.warnings.push(format!("{name} of the old servers is not read; {instead}"));
+    }
     Ok(old)
 }
 
@@ -126,6 +169,39 @@ mod tests {
         assert_eq!(find("replay.nonce_ttl_ms"), Some(300_000_u64.into()));
         assert_eq!(find("cors.origins"), Some(vec!["http://a".to_owned(), "http://b".to_owned()].into()));
         assert_eq!((old.port, old.warnings.len()), (Some(3100), 1));
+    }
+
+    #[test]
+    fn any_origin_is_taken_as_the_old_servers_took_it_and_warned_of() {
+        let origins = |text: &str| {
+            let old = with(&[("CORS_ORIGIN", text)]).unwrap();
+            (old.settings.into_iter().find(|(path, _)| path == "cors.origins").map(|(_, value)| value), old.warnings)
+        };
+        let (value, warnings) = origins("true");
+        assert_eq!(value, Some(vec!["*".to_owned()].into()));
+        assert!(warnings[0].contains("CORS_ORIGIN"), "{warnings:?}");
+        assert_eq!(origins("false"), (Some(Vec::<String>::new().into()), Vec::new()));
+    }
+
+    #[test]
+    fn every_old_name_that_is_not_read_is_warned_of_once_with_what_to_set_instead() {
+        let old =
+            with(&[("HOST", "0.0.0.0"), ("LOG_LEVEL", "debug"), ("PG_POOL_MAX", "20"), ("NODE_ENV", "x")]).unwrap();
+        assert_eq!(old.warnings.len(), 3);
+        for (name, instead) in
+            [("HOST", "listeners"), ("LOG_LEVEL", "telemetry.log_level"), ("PG_POOL_MAX", "sessions.postgres.pool_max")]
+        {
+            let told = old.warnings.iter().filter(|text| text.starts_with(name) && text.contains(instead)).count();
+            assert_eq!(told, 1, "{name}: {:?}", old.warnings);
+        }
+    }
+
+    #[test]
+    fn a_setting_is_traced_to_the_variable_that_set_it() {
+        let var = |name: &str| ["SEALWAY_REPLAY__WINDOW_MS", "NONCE_TTL_SEC"].contains(&name).then(|| "1".to_owned());
+        assert_eq!(source_of("replay.window_ms", var).as_deref(), Some("SEALWAY_REPLAY__WINDOW_MS"));
+        assert_eq!(source_of("replay.nonce_ttl_ms", var).as_deref(), Some("NONCE_TTL_SEC"));
+        assert_eq!(source_of("cors.origins", var), None);
     }
 
     #[test]

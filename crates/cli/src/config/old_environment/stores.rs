@@ -11,6 +11,8 @@ use super::Setting;
 pub(crate) struct OldStores {
     /// The name that says so first.
     pub(crate) name: &'static str,
+    /// The names of all parts, ` and ` between them.
+    pub(crate) names: String,
     /// `sessions.store` and what goes with it.
     pub(crate) settings: Vec<Setting>,
     /// What an operator should know.
@@ -29,7 +31,7 @@ pub(super) fn read(var: &impl Fn(&'static str) -> Option<String>) -> Result<Opti
         None => None,
     };
     let redis = match first(&["REDIS_URL", "REDIS_HOST"]) {
-        Some(("REDIS_URL", url)) => Some(("REDIS_URL", url)),
+        Some(("REDIS_URL", url)) => Some(("REDIS_URL", with_access(&url, &first, &mut warnings))),
         Some((name, host)) => Some((name, redis_url(&host, &first)?)),
         None => None,
     };
@@ -38,6 +40,8 @@ pub(super) fn read(var: &impl Fn(&'static str) -> Option<String>) -> Result<Opti
         (Some((name, url)), None) | (None, Some((name, url))) => (*name, url.clone()),
         (None, None) => return Ok(None),
     };
+    let names = [&postgres, &redis].map(|part| part.as_ref().map(|(name, _)| *name));
+    let names = names.into_iter().flatten().collect::<Vec<_>>().join(" and ");
     let mut settings: Vec<Setting> = vec![("sessions.store".into(), store.into())];
     if postgres.is_some() {
         // The old servers made their tables themselves.
@@ -51,7 +55,7 @@ pub(super) fn read(var: &impl Fn(&'static str) -> Option<String>) -> Result<Opti
             settings.push(("sessions.redis.deadline_ms".into(), ms.into()));
         }
     }
-    Ok(Some(OldStores { name, settings, warnings }))
+    Ok(Some(OldStores { name, names, settings, warnings }))
 }
 
 type First<'a> = dyn Fn(&[&'static str]) -> Option<(&'static str, String)> + 'a;
@@ -87,11 +91,7 @@ fn redis_url(host: &str, first: &First<'_>) -> Result<String, ConfigError> {
     let value = |names: &[&'static str]| first(names).map(|(_, text)| text);
     let scheme = if value(&["REDIS_TLS", "REDIS_SSL"]).is_some_and(|text| is_yes(&text)) { "rediss" } else { "redis" };
     let port = port(first(&["REDIS_PORT"]), 6379)?;
-    let user = value(&["REDIS_USERNAME", "REDIS_USER"]).map_or_else(String::new, |user| encode(&user));
-    let access = match value(&["REDIS_PASSWORD"]) {
-        Some(password) => format!("{user}:{}@", encode(&password)),
-        None => String::new(),
-    };
+    let access = redis_access(first);
     let database = match first(&["REDIS_DB", "REDIS_DATABASE"]) {
         Some((name, text)) => {
             let number = text.trim().parse::<u16>();
@@ -101,6 +101,27 @@ fn redis_url(host: &str, first: &First<'_>) -> Result<String, ConfigError> {
         None => String::new(),
     };
     Ok(format!("{scheme}://{access}{}:{port}{database}", bracket(host)))
+}
+
+/// User and password as they stand in a URL; nothing without a password.
+fn redis_access(first: &First<'_>) -> String {
+    let value = |names: &[&'static str]| first(names).map(|(_, text)| encode(&text));
+    let user = value(&["REDIS_USERNAME", "REDIS_USER"]).unwrap_or_default();
+    value(&["REDIS_PASSWORD"]).map_or_else(String::new, |password| format!("{user}:{password}@"))
+}
+
+/// `REDIS_URL` with the password that stands beside it, unless it has one itself.
+fn with_access(url: &str, first: &First<'_>, warnings: &mut Vec<String>) -> String {
+    let access = redis_access(first);
+    match url.split_once("://") {
+        Some((scheme, rest)) if !access.is_empty() && !rest.contains('@') => format!("{scheme}://{access}{rest}"),
+        _ => {
+            if !access.is_empty() {
+                warnings.push("REDIS_PASSWORD is ignored: REDIS_URL names a user or a password itself".into());
+            }
+            url.to_owned()
+        }
+    }
 }
 
 fn port(given: Option<(&'static str, String)>, default: u16) -> Result<u16, ConfigError> {
@@ -178,6 +199,21 @@ mod tests {
             store(&[("REDIS_HOST", "r"), ("REDIS_PASSWORD", "a b"), ("REDIS_DB", "3")]),
             "redis://:a%20b@r:6379/3"
         );
+    }
+
+    #[test]
+    fn a_password_beside_redis_url_is_used_unless_the_url_has_one() {
+        for (url, expected) in [
+            ("redis://r:6379/2", "redis://:p%40ss@r:6379/2"),
+            ("rediss://r", "rediss://:p%40ss@r"),
+            ("redis://u:own@r", "redis://u:own@r"),
+        ] {
+            assert_eq!(store(&[("REDIS_URL", url), ("REDIS_PASSWORD", "p@ss")]), expected);
+        }
+        let vars = [("REDIS_URL", "redis://r"), ("REDIS_PASSWORD", "p"), ("REDIS_USERNAME", "app")];
+        assert_eq!(store(&vars), "redis://app:p@r");
+        let stores = with(&[("REDIS_URL", "redis://u:own@r"), ("REDIS_PASSWORD", "s3cret")]).unwrap().unwrap();
+        assert!(stores.warnings[0].contains("REDIS_PASSWORD") && !stores.warnings[0].contains("s3cret"));
     }
 
     #[test]

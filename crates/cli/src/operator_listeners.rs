@@ -1,0 +1,161 @@
+//! The listeners of operators beside the gateway's: admin, and metrics. Bound before anything else, served once there is something
+//! to look at.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use sealway_gateway::admin::Dashboard;
+use sealway_gateway::config::Place;
+use sealway_gateway::server::Server;
+use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_runtime::config::readable_by_others;
+use sealway_runtime::http::{self, HttpLimits, Listening};
+use sealway_runtime::listener::{self, BoundUnix, Socket};
+use sealway_runtime::tls;
+use sealway_sessions::admin::{Admin, RenderMetrics, Scrape};
+use sealway_sessions::config::strong_secret;
+use zeroize::Zeroizing;
+
+use crate::config::{AdminConfig, MetricsConfig};
+
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 64;
+/// How often certificate files are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Sockets of one address, and the token of those who connect.
+struct Guarded {
+    sockets: Vec<Socket>,
+    addresses: Vec<SocketAddr>,
+    /// Removes its path in the end.
+    unix: Option<BoundUnix>,
+    token: Zeroizing<String>,
+}
+
+impl Guarded {
+    /// Reads the token and binds; errors name settings of `section`.
+    fn bind(section: &str, place: &Place, token_file: &Path) -> anyhow::Result<Self> {
+        let token = strong_secret(token_file).with_context(|| format!("{section}.token_file"))?;
+        if let Some(warning) = readable_by_others(token_file) {
+            tracing::warn!("{section}.token_file: {warning}");
+        }
+        let (mut sockets, mut addresses, mut unix) = (Vec::new(), Vec::new(), None);
+        let setting = format!("{section}.address");
+        match place {
+            Place::Tcp(wanted) => {
+                for socket in listener::bind(wanted, &setting)? {
+                    addresses.push(socket.local_addr()?);
+                    sockets.push(Socket::Tcp(socket));
+                }
+            }
+            Place::Unix(path) => {
+                let bound = listener::bind_unix(path, &setting, None)?;
+                sockets.push(Socket::Unix(bound.to_accept()?));
+                unix = Some(bound);
+            }
+        }
+        Ok(Guarded { sockets, addresses, unix, token })
+    }
+}
+
+fn bounded(limits: HttpLimits) -> HttpLimits {
+    HttpLimits {
+        connections_max: CONNECTIONS_MAX,
+        connections_per_address_max: 0,
+        scarce_connections_per_address: 0,
+        ..limits
+    }
+}
+
+/// The admin listener, bound, with its token read.
+pub(crate) struct AdminListener {
+    guarded: Guarded,
+    certificates: Option<PathBuf>,
+}
+
+impl AdminListener {
+    /// Reads the token and binds.
+    pub(crate) fn bind(config: &AdminConfig) -> anyhow::Result<Self> {
+        let guarded = Guarded::bind("admin", &config.place, &config.token_file)?;
+        Ok(AdminListener { guarded, certificates: config.certificates_folder.clone() })
+    }
+
+    /// Where it is bound: `127.0.0.1:9901`.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.guarded.addresses
+    }
+
+    /// Serves until `server` drains. What it returns is to be kept until then.
+    pub(crate) fn serve(self, server: &Server, metrics: RenderMetrics, limits: HttpLimits) -> Option<BoundUnix> {
+        let Guarded { sockets, unix, token, .. } = self.guarded;
+        let sessions = Admin::new(server.authority().clone(), token.clone(), metrics);
+        let dashboard = Dashboard::new(server.clone(), sessions, token, self.certificates);
+        let service = hyper::service::service_fn(move |request| {
+            let dashboard = dashboard.clone();
+            async move { Ok(dashboard.handle(request).await) }
+        });
+        let listening = Arc::new(Listening::plain("admin", bounded(limits)));
+        let shutdown = server.shutdown();
+        for socket in sockets {
+            shutdown.spawn(http::serve(socket, listening.clone(), service.clone(), shutdown.clone()));
+        }
+        unix
+    }
+}
+
+/// The metrics listener, bound, with its token and its certificate read.
+pub(crate) struct MetricsListener {
+    guarded: Guarded,
+    tls: Option<Arc<tls::Server>>,
+}
+
+impl MetricsListener {
+    /// Reads the token and the certificate, and binds.
+    pub(crate) fn bind(config: &MetricsConfig) -> anyhow::Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let tls = config.tls.clone().map(|files| tls::Server::load(files, clock)).transpose();
+        let tls = tls.map_err(|err| anyhow!("metrics.tls.{err}"))?.map(Arc::new);
+        Ok(MetricsListener { guarded: Guarded::bind("metrics", &config.place, &config.token_file)?, tls })
+    }
+
+    /// Where it is bound.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.guarded.addresses
+    }
+
+    /// Serves until `server` drains. What it returns is to be kept until then.
+    pub(crate) fn serve(self, server: &Server, metrics: RenderMetrics, limits: HttpLimits) -> Option<BoundUnix> {
+        let Guarded { sockets, unix, token, .. } = self.guarded;
+        let scrape = Scrape::new(server.authority().clone(), token, metrics);
+        let service = hyper::service::service_fn(move |request| {
+            let scrape = scrape.clone();
+            async move { Ok(scrape.handle(request).await) }
+        });
+        let listening = Arc::new(Listening { tls: self.tls.clone(), ..Listening::plain("metrics", bounded(limits)) });
+        let shutdown = server.shutdown();
+        for socket in sockets {
+            shutdown.spawn(http::serve(socket, listening.clone(), service.clone(), shutdown.clone()));
+        }
+        if let Some(tls) = self.tls {
+            let stop = shutdown.clone();
+            shutdown.spawn(async move {
+                let mut tick = tokio::time::interval(LOOK);
+                loop {
+                    tokio::select! {
+                        _ = tick.tick() => {}
+                        () = stop.begun() => return,
+                    }
+                    if tls.files_changed()
+                        && let Err(err) = tls.reload()
+                    {
+                        tracing::error!("metrics.tls.{err}: the certificate that was loaded stays in force");
+                    }
+                }
+            });
+        }
+        unix
+    }
+}

@@ -1,0 +1,25 @@
+//! The help text of each metric of routes and upstreams; those of listeners are the runtime's. docs/operating/metrics.md has labels and values.
+
+/// Names and help texts.
+pub const METRICS: &[(&str, &str)] = &[
+    ("sealway_access_log_lost_total", "Lines of the access log that could not be written"),
+    ("sealway_listener_up", "1 while the listener accepts connections"),
+    ("sealway_config_reloads_total", "Reloads of the configuration, by result"),
+    ("sealway_certificate_reloads_total", "Changed certificate files read again, by result"),
+    (
+        "sealway_certificate_expiry_seconds",
+        "End of a certificate's validity, or next update of a CRL, in seconds since 1970",
+    ),
+    ("sealway_requests_total", "Requests answered, by route and class of status"),
+    ("sealway_request_seconds", "Time from a request's head to its answer's head, by route"),
+    ("sealway_upstream_failures_total", "Requests without an answer from the upstream, by status"),
+    ("sealway_upstream_up", "1 while requests are sent to the server"),
+    ("sealway_upstream_requests_total", "Requests sent to a server, health checks and retries included"),
+    ("sealway_upstream_in_flight", "Requests in flight to a server"),
+    ("sealway_upstream_idle_connections", "Idle HTTP/1.1 connections to a server"),
+    ("sealway_upstream_connects_total", "Connections made to a server"),
+    ("sealway_upstream_handshakes_total", "TLS handshakes with a server"),
+    ("sealway_upstream_connect_failures_total", "Connections to a server that failed"),
+    ("sealway_tunnels_total", "Connections upgraded to another protocol, by upstream"),
+    ("sealway_tunnels", "Upgraded connections that are open, by upstream"),
+];
