@@ -70,6 +70,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     let socket = socket::bind(&settings.place).map_err(Failure::other)?;
     // Always: what counts without anybody to tell it must not be a special case.
     let metrics = telemetry.metrics().map_err(Failure::other)?;
+    runtime_telemetry::describe(crate::METRICS);
     if let Some(address) = settings.metrics {
         scrape::serve(address, scrape::render(metrics.clone()), &shutdown).map_err(Failure::other)?;
     }
@@ -81,7 +82,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     let options = Options { has_old_wires: settings.has_old_wires, dev, calls_memory };
     let wires = Wires::new(service.clone(), options);
     let path = socket.path().to_owned();
-    let server = Server::start(socket, Arc::new(wires), settings.streams_max, shutdown).map_err(Failure::other)?;
+    let server = Server::start(socket, Arc::new(wires), settings.limits, shutdown).map_err(Failure::other)?;
     let module = module();
     tracing::info!(
         socket = %path.display(),

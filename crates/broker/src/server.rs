@@ -1,33 +1,62 @@
 //! The server: connections of the socket, each bounded, to the wires; and an end that finishes what has begun.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::io::Cursor;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use parking_lot::Mutex;
 use sealway_runtime::shutdown::Shutdown;
+use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use crate::callers::Peer;
+use crate::shares::{Place, Shares};
 use crate::socket::BrokerSocket;
 use crate::wire::Wires;
 
-/// Connections at a time; more wait to be accepted.
-const CONNECTIONS_MAX: usize = 1024;
-/// Those of one user; the others find room all the same.
-const OF_ONE_USER_MAX: usize = CONNECTIONS_MAX - CONNECTIONS_MAX / 4;
 /// What may lie unread of one request, and of all requests of a connection, in bytes.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 /// The longest list of headers, in bytes.
 const HEADERS_MAX: u32 = 16 * 1024;
+/// How long a connection is silent before the server asks whether its peer is still there, and how long that may take.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+const PING_MAX: Duration = Duration::from_secs(20);
+/// How long a connection without a request has to end after it was told to.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// How long to wait when the process is out of descriptors.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// The bytes that every HTTP/2 connection begins with (RFC 9113 section 3.4): their number.
+const PREFACE_LEN: usize = 24;
+
+/// How much of the server its peers may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Calls of one connection at a time.
+    pub streams_max: u32,
+    /// Connections at a time; more wait to be accepted. One user has three quarters of them at most, one process a quarter.
+    pub connections_max: usize,
+    /// How long a connection may take to send its first 24 bytes, before it is closed.
+    pub preface_max: Duration,
+    /// How long a connection may take to make its first request, before it is closed. After that it may be idle.
+    pub request_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            streams_max: 1024,
+            connections_max: 1024,
+            preface_max: Duration::from_secs(5),
+            request_max: Duration::from_secs(10),
+        }
+    }
+}
 
 /// A server that serves.
 #[derive(Debug)]
@@ -39,18 +68,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves from now on, with `streams_max` calls of one connection at a time.
+    /// Serves from now on, within these limits.
     ///
     /// # Errors
     /// When the process is out of descriptors.
     pub fn start(
         socket: BrokerSocket,
         wires: Arc<Wires>,
-        streams_max: u32,
+        limits: Limits,
         shutdown: Shutdown,
     ) -> std::io::Result<Server> {
         let listener = socket.to_accept()?;
-        let accepting = accept(listener, wires.clone(), streams_max, shutdown.clone());
+        let accepting = accept(listener, wires.clone(), limits, shutdown.clone());
         shutdown.spawn(accepting);
         Ok(Server { socket, wires, shutdown })
     }
@@ -65,9 +94,9 @@ impl Server {
     }
 }
 
-async fn accept(listener: UnixListener, wires: Arc<Wires>, streams_max: u32, shutdown: Shutdown) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let users = Arc::new(Users::default());
+async fn accept(listener: UnixListener, wires: Arc<Wires>, limits: Limits, shutdown: Shutdown) {
+    let room = Arc::new(Semaphore::new(limits.connections_max));
+    let shares = Shares::new(limits.connections_max);
     loop {
         let permit = tokio::select! {
             permit = room.clone().acquire_owned() => permit,
@@ -80,8 +109,8 @@ async fn accept(listener: UnixListener, wires: Arc<Wires>, streams_max: u32, shu
         };
         match accepted {
             Ok((stream, _)) => {
-                let Some((peer, place)) = peer_of(&stream, &users) else { continue };
-                let serving = serve(stream, peer, wires.clone(), streams_max, shutdown.clone());
+                let Some((peer, place)) = peer_of(&stream, &shares) else { continue };
+                let serving = serve(stream, peer, wires.clone(), limits, shutdown.clone());
                 shutdown.spawn(async move {
                     serving.await;
                     drop((place, permit));
@@ -95,90 +124,81 @@ async fn accept(listener: UnixListener, wires: Arc<Wires>, streams_max: u32, shu
     }
 }
 
-/// Connections of each user that has any.
-#[derive(Debug, Default)]
-struct Users(Mutex<HashMap<u32, usize>>);
-
-/// A place among a user's connections.
-#[derive(Debug)]
-struct Place {
-    users: Arc<Users>,
-    uid: u32,
-}
-
-impl Users {
-    fn place(self: &Arc<Self>, uid: u32) -> Option<Place> {
-        let mut users = self.0.lock();
-        let count = users.entry(uid).or_default();
-        *count += 1;
-        let place = Place { users: self.clone(), uid };
-        let is_within = *count <= OF_ONE_USER_MAX;
-        drop(users);
-        is_within.then_some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut users = self.users.0.lock();
-        if let Entry::Occupied(mut count) = users.entry(self.uid) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
+/// The peer of a connection, and the connection's place. None: the connection is closed.
+fn peer_of(stream: &UnixStream, shares: &Arc<Shares>) -> Option<(Peer, Place)> {
+    let peer = Peer::of(stream)
+        .inspect_err(|err| tracing::warn!(%err, "a connection is closed: the kernel does not tell whose it is"))
+        .ok()?;
+    match shares.place(&peer) {
+        Ok(place) => Some((peer, place)),
+        Err(err) => {
+            tracing::warn!(peer.uid, peer.pid, %err, "a connection is closed");
+            None
         }
     }
 }
 
-/// Whose a connection is, if it is anybody's that may have one more.
-fn peer_of(stream: &UnixStream, users: &Arc<Users>) -> Option<(Peer, Place)> {
-    let peer = Peer::of(stream)
-        .inspect_err(|err| tracing::warn!(%err, "a connection is closed: the kernel does not tell whose it is"))
-        .ok()?;
-    let place = users.place(peer.uid);
-    if place.is_none() {
-        tracing::warn!(peer.uid, "a connection is closed: its user has {OF_ONE_USER_MAX} already");
-    }
-    Some((peer, place?))
+/// Reads what every connection begins with: a socket that says nothing has a place for this long and no longer.
+async fn preface(stream: &mut UnixStream, within: Duration) -> std::io::Result<[u8; PREFACE_LEN]> {
+    let mut preface = [0; PREFACE_LEN];
+    let read = tokio::time::timeout(within, stream.read_exact(&mut preface)).await;
+    read.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))?.map(|_| preface)
 }
 
-async fn serve(stream: UnixStream, peer: Peer, wires: Arc<Wires>, streams_max: u32, shutdown: Shutdown) {
-    let service = service_fn(move |request| wires.clone().answer(request, peer));
+/// Returns once a connection had this long for a request and made none; never after its first request.
+async fn requests_nothing(has_asked: &AtomicBool, within: Duration) {
+    tokio::time::sleep(within).await;
+    if has_asked.load(Ordering::Relaxed) {
+        std::future::pending().await
+    }
+}
+
+async fn serve(mut stream: UnixStream, peer: Peer, wires: Arc<Wires>, limits: Limits, shutdown: Shutdown) {
+    let begun = tokio::select! {
+        begun = preface(&mut stream, limits.preface_max) => begun,
+        () = shutdown.begun() => return,
+    };
+    let preface = match begun {
+        Ok(preface) => preface,
+        Err(err) => return tracing::debug!(%err, peer.uid, peer.pid, "a connection did not begin"),
+    };
+    let (input, output) = stream.into_split();
+    let stream = tokio::io::join(Cursor::new(preface).chain(input), output);
+    let has_asked = Arc::new(AtomicBool::new(false));
+    let (asks, uid, pid) = (has_asked.clone(), peer.uid, peer.pid);
+    let service = service_fn(move |request| {
+        asks.store(true, Ordering::Relaxed);
+        wires.clone().answer(request, peer.clone())
+    });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .max_concurrent_streams(streams_max)
+        .max_concurrent_streams(limits.streams_max)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(HEADERS_MAX)
+        .keep_alive_interval(SILENCE_MAX)
+        .keep_alive_timeout(PING_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = shutdown.begun() => {
+        why = async {
+            tokio::select! {
+                () = requests_nothing(&has_asked, limits.request_max) => "a connection made no request in time",
+                () = shutdown.begun() => "the server stops",
+            }
+        } => {
+            tracing::debug!(uid, pid, why, "a connection is told to end");
+            // GOAWAY: a client that was about to make its first request makes it over a new connection.
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = connection.as_mut() => ended,
+                () = requests_nothing(&has_asked, CLOSE_MAX) => return,
                 () = shutdown.aborted() => return,
             }
         }
     };
     if let Err(err) = ended {
         tracing::debug!(%err, "a connection ended early");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_user_has_so_many_connections_and_others_have_theirs() {
-        let users = Arc::new(Users::default());
-        let mut own: Vec<_> = (0..OF_ONE_USER_MAX).map(|_| users.place(1).unwrap()).collect();
-        assert!(users.place(1).is_none() && users.place(2).is_some());
-        own.pop();
-        assert!(users.place(1).is_some());
-        drop(own);
-        assert!(users.0.lock().is_empty(), "who has none is not remembered");
     }
 }

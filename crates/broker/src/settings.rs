@@ -12,6 +12,7 @@ use sealway_runtime::telemetry::{Exports, Slog};
 
 use crate::audit::Durability;
 use crate::profile::RequireFips;
+use crate::server::Limits;
 use crate::socket::{self, Place};
 use crate::wire::Options;
 pub use environment::Environment;
@@ -19,8 +20,6 @@ pub(crate) use environment::KEK;
 
 /// The file's name in `CRYPTO_BROKER_PROFILES_DIR`.
 const PROFILES_FILE: &str = "Profiles.yaml";
-/// Calls of one connection at a time, unless said otherwise.
-const STREAMS_MAX: u32 = 1024;
 
 /// What was said on the command line. Nothing is the default of each.
 #[derive(Clone, Debug, Default)]
@@ -78,8 +77,8 @@ pub struct Settings {
     pub has_old_wires: bool,
     /// Benchmark and FakeEndpoint.
     pub is_dev: bool,
-    /// Calls of one connection at a time.
-    pub streams_max: u32,
+    /// How much of the server its peers may take.
+    pub limits: Limits,
     /// What the calls of all connections may hold together, in bytes.
     pub calls_memory: usize,
     /// Whether the module must be a FIPS one.
@@ -128,11 +127,7 @@ impl Settings {
             is_json: read.choice("LOG_FORMAT", &[("json", true), ("text", false)], true),
             is_on_stderr: read.choice("LOG_OUTPUT", &[("stdout", false), ("stderr", true)], false),
         };
-        let streams_max =
-            read.parsed("GRPC_MAX_CONCURRENT_STREAMS", "a number from 1 to 4294967295").unwrap_or(STREAMS_MAX);
-        if streams_max == 0 {
-            read.problem("GRPC_MAX_CONCURRENT_STREAMS", "expected a number from 1 to 4294967295");
-        }
+        let limits = limits(&mut read);
         let calls_memory = calls_memory(&mut read);
         let metrics =
             flags.metrics.or_else(|| read.parsed("METRICS_ADDR", "an address and port, such as 127.0.0.1:9464"));
@@ -171,7 +166,7 @@ impl Settings {
             metrics,
             has_old_wires: has_compat,
             is_dev,
-            streams_max,
+            limits,
             calls_memory,
             fips,
             service,
@@ -183,18 +178,20 @@ impl Settings {
     }
 }
 
+/// Calls of one connection, and connections, at a time.
+fn limits(read: &mut Environment) -> Limits {
+    let default = Limits::default();
+    Limits {
+        streams_max: read.within("GRPC_MAX_CONCURRENT_STREAMS", 1..=u32::MAX).unwrap_or(default.streams_max),
+        connections_max: read.within("CONNECTIONS_MAX", 16..=65_536).unwrap_or(default.connections_max),
+        ..default
+    }
+}
+
 /// In MiB; two of the largest calls have to fit, or every large one would be refused.
 fn calls_memory(read: &mut Environment) -> usize {
-    const NAME: &str = "CALLS_MEMORY_MIB";
-    const EXPECTED: &str = "a number from 8 to 65536";
-    match read.parsed(NAME, EXPECTED) {
-        None => Options::CALLS_MEMORY,
-        Some(mib @ 8..=65_536_usize) => mib * 1024 * 1024,
-        Some(_) => {
-            read.problem(NAME, &format!("expected {EXPECTED}"));
-            Options::CALLS_MEMORY
-        }
-    }
+    let mib = read.within("CALLS_MEMORY_MIB", 8..=65_536_usize);
+    mib.map_or(Options::CALLS_MEMORY, |mib| mib * 1024 * 1024)
 }
 
 /// Each line of the audit log before its answer, unless an interval is given.

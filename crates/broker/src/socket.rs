@@ -5,12 +5,14 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 use rustix::process::geteuid;
 use sealway_runtime::listener::{BoundUnix, bind_unix};
+
+use crate::folders::weak_above;
 
 /// Where clients of the wires W1 to W4 look.
 pub const DEFAULT_PATH: &str = "/tmp/open-crypto-broker/crypto-broker-server.sock";
@@ -78,7 +80,7 @@ pub fn bind(place: &Place) -> Result<BrokerSocket, SocketError> {
         None => return Err(refused("expected a path of a socket".into())),
     };
     check_folder(folder, place.is_folder_shared).map_err(refused)?;
-    if let Some(weak) = weak_ancestor(folder).filter(|_| !place.is_folder_shared) {
+    if let Some(weak) = weak_above(folder).filter(|_| !place.is_folder_shared) {
         tracing::warn!(
             folder = %weak.display(),
             "others may write this folder above the socket's: who can rename what is in it is taken for the broker"
@@ -134,20 +136,6 @@ fn check_folder(folder: &Path, is_shared: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The nearest folder above this one in which others could put another in its place: one that they may write, unless only
-/// owners may rename what is in it, or one that is theirs.
-fn weak_ancestor(folder: &Path) -> Option<PathBuf> {
-    const STICKY: u32 = 0o1000;
-    let folder = folder.canonicalize().ok()?;
-    let is_weak = |path: &Path| {
-        std::fs::metadata(path).is_ok_and(|metadata| {
-            let is_theirs = ![0, geteuid().as_raw()].contains(&metadata.uid());
-            is_theirs || (metadata.mode() & 0o022 != 0 && metadata.mode() & STICKY == 0)
-        })
-    };
-    folder.ancestors().skip(1).find(|path| is_weak(path)).map(Path::to_owned)
-}
-
 fn lock(socket: &Path) -> Result<File, String> {
     let mut path = socket.as_os_str().to_owned();
     path.push(".lock");
@@ -179,13 +167,18 @@ struct Link {
 
 impl Link {
     fn make(path: &Path, to: &Path) -> Option<Link> {
-        match std::os::unix::fs::symlink(to, path) {
-            Ok(()) => {}
-            Err(err) if err.kind() == io::ErrorKind::AlreadyExists && is_ours(path, to) => {}
-            Err(err) => {
-                tracing::warn!(link = %path.display(), %err, "clients of the wire W0 find no socket: the link is not made");
-                return None;
+        let made = match symlink(to, path) {
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists && is_ours(path, to) => Ok(()),
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists && is_dead_socket(path) => {
+                // A server of v0.1 that is gone has left it; its clients would find nobody.
+                tracing::info!(link = %path.display(), "removing a socket that an older server left");
+                std::fs::remove_file(path).and_then(|()| symlink(to, path))
             }
+            made => made,
+        };
+        if let Err(err) = made {
+            tracing::warn!(link = %path.display(), %err, "clients of the wire W0 find no socket: the link is not made");
+            return None;
         }
         Some(Link { path: path.to_owned(), to: to.to_owned() })
     }
@@ -197,6 +190,14 @@ impl Drop for Link {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// Whether a socket of our own user lies there that nobody listens on.
+fn is_dead_socket(path: &Path) -> bool {
+    let is_own = std::fs::symlink_metadata(path)
+        .is_ok_and(|metadata| metadata.file_type().is_socket() && metadata.uid() == geteuid().as_raw());
+    let connected = is_own.then(|| std::os::unix::net::UnixStream::connect(path));
+    connected.is_some_and(|connected| connected.is_err_and(|err| err.kind() == io::ErrorKind::ConnectionRefused))
 }
 
 fn is_ours(link: &Path, to: &Path) -> bool {
@@ -283,19 +284,6 @@ mod tests {
         assert!(bind(&place).unwrap_err().to_string().contains("is no folder"));
     }
 
-    #[test]
-    fn a_folder_above_that_others_may_write_is_found_unless_only_owners_may_rename_there() {
-        let ground = tempfile::tempdir().unwrap();
-        let above = ground.path().join("above");
-        let folder = above.join("run");
-        std::fs::create_dir_all(&folder).unwrap();
-        for (mode, is_weak) in [(0o755, false), (0o777, true), (0o1777, false), (0o775, true), (0o700, false)] {
-            std::fs::set_permissions(&above, PermissionsExt::from_mode(mode)).unwrap();
-            let found = weak_ancestor(&folder);
-            assert_eq!(found.as_deref() == Some(&above.canonicalize().unwrap()), is_weak, "{mode:o}: {found:?}");
-        }
-    }
-
     #[tokio::test]
     async fn the_link_is_made_where_nothing_is_and_never_over_a_strangers_file() {
         let ground = tempfile::tempdir().unwrap();
@@ -312,5 +300,19 @@ mod tests {
         std::fs::write(&link, "theirs").unwrap();
         assert!(!bind(&place).unwrap().is_linked());
         assert_eq!(std::fs::read(&link).unwrap(), b"theirs");
+    }
+
+    #[tokio::test]
+    async fn a_dead_socket_of_an_older_server_makes_way_for_the_link_and_a_living_one_does_not() {
+        let ground = tempfile::tempdir().unwrap();
+        let link = ground.path().join("link.sock");
+        let place = Place { link: Some(link.clone()), ..place(ground.path().join("broker.sock")) };
+        let older = std::os::unix::net::UnixListener::bind(&link).unwrap();
+        assert!(!bind(&place).unwrap().is_linked());
+        std::os::unix::net::UnixStream::connect(&link).unwrap();
+        drop(older);
+        let socket = bind(&place).unwrap();
+        assert!(socket.is_linked());
+        std::os::unix::net::UnixStream::connect(&link).unwrap();
     }
 }

@@ -124,6 +124,11 @@ impl Told {
         self.span.get_or_init(|| span).clone()
     }
 
+    /// Whether its message was read.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
     /// It names a profile that there is.
     pub fn of_profile(&self, name: &str) {
         let _ = self.profile.set(name.to_owned());
@@ -136,7 +141,7 @@ impl Told {
 
     /// It is answered: the second line, and the metrics.
     pub fn end(&self, code: tonic::Code, text: &str) {
-        if !self.has_begun.load(Ordering::Relaxed) {
+        if !self.has_begun() {
             let span = self.begin(Trace::default());
             finish_span(&span, code, text);
         }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http_body_util::{Full, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Body, Frame};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use sealway_broker::audit::Audit;
+use sealway_broker::benchmark::Inputs;
 use sealway_broker::callers::{Callers, Peer};
 use sealway_broker::profile::{Leniency, Live};
-use sealway_broker::server::Server;
+use sealway_broker::server::{Limits, Server};
 use sealway_broker::service::Service;
 use sealway_broker::socket::{self, Place};
 use sealway_broker::wire::{Answer, Options, Wires};
@@ -35,6 +36,10 @@ const HASH: &str = "/sealway.broker.v1.Broker/Hash";
 const MIB: usize = 1024 * 1024;
 
 fn wires(calls_memory: usize) -> (TempDir, Arc<Wires>) {
+    wires_with(calls_memory, None)
+}
+
+fn wires_with(calls_memory: usize, dev: Option<Inputs>) -> (TempDir, Arc<Wires>) {
     use std::os::unix::fs::PermissionsExt;
     let ground = tempfile::tempdir().unwrap();
     let file = ground.path().join("Profiles.yaml");
@@ -49,7 +54,7 @@ fn wires(calls_memory: usize) -> (TempDir, Arc<Wires>) {
         owner: Callers::only(uid()),
         is_fips: false,
     };
-    let options = Options { has_old_wires: true, dev: None, calls_memory };
+    let options = Options { has_old_wires: true, dev, calls_memory };
     (ground, Arc::new(Wires::new(Arc::new(service), options)))
 }
 
@@ -81,7 +86,7 @@ where
     if let Some(timeout) = timeout {
         request = request.header("grpc-timeout", timeout);
     }
-    let peer = Peer { uid: uid(), gid: 1000, pid: None };
+    let peer = Peer { uid: uid(), gid: 1000, ..Peer::default() };
     let Ok(answer) = wires.clone().answer(request.body(body).unwrap(), peer).await;
     (Status::from_header_map(answer.headers()).map_or(Code::Ok, |status| status.code()), answer)
 }
@@ -189,12 +194,218 @@ fn over_socket<B>(body: B) -> http::Request<B> {
     request.header("te", "trailers").body(body).unwrap()
 }
 
+/// A server on a socket of its own.
+fn serve(wires: Arc<Wires>, ground: &TempDir, limits: Limits) -> (std::path::PathBuf, Server) {
+    let path = ground.path().join("run/s");
+    let place = Place { path: path.clone(), link: None, is_folder_shared: false };
+    let server = Server::start(socket::bind(&place).unwrap(), wires, limits, Shutdown::new()).unwrap();
+    (path, server)
+}
+
+/// Whether a call over a connection of its own is answered.
+async fn is_answered(path: &std::path::Path) -> bool {
+    let stream = tokio::net::UnixStream::connect(path).await.unwrap();
+    let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    let Ok((mut sender, connection)) = builder.handshake(TokioIo::new(stream)).await else { return false };
+    tokio::spawn(async move { drop(connection.await) });
+    let request = over_socket(Full::new(Bytes::from(hash(vec![vec![7; 64]]))));
+    let sent = tokio::time::timeout(Duration::from_secs(30), sender.send_request(request));
+    let answer = sent.await.expect("neither an answer nor an end");
+    answer.is_ok_and(|answer| Status::from_header_map(answer.headers()).is_none())
+}
+
+async fn until_answered(path: &std::path::Path) {
+    let begin = Instant::now();
+    while !is_answered(path).await {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it is never answered");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sockets_that_say_nothing_or_half_of_what_a_connection_begins_with_lock_nobody_out() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (ground, wires) = wires(Options::CALLS_MEMORY);
+    let limits = Limits { connections_max: 16, preface_max: Duration::from_millis(500), ..Limits::default() };
+    let (path, server) = serve(wires, &ground, limits);
+    // The share of this process is four; every one of them is silent, or nearly.
+    let mut silent = Vec::new();
+    for begun in [&b""[..], b"PRI * HTTP/2.0\r\n", b"", b"P"] {
+        let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
+        stream.write_all(begun).await.unwrap();
+        silent.push(stream);
+    }
+    until_answered(&path).await;
+    for stream in &mut silent {
+        let read = tokio::time::timeout(Duration::from_secs(30), stream.read(&mut [0])).await;
+        assert_eq!(read.expect("it is not closed").unwrap(), 0, "a silent connection is closed");
+    }
+    assert_eq!(server.stop(Duration::from_secs(30)).await, 0);
+}
+
+/// Opens 256 connections, sends what it is given in turn over each, says so, and holds them until its input ends.
+const HOLDER: &str = "import socket, sys
+held = []
+for place in range(256):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    held.append(s)
+    try:
+        s.sendall(bytes.fromhex(sys.argv[2 + place % (len(sys.argv) - 2)]))
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+print('held', flush=True)
+sys.stdin.read()
+for s in held:
+    s.settimeout(30)
+    try:
+        while s.recv(4096):
+            pass
+    except ConnectionResetError:
+        pass
+print('closed', flush=True)
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_without_a_request_lock_nobody_of_their_user_out_and_idle_ones_that_made_one_stay() {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::{Command, Stdio};
+    let (ground, wires) = wires(Options::CALLS_MEMORY);
+    let limits = Limits { request_max: Duration::from_secs(3), ..Limits::default() };
+    let (path, server) = serve(wires, &ground, limits);
+    let mut idle = connect(&path).await;
+    let request = || over_socket(Full::new(Bytes::from(hash(vec![vec![7; 64]]))));
+    idle.send_request(request()).await.unwrap();
+    // The preface alone, and with SETTINGS, and with half of the HEADERS of a request.
+    let preface = "505249202a20485454502f322e300d0a0d0a534d0d0a0d0a";
+    let settings = format!("{preface}000000040000000000");
+    let headers = format!("{settings}00000101000000000183");
+    let begin = Instant::now();
+    let mut holders: Vec<_> = (0..3)
+        .map(|_| {
+            let mut holder = Command::new("python3");
+            holder.args(["-c", HOLDER]).arg(&path).args([preface, &settings, &headers]);
+            holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for holder in &mut holders {
+        let mut line = String::new();
+        BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "held\n");
+    }
+    until_answered(&path).await;
+    // Without the deadline they go when they have answered no PING for 50 s.
+    assert!(begin.elapsed() < Duration::from_secs(45), "honest callers are locked out for {:?}", begin.elapsed());
+    for mut holder in holders {
+        drop(holder.stdin.take());
+        let mut told = String::new();
+        holder.stdout.take().unwrap().read_to_string(&mut told).unwrap();
+        assert_eq!((told.as_str(), holder.wait().unwrap().success()), ("closed\n", true));
+    }
+    assert!(idle.send_request(request()).await.is_ok(), "a connection that made a request may be idle");
+    assert_eq!(server.stop(Duration::from_secs(30)).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_process_cannot_take_every_connection_of_its_user() {
+    let (ground, wires) = wires(Options::CALLS_MEMORY);
+    let limits = Limits { connections_max: 16, ..Limits::default() };
+    let (path, server) = serve(wires, &ground, limits);
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        let sender = connect::<Full<Bytes>>(&path).await;
+        held.push(sender);
+    }
+    assert!(!is_answered(&path).await, "a quarter is one process's");
+    // Another process of the same user.
+    let other = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(30); s.connect(sys.argv[1]); \
+                 s.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n\\0\\0\\0\\4\\0\\0\\0\\0\\0'); sys.exit(not s.recv(9))";
+    let other = std::process::Command::new("python3").args(["-c", other]).arg(&path).status().unwrap();
+    assert!(other.success(), "another process finds room");
+    drop(held);
+    until_answered(&path).await;
+    assert_eq!(server.stop(Duration::from_secs(30)).await, 0);
+}
+
+#[tokio::test]
+async fn one_process_or_user_cannot_take_every_place_of_those_who_watch_the_health() {
+    let (_ground, wires) = wires(Options::CALLS_MEMORY);
+    let watch = async |uid: u32, pid: i32, message: &'static [u8]| {
+        let peer = Peer { uid, pid: Some(pid), ..Peer::default() };
+        let request = http::Request::post("/grpc.health.v1.Health/Watch").header("content-type", "application/grpc");
+        let request = request.header("te", "trailers").body(Full::new(Bytes::from_static(message))).unwrap();
+        let Ok(answer) = wires.clone().answer(request, peer).await;
+        Status::from_header_map(answer.headers()).map_or(Ok(answer), Err)
+    };
+    // A service that there is, and one that there is not: either stream stays open.
+    let messages: [&[u8]; 2] = [&[0, 0, 0, 0, 0], &[0, 0, 0, 0, 3, 0x0a, 1, b'x']];
+    let mut held = Vec::new();
+    for place in 0..256 {
+        held.push(watch(1, 1, messages[place % 2]).await.unwrap());
+    }
+    let full = watch(1, 1, messages[0]).await.unwrap_err();
+    assert_eq!(full.code(), Code::ResourceExhausted);
+    assert_eq!(full.message(), "Watch: process 1 has its share of places, 256; use Check instead");
+    for place in 0..512 {
+        held.push(watch(1, 2 + place / 256, messages[0]).await.unwrap());
+    }
+    let full = watch(1, 4, messages[0]).await.unwrap_err();
+    assert_eq!(full.message(), "Watch: user 1 has its share of places, 768; use Check instead");
+    held.push(watch(2, 5, messages[0]).await.unwrap());
+    held.truncate(255);
+    assert!(watch(1, 1, messages[1]).await.is_ok(), "places come back");
+}
+
+/// As clients of v0.2.3 send it: a time as the second field of the metadata, where later wires have a message.
+#[tokio::test]
+async fn metadata_with_a_time_as_its_second_field_comes_back_byte_for_byte() {
+    let (_ground, wires) = wires_with(Options::CALLS_MEMORY, Some(Inputs::default()));
+    let metadata = [&[0x0a, 2][..], b"id", &[0x12, 20], b"2026-04-01T12:00:00Z"].concat();
+    let len = u8::try_from(metadata.len()).unwrap();
+    let request = [&[0, 0, 0, 0, len + 2, 0x0a, len][..], &metadata].concat();
+    for path in ["/CryptoBroker.CryptoGrpc/FakeEndpoint", "/CryptoBroker.CryptoGrpcDev/FakeEndpoint"] {
+        for is_answered in [false, false, false, false, true] {
+            let (code, answer) = ask(&wires, path, None, Full::new(Bytes::from(request.clone()))).await;
+            assert_eq!(code, if is_answered { Code::Ok } else { Code::Unavailable }, "{path}");
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            let echoed = [&[0x12, len][..], &metadata].concat();
+            assert_eq!(body.ends_with(&echoed), is_answered, "{path}: {body:?}");
+        }
+    }
+    let body = Full::new(Bytes::from(request));
+    let (code, answer) = ask(&wires, "/CryptoBroker.CryptoGrpc/Benchmark", None, body).await;
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    assert!(code == Code::Ok && body.ends_with(&[&[0x12, len][..], &metadata].concat()), "{code:?}: {body:?}");
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_is_the_callers_fault_on_every_call() {
+    let (_ground, wires) = wires(Options::CALLS_MEMORY);
+    let cut = [&[0, 0, 0, 0, 4][..], &[0x0a, 0x7f, 1, 2]].concat();
+    // A field 1 of bytes that are no UTF-8, a number where bytes should be, flags that are none, no message at all.
+    let text = [&[0, 0, 0, 0, 3][..], &[0x0a, 1, 0xff]].concat();
+    let number = [&[0, 0, 0, 0, 2][..], &[0x08, 1]].concat();
+    let flags = [&[7, 0, 0, 0, 2][..], &[0x0a, 0]].concat();
+    for method in sealway_broker::wire::METHODS {
+        // Development is off, and with it these; a message without fields has none that are wrong.
+        let is_off = matches!(method.name, "Benchmark" | "FakeEndpoint");
+        for message in [&cut, &text, &number, &flags, &Vec::new()] {
+            let has_none = matches!(method.name, "Information") || method.service == "grpc.health.v1.Health";
+            if is_off || (has_none && (message == &text || message == &number)) {
+                continue;
+            }
+            let body = Full::new(Bytes::from(message.clone()));
+            let (code, answer) = ask(&wires, method.path, None, body).await;
+            let told = Status::from_header_map(answer.headers()).map(|status| status.message().to_owned());
+            assert_eq!(code, Code::InvalidArgument, "{}: {message:?}: {told:?}", method.path);
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_peer_held_comes_back_when_it_is_gone() {
     let (ground, wires) = wires(4 * 32 * 1024 / 3);
-    let path = ground.path().join("run/s");
-    let place = Place { path: path.clone(), link: None, is_folder_shared: false };
-    let server = Server::start(socket::bind(&place).unwrap(), wires, 100, Shutdown::new()).unwrap();
+    let (path, server) = serve(wires, &ground, Limits::default());
     // With its runtime all of a peer goes away at once, as with its process.
     let peer = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let slow = path.clone();

@@ -63,8 +63,13 @@ pub enum Error {
         /// Why, and what to do.
         way: String,
     },
-    /// Wire 3: none of the identity keys that this client trusts is live any more, says the service.
-    #[error("the service uses none of the trusted identity keys any more; its keys are {}; {way}", .key_ids.join(", "))]
+    /// The service says that none of the identity keys which this client trusts is live. It is another service, an impostor, or
+    /// the service after a replacement of its keys; nothing proves which.
+    #[error(
+        "this is another service, or an impostor, or its keys were replaced: it has none of the trusted identity keys. Its keys \
+         are {}. {way}",
+        .key_ids.join(", ")
+    )]
     KeyRetired {
         /// The keys that the service names.
         key_ids: Vec<String>,
@@ -89,6 +94,17 @@ fn sentence(code: &str, more: &Map<String, Value>) -> String {
     if let Some(field) = more.get("field").and_then(Value::as_str) {
         text.push_str(&format!(" At fault: {}", excerpt(field.as_bytes())));
     }
+    // Whoever is in between can have had the request served before it was refused.
+    text.push_str(match code {
+        "session_expired" => {
+            " It is unknown whether the service has executed this request. The next call begins a new session."
+        }
+        "clock_skew" => {
+            " It is unknown whether the service has executed this request. The next call is stamped by the service's clock \
+             where that was proven."
+        }
+        _ => "",
+    });
     text
 }
 

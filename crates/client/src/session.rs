@@ -84,9 +84,9 @@ pub struct Timings {
 pub struct Seen {
     /// Headers of the request.
     pub request_headers: Vec<(String, String)>,
-    /// The request's additional authenticated data.
+    /// The request's additional authenticated data; on wire 3 the fields that its context is the hash of, `|` between them.
     pub request_aad: String,
-    /// Length of the sealed request body; of one in a header that one's, of one that flows 0.
+    /// Length of the sealed request body; 0 for one that flows, of which [`SealedBody::sent`] tells.
     pub request_len: usize,
     /// Headers of the answer.
     pub answer_headers: Vec<(String, String)>,

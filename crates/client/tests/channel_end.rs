@@ -57,6 +57,13 @@ impl AsyncWrite for Slow {
     }
 }
 
+fn info(ws_url: String, suite: u16) -> DirectInfo {
+    #[expect(clippy::disallowed_methods, reason = "a grant's end is a time of day")]
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let (channel_id, init_exp_s) = ("a channel".into(), now as i64 + 60);
+    DirectInfo { ws_url, channel_id, psk: [7; 32].into(), default_suite: suite, init_exp_s }
+}
+
 /// Two ends over loopback, where the kernel holds little on the way from the server to the client, and the client's read is
 /// made slow by the flag: a bite for each of these times.
 async fn pair(suite: u16, every: Duration, is_slow: Arc<AtomicBool>) -> (Channel, Channel) {
@@ -70,15 +77,7 @@ async fn pair(suite: u16, every: Duration, is_slow: Arc<AtomicBool>) -> (Channel
     let io = socket.connect(address).await.unwrap();
     let mut bites = tokio::time::interval(every);
     bites.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    #[expect(clippy::disallowed_methods, reason = "a grant's end is a time of day")]
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    let info = DirectInfo {
-        ws_url: format!("ws://{address}/ws"),
-        channel_id: "a channel".into(),
-        psk: [7; 32].into(),
-        default_suite: suite,
-        init_exp_s: now as i64 + 60,
-    };
+    let info = info(format!("ws://{address}/ws"), suite);
     let (options, theirs) = (Options::default(), info.clone());
     let accepting = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
@@ -120,4 +119,64 @@ async fn all_that_was_sent_arrives_at_a_peer_that_speaks_while_the_sender_ends()
 async fn a_peer_may_take_longer_than_a_silent_one_would_be_waited_for() {
     // 50 bites take 10 s.
     arrives(0x100, Duration::from_millis(200)).await;
+}
+
+/// Two ends, and the task that carries bytes between them: without it both connections are gone.
+async fn pair_on_a_line(suite: u16) -> (Channel, Channel, tokio::task::JoinHandle<()>) {
+    let (near, mut left) = tokio::io::duplex(64 * 1024);
+    let (far, mut right) = tokio::io::duplex(64 * 1024);
+    let line = tokio::spawn(async move {
+        let _ = tokio::io::copy_bidirectional(&mut left, &mut right).await;
+    });
+    let info = info("ws://127.0.0.1:1/ws".into(), suite);
+    let (options, theirs) = (Options::default(), info.clone());
+    let accepting = tokio::spawn(async move { channel::accept_direct(far, &theirs, &Options::default()).await });
+    let client = channel::connect_direct_on(near, &info, &options, |_| ()).await.unwrap();
+    (client, accepting.await.unwrap().unwrap(), line)
+}
+
+#[tokio::test]
+async fn a_stream_whose_channel_is_lost_breaks_off_with_the_reason_and_does_not_end() {
+    for suite in SUITES {
+        for has_finished in [false, true] {
+            let (client, server, line) = pair_on_a_line(suite).await;
+            let mut stream = client.open(&Hello::new("lost").unwrap()).await.unwrap();
+            let mut other = server.accept().await.unwrap().stream;
+            other.write_all(b"the first half").await.unwrap();
+            stream.read_exact(&mut [0; 14]).await.unwrap();
+            if has_finished {
+                stream.shutdown().await.unwrap();
+            }
+            line.abort();
+            let read = tokio::time::timeout(LONG, stream.read_u8()).await.unwrap().unwrap_err();
+            assert_eq!(read.kind(), io::ErrorKind::ConnectionReset, "suite {suite}, finished {has_finished}: {read}");
+            let over = client.over().await;
+            assert!(read.to_string().contains(over.code.as_ref()), "suite {suite}: {read}, and not {over}");
+            if !has_finished {
+                let written = stream.write_all(b"more").await.unwrap_err();
+                assert_eq!(written.kind(), io::ErrorKind::ConnectionReset, "suite {suite}: {written}");
+                stream.shutdown().await.expect_err("what was not sent has no end");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_dropped_unfinished_is_reset_even_where_the_peer_has_finished() {
+    for suite in SUITES {
+        for peer_finishes in [false, true] {
+            let (client, server) = pair(suite, Duration::from_millis(1), Arc::default()).await;
+            let mut stream = client.open(&Hello::new("dropped").unwrap()).await.unwrap();
+            let mut other = server.accept().await.unwrap().stream;
+            if peer_finishes {
+                other.shutdown().await.unwrap();
+                assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0, "the peer's end is one");
+            }
+            stream.write_all(b"the first half").await.unwrap();
+            other.read_exact(&mut [0; 14]).await.unwrap();
+            drop(stream);
+            let read = tokio::time::timeout(LONG, other.read_u8()).await.unwrap().unwrap_err();
+            assert_eq!(read.kind(), io::ErrorKind::ConnectionReset, "suite {suite}, peer finishes {peer_finishes}");
+        }
+    }
 }

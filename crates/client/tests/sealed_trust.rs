@@ -5,7 +5,7 @@ mod sealed_ground;
 
 use std::path::Path;
 
-use sealed_ground::{Act, Service, client, code, new_key, pinned};
+use sealed_ground::{Act, LATEST_MS, Service, client, code, new_key, pinned};
 use sealway_client::sealed::{Pin, SUITES_DEFAULT, Suite, Trust};
 use sealway_client::{Client, Error, Options};
 use sealway_proto::crypto::es256::{Es256Key, default_es256};
@@ -76,7 +76,7 @@ async fn what_was_met_first_is_kept_in_a_file_with_the_keys_that_follow_it_and_a
     let err = open(first_use(&file)).post("/a", b"x").await.unwrap_err();
     let told = err.to_string();
     assert!(matches!(err, Error::KeyUntrusted { .. }) && told.contains(&file.display().to_string()), "{told}");
-    assert!(told.contains(service.key_id().as_str()) && told.contains("remove that line"), "{told}");
+    assert!(told.contains(service.key_id().as_str()) && told.contains("sealway trust forget"), "{told}");
     assert_eq!(service.served.lock().unwrap().len(), 3);
 }
 
@@ -159,13 +159,44 @@ async fn a_root_says_which_keys_there_are_and_no_older_word_of_it_is_taken() {
 }
 
 #[tokio::test]
+async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_time_and_at_every_init() {
+    let root = default_es256().generate().unwrap();
+    let trusted = default_es256().from_pkcs8(&root.0).unwrap();
+    let service = Service::new();
+    *service.root.lock().unwrap() = Some(root.1);
+    let now_ms = service.now_ms();
+    let client = client(&service, rooted(trusted.as_ref(), None)).await;
+    let hour_ms = 3_600_000;
+    for (times, is_live) in [
+        ([0, now_ms - hour_ms, LATEST_MS], false),
+        ([now_ms + hour_ms, LATEST_MS, LATEST_MS], false),
+        ([0, LATEST_MS, now_ms - hour_ms], false),
+        ([now_ms - hour_ms, now_ms + 2 * hour_ms, now_ms + 4 * hour_ms], true),
+    ] {
+        *service.set_times_ms.lock().unwrap() = times;
+        match client.connect().await {
+            Ok(_) => assert!(is_live, "{times:?}"),
+            Err(err) => assert!(!is_live && err.to_string().contains("not live at this time"), "{times:?}: {err}"),
+        }
+    }
+    // The set was taken while it was good, and the key has come to its end since: no new session, and none renewed.
+    service.ahead_ms.store(3 * hour_ms as i64, std::sync::atomic::Ordering::Relaxed);
+    client.forget().await;
+    let err = client.connect().await.unwrap_err();
+    assert!(matches!(err, Error::KeyUntrusted { .. }), "{err}");
+    // The root says that it lives on.
+    *service.set_times_ms.lock().unwrap() = [0, LATEST_MS, LATEST_MS];
+    client.connect().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_pinned_key_that_was_retired_is_told_with_the_keys_there_are() {
     let service = Service::with(&[Act::Retired]);
     let options = Options { trust: Trust::Keys(vec![Pin::Key(Box::new(*new_key().public()))]), ..Options::default() };
     let err = client(&service, options).await.connect().await.unwrap_err();
     let Error::KeyRetired { key_ids, .. } = &err else { panic!("{err}") };
     assert_eq!(key_ids, &[service.key_id().to_string()]);
-    assert!(err.to_string().contains("ask its operator"), "{err}");
+    assert!(err.to_string().contains("If its operator confirms these keys, pin them"), "{err}");
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@ use crate::ws::{self, Head};
 pub(crate) const WHOLE_FRAME_MAX: usize = 64 * 1024 + 256;
 /// Room that must be before the first byte of a buffer, for a head.
 pub(crate) const HEAD_ROOM: usize = 16;
+/// What the first message of the v2 wire begins with.
+const V2_MAGIC: [u8; 4] = *b"FSB2";
 
 /// A frame that is longer than what is forwarded whole.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +101,16 @@ impl Input {
             Err(ws::Fault) => return Next::Broken(CloseCause::ProtocolError),
         };
         let Ok(len) = usize::try_from(head.len) else { return Next::Broken(CloseCause::ProtocolError) };
+        if self.attach.is_some() && !self.is_open && head.opcode == ws::BINARY && head.len >= V2_MAGIC.len() as u64 {
+            let Some(magic) = rest[head.head_len..].first_chunk::<4>() else {
+                return Next::Need(head.head_len + V2_MAGIC.len());
+            };
+            let mut magic = *magic;
+            ws::unmask(&mut magic, head.mask, 0);
+            if magic == V2_MAGIC {
+                return Next::Broken(CloseCause::WireUnsupported);
+            }
+        }
         if !head.is_control()
             && let Some(cause) = self.refuse(&head)
         {

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::signature::default_signatures;
-use sealway_proto::relay::{IssuerKey, KEYSET_LEN_MAX};
+use sealway_proto::relay::{Binding, IssuerKey, KEYSET_LEN_MAX};
 use zeroize::{Zeroize, Zeroizing};
 
 /// What cannot be read or written: a sentence.
@@ -29,11 +29,11 @@ pub fn read_issuer_key(path: &Path) -> Result<IssuerKey, KeyFileError> {
     IssuerKey::parse(&bytes, default_signatures()).map_err(|err| explain(&err))
 }
 
-/// Makes an issuer's key (a new file that its owner alone may read) and the keyset with its public half.
+/// Makes an issuer's key (a new file that its owner alone may read) and the keyset with its public half and what it is bound to.
 ///
 /// # Errors
 /// [`KeyFileError`], also when the key file is there already.
-pub fn make_keys(kid: &str, key_file: &Path, keyset_file: &Path) -> Result<(), KeyFileError> {
+pub fn make_keys(kid: &str, binding: &Binding, key_file: &Path, keyset_file: &Path) -> Result<(), KeyFileError> {
     let explain = |path: &Path, err: &dyn fmt::Display| KeyFileError(format!("{}: {err}", path.display()));
     let mut seed = [0; 32];
     let drawn = default_provider().fill_random(&mut seed);
@@ -43,11 +43,18 @@ pub fn make_keys(kid: &str, key_file: &Path, keyset_file: &Path) -> Result<(), K
     seed.zeroize();
     let key = key?;
     let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(key_file);
-    let mut file = file.map_err(|err| explain(key_file, &err))?;
+    let mut file = file.map_err(|err| match err.kind() {
+        ErrorKind::AlreadyExists => explain(key_file, &"the file must not exist yet: a key is not overwritten"),
+        _ => explain(key_file, &err),
+    })?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|err| explain(key_file, &err))?;
-    let mut keyset = key.keyset_text();
+    let mut keyset = key.bound_keyset_text(binding);
     keyset.push('\n');
-    fs::write(keyset_file, keyset).map_err(|err| explain(keyset_file, &err))
+    fs::write(keyset_file, keyset).map_err(|err| {
+        // A key without its keyset is of no use, and would be in the way of the next attempt.
+        let _ = fs::remove_file(key_file);
+        explain(keyset_file, &err)
+    })
 }
 
 #[cfg(test)]
@@ -60,8 +67,9 @@ mod tests {
     fn what_is_minted_verifies_with_the_keyset_that_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let (key_file, keyset_file) = (folder.path().join("issuer.json"), folder.path().join("keys.json"));
-        make_keys("k1", &key_file, &keyset_file).unwrap();
-        assert!(make_keys("k1", &key_file, &keyset_file).is_err(), "a key is not overwritten");
+        let binding = Binding { iss: Some("i".into()), aud: Some(vec!["a".into()]) };
+        make_keys("k1", &binding, &key_file, &keyset_file).unwrap();
+        assert!(make_keys("k1", &binding, &key_file, &keyset_file).is_err(), "a key is not overwritten");
         let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&key_file).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
         let keys = Keyset::parse(&fs::read(&keyset_file).unwrap(), default_signatures()).unwrap();

@@ -18,16 +18,58 @@ type Stamp = Option<(SystemTime, u64, u64)>;
 /// Keys of issuers, from a file.
 pub(crate) struct Keys {
     path: PathBuf,
+    tenancy: Tenancy,
     keys: ArcSwap<Keyset>,
     seen: Mutex<Stamp>,
 }
 
+/// How many tenants a relay has, by what it was told to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tenancy {
+    /// One audience and one issuer.
+    One,
+    /// One audience, whoever issues.
+    Open,
+    /// Several audiences or issuers, named.
+    Several,
+}
+
+impl Tenancy {
+    pub(crate) fn of(aud: &[String], iss: &[String]) -> Self {
+        match (aud.len(), iss.len()) {
+            (1, 1) => Tenancy::One,
+            (0 | 1, 0) => Tenancy::Open,
+            _ => Tenancy::Several,
+        }
+    }
+
+    /// A key that is bound to nothing signs for every tenant: with several of both, one tenant's issuer could mint for another.
+    fn judge(self, keys: &Keyset) -> Result<(), String> {
+        let unbound: Vec<&str> = keys.unbound().collect();
+        if keys.kids().count() == 1 || unbound.is_empty() || self == Tenancy::One {
+            return Ok(());
+        }
+        let first = unbound[0].escape_debug();
+        let text = format!(
+            "{} of its keys sign for every tenant, \"{first}\" among them: give each key its \"iss\" and \"aud\"",
+            unbound.len()
+        );
+        match self {
+            Tenancy::Several => Err(text),
+            _ => {
+                tracing::warn!("--issuer-keys-file: {text}, or give --iss");
+                Ok(())
+            }
+        }
+    }
+}
+
 impl Keys {
     /// Reads the file.
-    pub(crate) fn open(path: PathBuf) -> Result<Self, String> {
+    pub(crate) fn open(path: PathBuf, tenancy: Tenancy) -> Result<Self, String> {
         let seen = stamp(&path);
-        let keys = read(&path)?;
-        Ok(Keys { path, keys: ArcSwap::from_pointee(keys), seen: Mutex::new(seen) })
+        let keys = read(&path, tenancy)?;
+        Ok(Keys { path, tenancy, keys: ArcSwap::from_pointee(keys), seen: Mutex::new(seen) })
     }
 
     pub(crate) fn load(&self) -> Guard<Arc<Keyset>> {
@@ -37,7 +79,7 @@ impl Keys {
     /// Reads it again. What is wrong with it is in the log.
     pub(crate) fn reload(&self) {
         *self.seen.lock() = stamp(&self.path);
-        match read(&self.path) {
+        match read(&self.path, self.tenancy) {
             Ok(keys) => {
                 tracing::info!(kids = ?keys, "keys of issuers read again");
                 self.keys.store(Arc::new(keys));
@@ -59,10 +101,12 @@ fn stamp(path: &PathBuf) -> Stamp {
     Some((metadata.modified().ok()?, metadata.len(), std::os::unix::fs::MetadataExt::ino(&metadata)))
 }
 
-fn read(path: &PathBuf) -> Result<Keyset, String> {
+fn read(path: &PathBuf, tenancy: Tenancy) -> Result<Keyset, String> {
     let explain = |err: &dyn std::fmt::Display| format!("{}: {err}", path.display());
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(|err| explain(&err))?;
     file.take(KEYSET_LEN_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|err| explain(&err))?;
-    Keyset::parse(&bytes, default_signatures()).map_err(|err| explain(&err))
+    let keys = Keyset::parse(&bytes, default_signatures()).map_err(|err| explain(&err))?;
+    tenancy.judge(&keys).map_err(|err| explain(&err))?;
+    Ok(keys)
 }

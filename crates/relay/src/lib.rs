@@ -25,6 +25,7 @@ mod input;
 pub mod key_file;
 mod keyset;
 mod measure;
+mod metrics_help;
 mod nodes;
 mod relay;
 mod replay;
@@ -33,3 +34,5 @@ pub mod settings;
 mod tick;
 mod upgrade;
 mod ws;
+
+pub use metrics_help::METRICS;

@@ -12,7 +12,7 @@ use sealway_runtime::listener::{self, Socket};
 use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::tls;
 
-use crate::keyset::Keys;
+use crate::keyset::{Keys, Tenancy};
 use crate::nodes::{self, Nodes, bridge};
 use crate::relay::Relay;
 use crate::settings::Settings;
@@ -49,6 +49,11 @@ impl std::fmt::Debug for Server {
     }
 }
 
+/// What is wrong with a file of TLS, by its flag.
+pub(crate) fn tls_error(err: &tls::TlsError) -> String {
+    format!("--tls-{}: {}: {}", err.field.replace('_', "-"), err.file.display(), err.message)
+}
+
 impl Server {
     /// Reads the files, binds, and serves. `render` gives the metrics in Prometheus' text format.
     ///
@@ -59,10 +64,11 @@ impl Server {
         clock: Arc<dyn Clock>,
         render: impl Fn() -> String + Send + Sync + 'static,
     ) -> Result<Server, StartError> {
-        let keys = Keys::open(settings.issuer_keys_file.clone())
+        let tenancy = Tenancy::of(&settings.aud, &settings.iss);
+        let keys = Keys::open(settings.issuer_keys_file.clone(), tenancy)
             .map_err(|err| StartError(format!("--issuer-keys-file: {err}")))?;
         let tls = settings.tls.clone().map(|files| tls::Server::load(files, clock.clone()));
-        let tls = tls.transpose().map_err(|err| StartError(format!("TLS: {err}")))?.map(Arc::new);
+        let tls = tls.transpose().map_err(|err| StartError(tls_error(&err)))?.map(Arc::new);
         let sockets = listener::bind(&settings.listen, "--listen").map_err(|err| StartError(err.to_string()))?;
         let addresses = sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect();
         let shutdown = Shutdown::new();

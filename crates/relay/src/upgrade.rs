@@ -103,7 +103,7 @@ impl Door {
         let mut origins = headers.get_all(ORIGIN).iter();
         match (origins.next(), origins.next()) {
             (None, _) => settings.allow_no_origin,
-            (Some(origin), None) => settings.allow_origin.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()),
+            (Some(origin), None) => settings.allow_origin.iter().any(|allowed| is_allowed(allowed, origin.as_bytes())),
             (Some(_), Some(_)) => false,
         }
     }
@@ -154,6 +154,51 @@ fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
     answer
 }
 
+/// Whether an entry of the list allows an origin: the whole value byte for byte, a host with or without its port, or `*.` before a
+/// host for each name below it.
+fn is_allowed(allowed: &str, origin: &[u8]) -> bool {
+    if allowed.as_bytes() == origin {
+        return true;
+    }
+    let origin = std::str::from_utf8(origin).ok().and_then(|origin| origin.split_once("://"));
+    let Some((scheme, place)) =
+        origin.filter(|(_, place)| !allowed.contains('/') && !place.contains(['/', '@', '?', '#']))
+    else {
+        return false;
+    };
+    let (host, port) = host_and_port(place);
+    let (allowed_host, allowed_port) = host_and_port(allowed);
+    let is_port = allowed_port.is_none_or(|allowed| Some(allowed) == port.or(default_port(scheme)));
+    is_port
+        && match allowed_host.strip_prefix("*.") {
+            Some(parent) => host.split_once('.').is_some_and(|_| is_below(host, parent)),
+            None => !host.is_empty() && host.eq_ignore_ascii_case(allowed_host),
+        }
+}
+
+fn is_below(host: &str, parent: &str) -> bool {
+    let Some(at) = host.len().checked_sub(parent.len() + 1) else { return false };
+    !parent.is_empty() && at > 0 && host.as_bytes()[at] == b'.' && host[at + 1..].eq_ignore_ascii_case(parent)
+}
+
+/// The port is none where there is no number after the last colon; addresses of IPv6 keep their brackets.
+fn host_and_port(place: &str) -> (&str, Option<u16>) {
+    match place.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            (host, port.parse().ok())
+        }
+        _ => (place, None),
+    }
+}
+
+fn default_port(scheme: &str) -> Option<u16> {
+    match scheme {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +206,43 @@ mod tests {
     #[test]
     fn the_accept_value_is_that_of_the_standard() {
         assert_eq!(accept(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn an_origin_is_allowed_by_its_value_by_its_host_or_by_a_name_above_it() {
+        for (allowed, origin) in [
+            ("https://a.example", "https://a.example"),
+            ("null", "null"),
+            ("a.example", "https://a.example"),
+            ("a.example", "http://A.example:8080"),
+            ("a.example:443", "https://a.example"),
+            ("a.example:8443", "https://a.example:8443"),
+            ("[::1]:80", "http://[::1]"),
+            ("*.example", "https://a.example"),
+            ("*.a.example", "https://c.b.a.example:1"),
+        ] {
+            assert!(is_allowed(allowed, origin.as_bytes()), "{allowed} {origin}");
+        }
+        for (allowed, origin) in [
+            ("https://a.example", "https://a.example:443"),
+            ("https://a.example", "http://a.example"),
+            ("a.example", "https://b.a.example"),
+            ("a.example", "https://a.example.evil"),
+            ("a.example", "https://evil/a.example"),
+            ("a.example", "https://evil@a.example"),
+            ("a.example", "https://evila.example"),
+            ("a.example:80", "https://a.example"),
+            ("*.a.example", "https://a.example"),
+            ("*.a.example", "https://eviLa.example"),
+            ("*.a.example", "https://.a.example"),
+            ("*.", "https://a."),
+            ("*", "https://a.example"),
+            ("", "https://"),
+            ("a.example", "A.example"),
+            ("null", "https://null.example"),
+        ] {
+            assert!(!is_allowed(allowed, origin.as_bytes()), "{allowed} {origin}");
+        }
+        assert!(!is_allowed("a.example", b"https://\xff"));
     }
 }

@@ -129,12 +129,11 @@ impl Callers {
         self.rules_of(peer).any(|rule| rule.keys.hold(key))
     }
 
-    fn rules_of(&self, peer: &Peer) -> impl Iterator<Item = &Rule> {
-        let (uid, gid) = (peer.uid, peer.gid);
+    fn rules_of<'a>(&'a self, peer: &'a Peer) -> impl Iterator<Item = &'a Rule> {
         self.rules.iter().filter(move |rule| match rule.who {
             Who::Any => true,
-            Who::Uid(known) => known == uid,
-            Who::Gid(known) => known == gid,
+            Who::Uid(known) => known == peer.uid,
+            Who::Gid(known) => peer.is_in(known),
         })
     }
 

@@ -12,7 +12,7 @@ const POLICY: &str = "\
 ";
 
 fn peer(uid: u32, gid: u32) -> Peer {
-    Peer { uid, gid, pid: None }
+    Peer { uid, gid, ..Peer::default() }
 }
 
 fn ask<'a>(operation: &'a str, profile: Option<&'a str>, key: Option<&'a str>) -> Ask<'a> {
@@ -49,6 +49,8 @@ fn each_caller_may_do_what_its_rules_say_and_nothing_else() {
             assert_eq!(refusal, Refusal::new(Code::PermissionDenied, "not allowed to this caller"));
         }
     }
+    let member = Peer { groups: [7, 2000].into(), ..peer(1001, 1) };
+    assert!(callers.allows(&member, ask("HashData", Some("Default"), None)).is_ok(), "a supplementary group counts");
     assert!(callers.may_use(&peer(1, 2000), "team-b") && !callers.may_use(&peer(1, 1), "team-b"));
     assert!(callers.may_see(&peer(1, 2000), "team-b") && !callers.may_see(&peer(1, 2000), "ca"));
 }

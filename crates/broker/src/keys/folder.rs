@@ -11,6 +11,7 @@ use sealway_runtime::config::ConfigError;
 
 use super::faults::Faults;
 use super::{KEYS_MAX, is_key_id};
+use crate::folders::weak_above;
 
 const LOCK: &str = "lock";
 const SUFFIX: &str = ".key";
@@ -65,6 +66,13 @@ impl Folder {
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
             return Err(fail(&"it belongs to another user"));
+        }
+        if let Some(above) = weak_above(path) {
+            let text = format!(
+                "others can put another folder in its place: they may write {}; chmod go-w it",
+                above.display()
+            );
+            return Err(fail(&text));
         }
         let lock = lock(path).map_err(|err| fail(&format!("{LOCK}: {err}")))?;
         lock.try_lock().map_err(|err| match err {
@@ -212,6 +220,9 @@ mod tests {
             assert!(refused(&path).contains("chmod 700"), "{mode:o}");
         }
         std::fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+        std::fs::set_permissions(place.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(refused(&path).contains("others can put another folder in its place"));
+        std::fs::set_permissions(place.path(), Permissions::from_mode(0o700)).unwrap();
         let link = place.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(refused(&link).contains("not a folder"));

@@ -18,6 +18,7 @@ use sealway_runtime::config::ConfigError;
 use zeroize::Zeroizing;
 
 use super::form::Cipher;
+use crate::folders::weak_above;
 use crate::profile::policy::EncryptAlgorithm;
 use crate::refusal::{Code, Refusal};
 
@@ -75,8 +76,15 @@ impl Kek {
         if meta.permissions().mode() & 0o077 != 0 {
             return Err(ConfigError(format!("{}: others than its owner can use it; chmod 600 it", path.display())));
         }
-        if meta.uid() != rustix::process::geteuid().as_raw() && !rustix::process::geteuid().is_root() {
-            return Err(ConfigError(format!("{}: it belongs to another user", path.display())));
+        let user = rustix::process::geteuid().as_raw();
+        if ![0, user].contains(&meta.uid()) {
+            let text = format!("it belongs to user {}, not to root or to user {user}; chown it", meta.uid());
+            return Err(ConfigError(format!("{}: {text}", path.display())));
+        }
+        if let Some(folder) = weak_above(path) {
+            let text =
+                format!("others can put another file in its place: they may write {}; chmod go-w it", folder.display());
+            return Err(ConfigError(format!("{}: {text}", path.display())));
         }
         if meta.len() > FILE_LEN_MAX {
             return Err(ConfigError(format!("{}: the file is longer than {FILE_LEN_MAX} bytes", path.display())));
@@ -281,6 +289,18 @@ mod tests {
         for (mode, is_taken) in [(0o600, true), (0o400, true), (0o640, false), (0o602, false)] {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(Kek::from_file(&file).is_ok(), is_taken, "{mode:o}");
+        }
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        for (mode, is_taken) in [(0o777, false), (0o770, false), (0o1777, true), (0o700, true)] {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            let read = Kek::from_file(&file).map_err(|err| err.0);
+            assert_eq!(read.is_ok(), is_taken, "{mode:o}");
+            assert!(is_taken || read.unwrap_err().contains("others can put another file in its place"), "{mode:o}");
+        }
+        // Only root can give a file away, and root is who could be fooled by one.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&file, Some(4711), None).unwrap();
+            assert!(Kek::from_file(&file).unwrap_err().0.contains("it belongs to user 4711"));
         }
         assert!(Kek::from_file(folder.path()).unwrap_err().0.contains("it is not a file"));
         let err = Kek::from_file(&folder.path().join("none")).unwrap_err().0;

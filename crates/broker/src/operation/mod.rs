@@ -11,6 +11,7 @@ mod mechanism;
 mod raw;
 mod sign;
 
+use crate::keys::{Key, State, Version};
 use crate::profile::policy::Profile;
 use crate::refusal::{Code, Refusal};
 
@@ -19,7 +20,7 @@ pub use encrypt::{Cipher, NONCE_LEN, Plain, Sealed, TAG_LEN, Tag, decrypt, encry
 pub use kem::{Encapsulated, Recipient, decapsulate, encapsulate};
 pub use mac::{mac, verify_mac};
 pub use raw::{RawKey, Source, decrypt_one, encrypt_one};
-pub use sign::{Signed, sign, verify};
+pub use sign::{Signed, sign, verify, verify_one};
 
 /// Inputs of a batch.
 pub const BATCH_MAX: usize = 1024;
@@ -79,6 +80,12 @@ fn check_one(field: &str, text: &[u8], aad: &[u8]) -> Result<(), Refusal> {
         return Err(Refusal::invalid(format!("aad: too large (max {AAD_LEN_MAX})")));
     }
     Ok(())
+}
+
+/// The versions that are tried where a wire does not say which one it was: the newest enabled ones.
+fn tried(key: &Key) -> impl Iterator<Item = &Version> {
+    const TRIED_MAX: usize = 8;
+    key.versions().iter().rev().filter(|version| version.state() == State::Enabled).take(TRIED_MAX)
 }
 
 /// The profile has no such section.

@@ -2,13 +2,10 @@
 //! whatever the profile says, and no word of a key's version.
 
 use super::encrypt::{Cipher, Plain, Sealed, TAG_LEN, caller_nonce, cipher_of, seal_batch, seal_random};
-use super::{check_one, failed, mechanism, not_in};
-use crate::keys::{self, Key, State};
+use super::{check_one, failed, mechanism, not_in, tried};
+use crate::keys::{self, Key};
 use crate::profile::policy::{EncryptPolicy, Profile};
 use crate::refusal::{Code, Refusal};
-
-/// As the wire does not say which version sealed, so many are tried, the newest first.
-const VERSIONS_TRIED_MAX: usize = 8;
 
 /// Where the key is.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +65,7 @@ pub fn decrypt_one(profile: &Profile, source: Source<'_>, cipher: &Cipher<'_>) -
         Source::Key(key) => key,
     };
     key.current()?;
-    let enabled = key.versions().iter().rev().filter(|version| version.state() == State::Enabled);
-    for version in enabled.take(VERSIONS_TRIED_MAX) {
+    for version in tried(key) {
         match mechanism::open(cipher_of(&policy, key, version)?, cipher, TAG_LEN) {
             Err(refusal) if refusal.code == Code::InvalidArgument => {}
             opened => return opened,

@@ -6,7 +6,7 @@ use aws_lc_rs::signature::{ED25519, KeyPair, UnparsedPublicKey};
 use sealway_awslc::{Hash, PublicKey, Scheme};
 
 use super::encrypt::made;
-use super::{Made, check_batch, failed, not_in};
+use super::{Made, check_batch, failed, not_in, tried};
 use crate::keys::{Algorithm, Form, Key};
 use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash};
 use crate::refusal::Refusal;
@@ -61,6 +61,22 @@ pub fn verify(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec
         Ok(is_signed(algorithm, public, one.input, one.signature))
     };
     signed.iter().map(verify).collect()
+}
+
+/// Whether a signature is that of one of the key's newest enabled versions.
+///
+/// # Errors
+/// As [`sign`].
+pub fn verify_one(profile: &Profile, key: &Key, input: &[u8], signature: &[u8]) -> Result<bool, Refusal> {
+    let algorithm = check(profile, key)?;
+    key.current()?;
+    for version in tried(key) {
+        let public = public(key.form(version)?).ok_or_else(|| failed("VerifyData"))?;
+        if is_signed(algorithm, public, input, signature) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn check(profile: &Profile, key: &Key) -> Result<SignAlgorithm, Refusal> {

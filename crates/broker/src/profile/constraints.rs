@@ -20,8 +20,15 @@ pub(super) fn sizes(node: &super::tree::Node, path: &str, notes: &mut Notes) -> 
         };
         let Some(section) = Section::of(node, &path, &["MinKeySize", "MaxKeySize"], notes) else { continue };
         let range = SizeRange { min: bits(&section, "MinKeySize", notes), max: bits(&section, "MaxKeySize", notes) };
-        if range.min > range.max && section.get("MaxKeySize").is_some() {
+        if range.min > range.max && range.max > 0 && section.get("MaxKeySize").is_some() {
             notes.sloppy(section.line, &path, format!("MinKeySize {} is above MaxKeySize {}", range.min, range.max));
+        }
+        if range.max == 0 && section.get("MaxKeySize").is_some() {
+            notes.sloppy(
+                section.line,
+                &path,
+                "MaxKeySize 0 refuses every key; take the algorithm out, or give its largest size",
+            );
         }
         let slot = match kind {
             KeyKind::Rsa => &mut found.rsa,

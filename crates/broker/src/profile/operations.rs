@@ -29,9 +29,18 @@ pub(super) fn hash(api: &Section<'_>, notes: &mut Notes) -> Option<HashAlgorithm
     Some(section.required_name("HashAlg", &HASHES, "unsupported algorithm", notes)?.value)
 }
 
-/// A section that says something.
+/// A section that says something; one that is empty is warned of, for its operation is off.
 pub(super) fn present<'a>(api: &Section<'a>, key: &str, known: &[&str], notes: &mut Notes) -> Option<Section<'a>> {
-    api.section(key, known, notes).filter(|section| !section.is_empty())
+    let section = api.section(key, known, notes);
+    let left_empty = match &section {
+        Some(section) => section.is_empty().then_some(section.line),
+        None => api.is_left_empty(key),
+    };
+    if let Some(line) = left_empty {
+        notes.warn(line, api.path_of(key), "is empty: the operation is off; name its algorithm, or take the key out");
+        return None;
+    }
+    section
 }
 
 #[derive(Clone, Copy, PartialEq)]

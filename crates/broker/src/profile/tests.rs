@@ -458,3 +458,20 @@ fn problems_are_told_up_to_a_bound_and_the_rest_is_counted() {
     assert_eq!(problems.len(), 1001);
     assert_eq!(problems.last().unwrap().to_string(), "and 2600 more");
 }
+
+#[test]
+fn an_operation_that_is_left_empty_is_off_with_a_warning_and_no_sizes_at_all_are_refused() {
+    let file =
+        |api: &str| format!("- {{Name: A, Settings: {{CryptoLibrary: native}}, API: {{Random: true, {api}}}}}\n");
+    for empty in ["HashData: {}", "HashData:", "HashData: {HashAlg: ''}", "EncryptData: {}", "SignCertificate: {}"] {
+        let profiles = Profiles::parse(&file(empty), Leniency::Strict).unwrap();
+        let warnings = lines(profiles.warnings());
+        assert!(warnings.contains("is empty: the operation is off"), "{empty}: {warnings}");
+    }
+    let sizes =
+        file("SignData: {SignAlg: rsa, HashAlg: sha-256, KeyConstraints: {RSA: {MinKeySize: 0, MaxKeySize: 0}}}");
+    let problems = Profiles::parse(&sizes, Leniency::Strict).unwrap_err();
+    assert!(lines(&problems).contains("MaxKeySize 0 refuses every key"), "{problems:?}");
+    let lenient = Profiles::parse(&sizes, Leniency::Lenient).unwrap();
+    assert!(lines(lenient.warnings()).contains("MaxKeySize 0 refuses every key"));
+}

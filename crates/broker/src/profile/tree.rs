@@ -3,8 +3,11 @@
 
 use std::fmt;
 
+use granit_parser::{Event, Parser};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
+
+use super::section::shown;
 
 /// A node and the line that it stands on, from 1; 0 if that is not known.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +60,7 @@ impl Node {
         }
         let value: Spanned<Value> = serde_saphyr::from_str_with_options(text, options)
             .map_err(|err| Unreadable { line: err.location().map_or(0, |at| line(&at)), text: err.to_string() })?;
+        no_tags(text)?;
         Ok(placed(value, text))
     }
 
@@ -71,6 +75,27 @@ impl Node {
             Kind::Map(_) => "a map",
         }
     }
+}
+
+/// Refuses tags but those of YAML's core schema. The library passes over them; in other programs `!!python/…` runs code, and
+/// who wrote one meant something by it.
+fn no_tags(text: &str) -> Result<(), Unreadable> {
+    const CORE: [&str; 7] = ["bool", "float", "int", "map", "null", "seq", "str"];
+    for event in Parser::new_from_str(text) {
+        // It was read before; what the two libraries do not agree on is no file of ours.
+        let (event, span) = event.map_err(|err| Unreadable { line: 0, text: err.to_string() })?;
+        let (Event::Scalar(_, _, _, tag) | Event::SequenceStart(_, _, tag) | Event::MappingStart(_, _, tag)) = event
+        else {
+            continue;
+        };
+        let Some(tag) = tag else { continue };
+        if tag.handle() != "tag:yaml.org,2002:" || !CORE.contains(&tag.suffix()) {
+            let line = u32::try_from(span.start.line()).unwrap_or(u32::MAX);
+            let text = format!("the tag {} is not read here: take it out", shown(&tag.to_string()));
+            return Err(Unreadable { line, text });
+        }
+    }
+    Ok(())
 }
 
 /// As the library hands it over.
@@ -229,6 +254,23 @@ mod tests {
         assert_eq!(entry(aliased, "7").1.kind, Kind::Number(Some(-3), "-3".into()));
         assert_eq!(entry(aliased, "d").1.kind, Kind::Null);
         assert!(matches!(entry(&node, "f").1.kind, Kind::Number(None, _)));
+    }
+
+    #[test]
+    fn a_tag_that_is_none_of_the_core_schema_is_refused_with_its_line() {
+        for text in [
+            "a: 1\nb: !!python/object/apply:os.system [x]\n",
+            "a: 1\nb: !!python/none\n",
+            "a: 1\nb: !local {c: 1}\n",
+            "a: 1\nb: !!binary aGFsbG8=\n",
+            "%TAG !e! tag:example.com,2026:\n---\nb: !e!thing x\n",
+        ] {
+            let err = Node::parse(text).unwrap_err();
+            assert!(err.text.contains("is not read here"), "{}", err.text);
+            assert_eq!(err.line, text.lines().position(|line| line.starts_with("b:")).unwrap() as u32 + 1, "{text}");
+        }
+        let plain = Node::parse("a: !!str 1\nb: !!map {c: !!int 2}\n").unwrap();
+        assert_eq!(entry(&plain, "a").1.kind, Kind::Text("1".into()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::LazyLock;
 
 use sealway_runtime::clock::ManualClock;
 use tempfile::TempDir;
@@ -20,7 +21,7 @@ const PROFILES: &str = "
   Settings: {CryptoLibrary: native}
   API: {EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: user-provided, TagLength: 128}}
 ";
-const OWNER: Peer = Peer { uid: 1000, gid: 1000, pid: None };
+static OWNER: LazyLock<Peer> = LazyLock::new(|| Peer { uid: 1000, gid: 1000, ..Peer::default() });
 
 fn service(is_fips: bool) -> (TempDir, Service) {
     let folder = tempfile::tempdir().unwrap();
@@ -51,7 +52,7 @@ fn refused(service: &Service, peer: &Peer, asked: &Asked<'_>, shape: Result<(), 
 #[test]
 fn the_request_comes_first_then_the_caller_then_the_profile_then_the_key() {
     let (_folder, service) = service(false);
-    let stranger = Peer { uid: 1001, ..OWNER };
+    let stranger = Peer { uid: 1001, ..OWNER.clone() };
     let shape = || Err(Refusal::invalid("input: too large"));
     let all_wrong = asked("EncryptData", Some("Nowhere"), Some("none"));
     assert_eq!(refused(&service, &stranger, &all_wrong, shape()).1, "input: too large");

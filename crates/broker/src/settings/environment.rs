@@ -1,6 +1,8 @@
 //! The variables, and what is wrong with them.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 const PREFIX: &str = "CRYPTO_BROKER_";
@@ -90,6 +92,20 @@ impl Environment {
             self.problems.push(format!("{whole}: expected {expected}"));
         }
         parsed
+    }
+
+    /// A number within bounds.
+    pub(super) fn within<T>(&mut self, name: &str, bounds: RangeInclusive<T>) -> Option<T>
+    where
+        T: FromStr + PartialOrd + Display,
+    {
+        let expected = format!("a number from {} to {}", bounds.start(), bounds.end());
+        let number = self.parsed(name, &expected)?;
+        if bounds.contains(&number) {
+            return Some(number);
+        }
+        self.problem(name, &format!("expected {expected}"));
+        None
     }
 
     /// Something is wrong.

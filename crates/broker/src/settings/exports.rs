@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sealway_runtime::telemetry::{Exports, Place, Sampling};
+use sealway_runtime::telemetry::{Exports, HAS_TLS, Place, Sampling};
 
 use super::Environment;
 use crate::profile::duration;
@@ -38,6 +38,7 @@ pub(super) fn read(read: &mut Environment) -> Exports {
         logs: places(read, &LOGS).into_iter().filter(|place| *place != Place::Console).collect(),
         version: read.exact("OTEL_SERVICE_VERSION"),
         authorization: read.exact("OTEL_EXPORTER_OTLP_HEADERS_AUTHORIZATION"),
+        ca: read.exact("OTEL_EXPORTER_OTLP_CERTIFICATE").map(Into::into),
     }
 }
 
@@ -62,7 +63,9 @@ fn places(read: &mut Environment, signal: &Signal) -> Vec<Place> {
             }
         };
         if !is_url(&place) {
-            read.problem(ENDPOINT, "expected host:port for gRPC, an http:// URL for HTTP");
+            read.problem(ENDPOINT, "expected host:port for gRPC, or a URL of http or https without a user");
+        } else if !HAS_TLS && matches!(&place, Place::Http(url) | Place::Grpc(url) if url.starts_with("https:")) {
+            read.problem(ENDPOINT, "this build has no TLS: name a collector on this machine, with http://");
         } else if !places.contains(&place) {
             places.push(place);
         }
@@ -88,7 +91,7 @@ fn is_url(place: &Place) -> bool {
     // With a user in it, it would be shown with a password.
     let is_fit = |uri: http::Uri| {
         let host = uri.authority().filter(|authority| !authority.as_str().contains('@')).map(|some| some.host());
-        uri.scheme_str() == Some("http") && host.is_some_and(|host| !host.is_empty())
+        matches!(uri.scheme_str(), Some("http" | "https")) && host.is_some_and(|host| !host.is_empty())
     };
     url.parse().is_ok_and(is_fit)
 }

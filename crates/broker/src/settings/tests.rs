@@ -11,7 +11,7 @@ fn without_anything_said_it_is_the_broker_that_clients_expect() {
     let settings = read(&[]).unwrap();
     assert_eq!(settings.place.path, Path::new("/tmp/open-crypto-broker/crypto-broker-server.sock"));
     assert_eq!(settings.place.link.as_deref(), Some(Path::new("/tmp/cryptobroker.sock")));
-    assert_eq!((settings.streams_max, settings.is_dev, settings.has_old_wires), (1024, false, true));
+    assert_eq!((settings.limits.streams_max, settings.is_dev, settings.has_old_wires), (1024, false, true));
     assert_eq!(settings.service, "crypto-broker-server");
     assert_eq!(settings.log, Slog { level: "info".into(), is_json: true, is_on_stderr: false });
     assert_eq!(settings.exports.traces, []);
@@ -45,7 +45,7 @@ fn every_name_of_the_environment_is_read() {
     ])
     .unwrap();
     assert_eq!(settings.log, Slog { level: "warn".into(), is_json: false, is_on_stderr: true });
-    assert_eq!((settings.streams_max, settings.is_dev, settings.fips), (7, true, RequireFips::Strict));
+    assert_eq!((settings.limits.streams_max, settings.is_dev, settings.fips), (7, true, RequireFips::Strict));
     assert_eq!((settings.service.as_str(), settings.exports.version.as_deref()), ("mine", Some("1.2")));
     let to = [
         Place::Console,
@@ -76,7 +76,7 @@ fn names_without_the_prefix_are_read_and_lose_to_those_with_it() {
         ("CRYPTO_BROKER_LOG_LEVEL", "ERROR"),
     ])
     .unwrap();
-    assert_eq!((settings.is_dev, settings.streams_max, settings.log.level.as_str()), (true, 5, "error"));
+    assert_eq!((settings.is_dev, settings.limits.streams_max, settings.log.level.as_str()), (true, 5, "error"));
     assert!(settings.log.is_on_stderr && !settings.log.is_json);
 }
 
@@ -102,7 +102,7 @@ fn what_cannot_be_is_an_error_with_its_name_and_all_are_told() {
         let problems = read(&[(name, value)]).unwrap_err();
         assert!(problems.len() == 1 && problems[0].starts_with(&format!("{name}: ")), "{problems:?}");
     }
-    let wrong = [("OTEL_TRACES_EXPORTER", "otlphttp"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://h"), ("APP_ENV", "x")];
+    let wrong = [("OTEL_TRACES_EXPORTER", "otlphttp"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://h"), ("APP_ENV", "x")];
     assert_eq!(read(&wrong).unwrap_err().len(), 2);
 }
 
@@ -125,10 +125,28 @@ fn one_endpoint_serves_every_kind_by_its_path() {
         assert_eq!((&exports.traces[..], &exports.metrics[..]), (&at("/v1/traces")[..], &at("/v1/metrics")[..]));
         assert_eq!(exports.logs, at("/v1/logs"));
     }
-    for wrong in ["http://user:secret@collector:4318", "https://collector:4318", "http://"] {
+    for wrong in ["http://user:secret@collector:4318", "ftp://collector:4318", "http://"] {
         let problems = read(&[("OTEL_LOGS_EXPORTER", "otlphttp"), ("OTEL_EXPORTER_OTLP_ENDPOINT", wrong)]).unwrap_err();
         assert!(problems.len() == 1 && !problems[0].contains("secret"), "{problems:?}");
     }
+}
+
+#[test]
+fn an_endpoint_of_https_is_one_of_tls_over_http_and_grpc_and_has_its_authorities() {
+    let settings = read(&[
+        ("OTEL_TRACES_EXPORTER", "otlphttp,otlpgrpc"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector:4317"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
+    ]);
+    if !sealway_runtime::telemetry::HAS_TLS {
+        let problems = settings.unwrap_err();
+        assert!(problems.iter().all(|problem| problem.contains("this build has no TLS")), "{problems:?}");
+        return;
+    }
+    let exports = settings.unwrap().exports;
+    let [http, grpc] = ["https://collector:4317/v1/traces", "https://collector:4317"].map(str::to_owned);
+    assert_eq!(exports.traces, [Place::Http(http), Place::Grpc(grpc)]);
+    assert_eq!(exports.ca.as_deref(), Some(Path::new("/etc/ca.pem")));
 }
 
 #[test]
@@ -148,6 +166,16 @@ fn what_calls_may_hold_has_a_default_and_bounds() {
     assert_eq!(read(&[(NAME, "8")]).unwrap().calls_memory, 8 * 1024 * 1024);
     for wrong in ["7", "65537", "-1", "x"] {
         assert!(read(&[(NAME, wrong)]).unwrap_err()[0].contains("from 8 to 65536"), "{wrong}");
+    }
+}
+
+#[test]
+fn how_many_connections_there_may_be_has_a_default_and_bounds() {
+    const NAME: &str = "CRYPTO_BROKER_CONNECTIONS_MAX";
+    assert_eq!(read(&[]).unwrap().limits.connections_max, 1024);
+    assert_eq!(read(&[(NAME, "4096")]).unwrap().limits.connections_max, 4096);
+    for wrong in ["15", "65537", "x"] {
+        assert_eq!(read(&[(NAME, wrong)]).unwrap_err(), [format!("{NAME}: expected a number from 16 to 65536")]);
     }
 }
 

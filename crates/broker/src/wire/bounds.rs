@@ -18,6 +18,8 @@ pub(super) const PROFILE_MAX: usize = 64;
 pub(super) const KEY_ID_MAX: usize = 1024;
 /// Of a key in a request, in bytes.
 pub(super) const RAW_KEY_MAX: usize = 32;
+/// Of a signature, in bytes: several times that of ML-DSA-65.
+pub(super) const SIGNATURE_MAX: usize = 16 * 1024;
 /// Of `createdAt`, in bytes: a time as text.
 pub(super) const CREATED_AT_MAX: usize = 128;
 /// Of a duration as text, in bytes.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sealway_proto::broker::open::{
-    BenchmarkRequest, BenchmarkResponse, FakeEndpointRequest, FakeEndpointResponse, Metadata,
+    BenchmarkRequest, BenchmarkResponse, FakeEndpointRequest, FakeEndpointResponse, MetadataW1,
 };
 use tokio::sync::Mutex;
 use tonic::{Request, Response, Status};
 
 use super::call::{Call, work_of};
 use super::generated::open::crypto_grpc_dev_server::CryptoGrpcDev;
-use super::open::request::{check_metadata, trace};
+use super::open::request::{check_metadata_w1, trace_w1};
 use super::status::status;
 use crate::benchmark::{self, Inputs};
 use crate::service::{Asked, Done, Service};
@@ -41,11 +41,11 @@ impl Dev {
         &self,
         call: &Call,
         operation: &'static str,
-        metadata: Option<&Metadata>,
+        metadata: Option<&MetadataW1>,
         work: impl FnOnce() -> Result<T, Refusal> + Send,
     ) -> Result<T, Status> {
-        let fits = check_metadata(metadata);
-        let trace = trace(metadata, &fits);
+        let fits = check_metadata_w1(metadata);
+        let trace = trace_w1(metadata, &fits);
         let asked = Asked { operation, wire: "w3", profile: None, key: None, count: 0, bytes_in: 0 };
         let work = |_: &_| Ok(Done { value: work()?, key_version: None, bytes_out: 0 });
         call.run(&self.0.service, trace, asked, fits, work).await.map_err(status)

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::FutureExt;
-use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{Service as _, StdError};
+use tonic::{Code, Status};
 
 use super::budget::Budget;
 use super::call::Call;
@@ -117,7 +117,8 @@ impl Wires {
         let call = Call::new(method, peer, self.service.now_ms(), held, deadline);
         let mut request = request.map(|body| Arriving::new(body, call.clone()));
         request.extensions_mut().insert(call.clone());
-        let answering = survive(self.route(method, request));
+        let told = call.clone();
+        let answering = survive(async move { readable(self.route(method, request).await, &told) });
         let answer = match deadline {
             _ if !has_room => no_room().into_http(),
             None => answering.await,
@@ -129,7 +130,7 @@ impl Wires {
         match Status::from_header_map(answer.headers()) {
             Some(status) => call.told().end(status.code(), status.message()),
             // The headers of an answer that is there have no status; a stream's end is not waited for.
-            None => call.told().end(tonic::Code::Ok, ""),
+            None => call.told().end(Code::Ok, ""),
         }
         Ok(answer.map(|body| Answer::new(body, call)))
     }
@@ -163,6 +164,16 @@ impl Wires {
 async fn survive(answer: impl Future<Output = http::Response<Body>>) -> http::Response<Body> {
     let answer = AssertUnwindSafe(answer).catch_unwind().await;
     answer.unwrap_or_else(|_| Status::internal("internal error").into_http())
+}
+
+/// What ends before its call began had a message that cannot be read: tonic answers that with the code for faults of ours.
+fn readable(answer: http::Response<Body>, call: &Call) -> http::Response<Body> {
+    match Status::from_header_map(answer.headers()) {
+        Some(status) if status.code() == Code::Internal && !call.told().has_begun() => {
+            Status::invalid_argument(format!("the message cannot be read: {}", status.message())).into_http()
+        }
+        _ => answer,
+    }
 }
 
 /// As Go's gRPC tells it.

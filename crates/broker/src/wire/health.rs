@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use sealway_proto::broker::health::health_check_response::ServingStatus;
@@ -11,9 +12,11 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
+use super::call::Call;
 use super::generated::health::health_server;
+use crate::shares::{Place, Shares};
 
-/// Who may watch at a time: each holds its call for as long as it likes.
+/// Streams of `Watch` at a time: each holds its call for as long as its caller likes.
 const WATCHING_MAX: usize = 1024;
 
 /// Tells whether the broker serves. It does until told otherwise.
@@ -21,12 +24,13 @@ const WATCHING_MAX: usize = 1024;
 pub struct Health {
     serves: watch::Sender<bool>,
     services: Vec<&'static str>,
+    watching: Arc<Shares>,
 }
 
 impl Health {
     /// Serving, with these services.
     pub(super) fn new(services: Vec<&'static str>) -> Health {
-        Health { serves: watch::Sender::new(true), services }
+        Health { serves: watch::Sender::new(true), services, watching: Shares::new(WATCHING_MAX) }
     }
 
     /// From now on everything is told not to serve, and streams of those who watch end with that.
@@ -63,21 +67,21 @@ impl health_server::Health for Health {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        if self.serves.receiver_count() >= WATCHING_MAX {
-            return Err(Status::resource_exhausted("too many watch already; ask by Check"));
-        }
+        let place = self.watching.place(Call::of(&request)?.peer());
+        let place = place.map_err(|err| Status::resource_exhausted(format!("Watch: {err}; use Check instead")))?;
         if !self.knows(&request.get_ref().service) {
             // The stream stays open, for the service might come: ours never does, so it ends with the broker.
             let unknown = HealthCheckResponse { status: ServingStatus::ServiceUnknown.into() };
             let mut serves = WatchStream::from_changes(self.serves.subscribe());
             let end = futures_util::stream::once(async move {
                 serves.next().await;
+                drop(place);
                 Err(Status::unavailable("the broker stops"))
             });
             return Ok(Response::new(Box::pin(tokio_stream::once(Ok(unknown)).chain(end))));
         }
         let states = WatchStream::new(self.serves.subscribe());
-        Ok(Response::new(Box::pin(UntilStopped { states, is_over: false })))
+        Ok(Response::new(Box::pin(UntilStopped { states, is_over: false, _place: place })))
     }
 }
 
@@ -85,6 +89,7 @@ impl health_server::Health for Health {
 struct UntilStopped {
     states: WatchStream<bool>,
     is_over: bool,
+    _place: Place,
 }
 
 impl Stream for UntilStopped {

@@ -48,7 +48,8 @@ macro_rules! methods {
 // The busiest first.
 methods! {
     "CryptoBroker.CryptoGrpc" {
-        "HashData", "SignCertificate", "EncryptData", "DecryptData", "Hash", "Sign", "Benchmark", "FakeEndpoint",
+        "HashData", "SignCertificate", "EncryptData", "DecryptData", "SignData", "VerifyData", "Hash", "Sign", "Benchmark",
+        "FakeEndpoint",
     }
     "sealway.broker.v1.Broker" {
         "Hash", "SignCertificate", "Encrypt", "Decrypt", "Rewrap", "Sign", "Verify", "Mac", "VerifyMac", "Derive", "Random",

@@ -128,7 +128,7 @@ mod tests {
     use crate::wire::budget::Budget;
 
     fn call() -> Call {
-        let peer = Peer { uid: 1, gid: 1, pid: None };
+        let peer = Peer { uid: 1, gid: 1, ..Peer::default() };
         Call::new(&Method::UNKNOWN, peer, 0, Budget::new(8 << 20).call(1), None)
     }
 

@@ -92,7 +92,8 @@ impl Open<'_> {
             let mut stub = CryptoGrpcDevClient::with_origin(line, origin());
             async move { stub.benchmark(request).await }
         };
-        let request = open::BenchmarkRequest { metadata: metadata() };
+        let metadata = metadata().map(|own| open::MetadataW1 { id: own.id, ..open::MetadataW1::default() });
+        let request = open::BenchmarkRequest { metadata };
         let answer = self.0.call("Benchmark", Repeat::Always, request, send).await?;
         Ok(answer.benchmark_results)
     }

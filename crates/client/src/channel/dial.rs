@@ -82,7 +82,8 @@ async fn attach_over(
     told(Step::Attached);
     let left = Duration::from_secs(settings.init_expires_s.saturating_sub(now_s())) + AFTER_GRANT;
     let peer = options.peer_timeout.map_or(left, |wait| wait.min(left));
-    shake(socket, settings, grant.role, Waits { peer, rest: options.handshake_timeout }, options.liveness, told).await
+    let waits = Waits { peer, rest: options.handshake_timeout, hint: hint(&settings, grant.role) };
+    shake(socket, settings, grant.role, waits, options.liveness, told).await
 }
 
 /// Connects to a peer that listens.
@@ -115,7 +116,8 @@ async fn connect_over(
     let settings = direct_settings(info, options)?;
     let socket = opening.await?;
     told(Step::Open);
-    shake(socket, settings, Role::Client, direct_waits(options), options.liveness, told).await
+    let waits = direct_waits(options, hint(&settings, Role::Client));
+    shake(socket, settings, Role::Client, waits, options.liveness, told).await
 }
 
 /// Takes up a connection that a peer opened with the same direct info. Each info serves one channel. A TCP connection should have
@@ -126,12 +128,20 @@ async fn connect_over(
 pub async fn accept_direct(io: impl Io + 'static, info: &DirectInfo, options: &Options) -> Result<Channel, Error> {
     let settings = direct_settings(info, options)?;
     let socket = socket::accept(Box::new(io), options.connecting.timeout).await?;
-    shake(socket, settings, Role::Server, direct_waits(options), options.liveness, |_| ()).await
+    shake(socket, settings, Role::Server, direct_waits(options, ""), options.liveness, |_| ()).await
 }
 
 /// The peer is at the other end of the connection.
-fn direct_waits(options: &Options) -> Waits {
-    Waits { peer: options.peer_timeout.unwrap_or(options.handshake_timeout), rest: options.handshake_timeout }
+fn direct_waits(options: &Options, hint: &'static str) -> Waits {
+    Waits { peer: options.peer_timeout.unwrap_or(options.handshake_timeout), rest: options.handshake_timeout, hint }
+}
+
+/// What may help a client whose handshake comes to no end.
+fn hint(settings: &ChannelSettings, role: Role) -> &'static str {
+    if role == Role::Server || settings.suite.is_native() || settings.accept_unconfirmed {
+        return "";
+    }
+    "; a server of v1 from before 17 January 2026 proves nothing: accept_unconfirmed (--accept-unconfirmed) takes it all the same"
 }
 
 fn provider() -> &'static dyn AgreementProvider {

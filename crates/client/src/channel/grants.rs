@@ -1,6 +1,7 @@
 //! Where grants come from: a file, or the control plane over HTTP. SPEC relay.md#control-plane
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,39 +16,91 @@ use sealway_proto::relay::{Grant, Role};
 use serde_json::json;
 use zeroize::Zeroizing;
 
+use super::dial::{Instance, attach};
 use super::error::{Error, Stage};
+use super::{Channel, Options};
 use crate::trust;
 
 /// Longest grant, in bytes.
 const GRANT_LEN_MAX: usize = 64 * 1024;
+/// Longest reason of a control plane that is passed on, in bytes.
+const REASON_LEN_MAX: usize = 200;
 /// How long the control plane may take to answer; it keeps a question for 30 s until a listener is there.
 const ANSWER_TIME: Duration = Duration::from_secs(45);
+
+/// How long a listener waits at the control plane for a client before it asks again, in seconds: less than proxies on the way wait.
+const LISTEN_WAIT_S: u64 = 25;
 
 /// Where an endpoint gets its grants from.
 #[derive(Debug)]
 pub enum Grants {
     /// A file with one grant. Its token works once.
-    File(PathBuf),
+    File(GrantFile),
     /// A control plane, asked for a grant each time.
     Control(Box<Control>),
 }
 
+/// A file with one grant, and whether its token was shown to a relay.
+#[derive(Debug)]
+pub struct GrantFile {
+    path: PathBuf,
+    shown: Mutex<Option<String>>,
+}
+
 impl Grants {
-    /// The next grant.
+    /// The grant of a file.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Grants::File(GrantFile { path: path.into(), shown: Mutex::default() })
+    }
+
+    /// The next grant. A listener's comes once a client asks for its counterpart.
     ///
     /// # Errors
-    /// Of the stage [`Stage::Grant`]: `grant_invalid` names the member at fault, `nobody_listens` where no peer has asked for
-    /// its end, `unauthorized` where the control plane does not take the token.
+    /// Of the stage [`Stage::Grant`]: `grant_invalid` names the member at fault, or a file whose token was used; `nobody_listens`
+    /// where no peer has asked for its end, `unauthorized` where the control plane does not take the token.
     pub async fn next(&self) -> Result<Grant, Error> {
         match self {
-            Grants::File(path) => {
-                let text = tokio::fs::read(path).await.map(Zeroizing::new);
-                let text = text.map_err(|err| fault("grant_invalid", format!("{}: {err}", path.display())))?;
-                let told = |err| fault("grant_invalid", format!("{}: {err}", path.display()));
-                Grant::parse(&text).map_err(told)
-            }
+            Grants::File(file) => file.next().await,
             Grants::Control(control) => control.next().await,
         }
+    }
+
+    /// Attaches with the next grant.
+    ///
+    /// # Errors
+    /// Of [`Grants::next`] and [`attach`].
+    pub(super) async fn attach(&self, me: &Instance, options: &Options) -> Result<Channel, Error> {
+        self.attach_with(self.next().await?, me, options).await
+    }
+
+    /// Attaches with a grant of these.
+    pub(super) async fn attach_with(&self, grant: Grant, me: &Instance, options: &Options) -> Result<Channel, Error> {
+        let attached = attach(&grant, me, options, |_| ()).await;
+        // A relay that was not reached has not seen the token.
+        if let Grants::File(file) = self
+            && !attached.as_ref().is_err_and(|err| err.stage == Stage::Connect)
+        {
+            *file.shown() = Some(grant.token);
+        }
+        attached
+    }
+}
+
+impl GrantFile {
+    async fn next(&self) -> Result<Grant, Error> {
+        let invalid = |text: String| fault("grant_invalid", format!("{}: {text}", self.path.display()));
+        let text = tokio::fs::read(&self.path).await.map(Zeroizing::new);
+        let grant = Grant::parse(&text.map_err(|err| invalid(err.to_string()))?);
+        let grant = grant.map_err(|err| invalid(err.to_string()))?;
+        if self.shown().as_ref() == Some(&grant.token) {
+            return Err(invalid("its token was used; a grant works once: mint another, or give --control".into()));
+        }
+        Ok(grant)
+    }
+
+    fn shown(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        // A thread that panicked while it held this left nothing half done.
+        self.shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -99,16 +152,28 @@ impl Control {
             None => trust::nobody(),
         };
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls.map_err(|text| fault("tls_unset", text))?);
-        let role = if role == Role::Client { "client" } else { "server" };
+        let body = match role {
+            Role::Client => json!({"name": name, "role": "client"}),
+            Role::Server => json!({"name": name, "role": "server", "wait_s": LISTEN_WAIT_S}),
+        };
         Ok(Control {
             uri,
             bearer: bearer.transpose()?,
-            body: Bytes::from(json!({"name": name, "role": role}).to_string()),
+            body: Bytes::from(body.to_string()),
             http: Client::builder(TokioExecutor::new()).build(builder.https_or_http().enable_http1().build()),
         })
     }
 
     async fn next(&self) -> Result<Grant, Error> {
+        loop {
+            // Nothing: no client has asked for as long as it was waited.
+            if let Some(grant) = self.ask().await? {
+                return Ok(grant);
+            }
+        }
+    }
+
+    async fn ask(&self) -> Result<Option<Grant>, Error> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
@@ -140,15 +205,28 @@ impl std::fmt::Debug for Control {
     }
 }
 
-fn judge(status: StatusCode, body: &[u8]) -> Result<Grant, Error> {
+fn judge(status: StatusCode, body: &[u8]) -> Result<Option<Grant>, Error> {
     match status {
-        StatusCode::OK => Grant::parse(body).map_err(|err| fault("grant_invalid", err.to_string())),
+        StatusCode::OK => Grant::parse(body).map(Some).map_err(|err| fault("grant_invalid", err.to_string())),
+        StatusCode::NO_CONTENT => Ok(None),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(fault(
             "unauthorized",
             format!("the control plane does not let us in: it answers with the status {status}"),
         )),
         StatusCode::NOT_FOUND => Err(fault("nobody_listens", "no peer listens under this name".into())),
-        _ => Err(fault("control_refused", format!("the control plane answers with the status {status}"))),
+        _ => {
+            Err(fault("control_refused", format!("the control plane answers with the status {status}{}", reason(body))))
+        }
+    }
+}
+
+/// The reason in a control plane's JSON, with what leads to it; nothing where it gives none, or more than a line of text.
+fn reason(body: &[u8]) -> String {
+    let body: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let text = body.as_ref().and_then(|body| body.get("error")?.as_str());
+    match text.filter(|text| text.len() <= REASON_LEN_MAX && !text.contains(char::is_control)) {
+        Some(text) => format!(": {text}"),
+        None => String::new(),
     }
 }
 
@@ -171,6 +249,12 @@ mod tests {
         ] {
             let err = judge(StatusCode::from_u16(status).unwrap(), b"{}").unwrap_err();
             assert_eq!((err.stage, err.code.as_ref()), (Stage::Grant, code));
+        }
+        let told = |body: &[u8]| judge(StatusCode::TOO_MANY_REQUESTS, body).unwrap_err().to_string();
+        assert!(told(br#"{"error":"too many names"}"#).contains("429 Too Many Requests: too many names"));
+        for silent in [&br#"{"error":"two\nlines"}"#[..], b"<html>", br#"{"error":7}"#] {
+            let told = told(silent);
+            assert!(told.contains("429 Too Many Requests") && !told.contains("Requests:"), "{told}");
         }
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Waits {
     pub(crate) peer: Duration,
     /// From it to the end.
     pub(crate) rest: Duration,
+    /// What may help where it does not come to its end; may be empty.
+    pub(crate) hint: &'static str,
 }
 
 /// Runs a handshake to its end. `first` is what is sent before anything is read. `heard` is called at the peer's first
@@ -30,7 +32,6 @@ pub(crate) async fn run(
     waits: Waits,
     heard: impl FnOnce(),
 ) -> Result<(Sealer, Opener), Error> {
-    let late = |what, wait| Error::new(Stage::Handshake, "timeout", format!("{what} within {wait:?}"));
     let begun = async {
         if let Some(first) = first {
             send(socket, first).await?;
@@ -38,7 +39,9 @@ pub(crate) async fn run(
         next(socket, Stage::Attach).await
     };
     let message = tokio::time::timeout(waits.peer, begun).await;
-    let mut message = message.map_err(|_| late("the peer did not come", waits.peer))??;
+    let mut message = message.map_err(|_| {
+        Error::new(Stage::Handshake, "timeout", format!("the peer did not come within {:?}", waits.peer))
+    })??;
     heard();
     let rest = async {
         loop {
@@ -51,7 +54,13 @@ pub(crate) async fn run(
             message = next(socket, Stage::Handshake).await?;
         }
     };
-    tokio::time::timeout(waits.rest, rest).await.map_err(|_| late("the handshake was not done", waits.rest))??;
+    tokio::time::timeout(waits.rest, rest).await.map_err(|_| {
+        Error::new(
+            Stage::Handshake,
+            "timeout",
+            format!("the handshake was not done within {:?}{}", waits.rest, waits.hint),
+        )
+    })??;
     handshake.into_records().map_err(|err| Error::of_core(&err))
 }
 

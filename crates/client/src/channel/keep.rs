@@ -1,33 +1,51 @@
 //! Channels for as long as a program runs: an end that listens and gets one channel a peer, and an end that has one channel
 //! and makes another when it ends.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sealway_proto::relay::Grant;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::task::JoinSet;
 
-use super::dial::{Instance, attach};
+use super::dial::Instance;
 use super::error::{Error, Stage};
 use super::forward;
 use super::grants::Grants;
 use super::reconnect::{Attempts, Backoff};
-use super::{Channel, Options};
+use super::{Channel, Options, Stream};
 
 /// Channels of a listener at once: the next peer waits at the control plane.
 const CHANNELS_MAX: usize = 256;
 /// Local connections that are carried at once: the next one waits in the backlog.
 const CONNECTIONS_MAX: usize = 1024;
-/// How long an end that connects waits for a listener that has a grant: it may have died since it asked for it.
-const PEER_TIME: Duration = Duration::from_secs(15);
+/// How long an end waits for the first word of its peer. Both are given their grants at the same time: one that says nothing for so
+/// long is not there.
+const PEER_TIME: Duration = Duration::from_secs(5);
+/// Peers of a listener that have a grant and are not there yet: clients beyond wait at the control plane.
+const SHAKING_MAX: usize = 64;
 
-/// An end that listens: each peer that comes has a channel of its own.
-#[derive(Debug)]
+/// An end that listens: each peer that comes has a channel of its own. It goes on waiting at the control plane while it shakes hands
+/// with peers, so that one that says nothing holds up no other.
 pub struct Listener {
-    grants: Grants,
-    options: Options,
+    grants: Arc<Grants>,
+    options: Arc<Options>,
     me: Instance,
     attempts: Attempts,
+    /// The next grant, once a client asks for its counterpart.
+    asking: Option<Asking>,
+    shaking: JoinSet<Result<Channel, Error>>,
+}
+
+type Asking = Pin<Box<dyn Future<Output = Result<Grant, Error>> + Send>>;
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Listener({:?}, {} shaking hands)", self.grants, self.shaking.len())
+    }
 }
 
 impl Listener {
@@ -35,8 +53,16 @@ impl Listener {
     ///
     /// # Errors
     /// Where the crypto module has no randomness.
-    pub fn new(grants: Grants, options: Options, backoff: Backoff) -> Result<Self, Error> {
-        Ok(Listener { grants, options, me: Instance::draw()?, attempts: Attempts::new(backoff) })
+    pub fn new(grants: Grants, mut options: Options, backoff: Backoff) -> Result<Self, Error> {
+        options.peer_timeout.get_or_insert(PEER_TIME);
+        Ok(Listener {
+            grants: Arc::new(grants),
+            options: Arc::new(options),
+            me: Instance::draw()?,
+            attempts: Attempts::new(backoff),
+            asking: None,
+            shaking: JoinSet::new(),
+        })
     }
 
     /// Waits for the next peer, and makes another attempt whenever one fails. `failed` hears of failures, and of the longest
@@ -45,23 +71,76 @@ impl Listener {
     /// # Errors
     /// What does not pass by itself: a token that is not taken, an address that is none.
     pub async fn accept(&mut self, mut failed: impl FnMut(&Error, Duration)) -> Result<Channel, Error> {
-        let (grants, options, me) = (&self.grants, &self.options, &self.me);
-        let once = || async move { attach(&grants.next().await?, me, options, |_| ()).await };
-        let taken = self.attempts.until_one_succeeds(once, |err, wait| {
-            if !is_rest(err) {
-                failed(err, wait);
+        loop {
+            // A grant of a file is there at once, and works once.
+            let shaking_max = if matches!(*self.grants, Grants::File(_)) { 1 } else { SHAKING_MAX };
+            if self.asking.is_none() && self.shaking.len() < shaking_max {
+                self.asking = Some(ask(self.grants.clone(), Duration::ZERO));
             }
-        });
-        let channel = taken.await?;
-        // The next peer is another one: it must not wait because this one came just now.
-        self.attempts.served();
-        Ok(channel)
+            let asking = async {
+                match &mut self.asking {
+                    Some(asking) => asking.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(shaken) = self.shaking.join_next() => match shaken {
+                    Ok(Ok(channel)) => {
+                        self.attempts.served();
+                        return Ok(channel);
+                    }
+                    Ok(Err(err)) if !err.is_passing() => return Err(err),
+                    Ok(Err(err)) if !is_absence(&err) => {
+                        // Where the next grant is waited for already, a client decides when the next attempt comes.
+                        let bound = if self.asking.is_none() { self.ask_later() } else { Duration::ZERO };
+                        failed(&err, bound);
+                    }
+                    Ok(Err(_)) | Err(_) => {}
+                },
+                asked = asking => match asked {
+                    Ok(grant) => {
+                        self.asking = None;
+                        let (grants, me, options) = (self.grants.clone(), self.me.clone(), self.options.clone());
+                        self.shaking.spawn(async move { grants.attach_with(grant, &me, &options).await });
+                    }
+                    Err(err) if err.is_passing() => {
+                        let bound = self.ask_later();
+                        failed(&err, bound);
+                    }
+                    Err(err) => {
+                        self.asking = None;
+                        return Err(err);
+                    }
+                },
+            }
+        }
     }
 }
 
-/// Whether nobody came for as long as a grant lasts: that is how a listener spends its time.
-fn is_rest(err: &Error) -> bool {
-    err.stage == Stage::Attach && err.code == "init_expired"
+impl Listener {
+    /// Asks for the next grant after a wait, and returns the wait's bound.
+    fn ask_later(&mut self) -> Duration {
+        let (wait, bound) = self.attempts.failed();
+        self.asking = Some(ask(self.grants.clone(), wait));
+        bound
+    }
+}
+
+/// The next grant, after a wait.
+fn ask(grants: Arc<Grants>, wait: Duration) -> Asking {
+    Box::pin(async move {
+        tokio::time::sleep(wait).await;
+        grants.next().await
+    })
+}
+
+/// Whether a peer that was given a grant did not use it: the next one may, and nobody can do anything about it here.
+fn is_absence(err: &Error) -> bool {
+    match err.stage {
+        Stage::Attach => matches!(err.code.as_ref(), "init_expired" | "idle_timeout"),
+        Stage::Handshake => err.code == "timeout",
+        _ => false,
+    }
 }
 
 /// An end that connects: one channel at a time, made when it is first needed and again after it has ended.
@@ -100,7 +179,7 @@ impl Connector {
             return Ok(channel.clone());
         }
         let (grants, options, me) = (&self.grants, &self.options, &self.me);
-        let once = || async move { attach(&grants.next().await?, me, options, |_| ()).await };
+        let once = || grants.attach(me, options);
         let channel = Arc::new(state.attempts.until_one_succeeds(once, failed).await?);
         state.channel = Some(channel.clone());
         Ok(channel)
@@ -111,13 +190,22 @@ impl Connector {
     /// # Errors
     /// Why the connection broke off.
     pub async fn carry(&self, local: TcpStream, failed: impl Fn(&Error, Duration)) -> Result<(), Error> {
+        match self.stream(&failed).await {
+            Ok(stream) => forward::carry(local, stream).await,
+            Err(err) => {
+                forward::reset(local);
+                Err(err)
+            }
+        }
+    }
+
+    async fn stream(&self, failed: &impl Fn(&Error, Duration)) -> Result<Stream, Error> {
         loop {
-            let channel = self.channel(&failed).await?;
+            let channel = self.channel(failed).await?;
             match forward::open(&channel).await {
-                Ok(stream) => return forward::carry(local, stream).await,
                 // It ended between the two: nothing of the connection was lost.
                 Err(_) if channel.is_over() => {}
-                Err(err) => return Err(err),
+                opened => return opened,
             }
         }
     }

@@ -13,6 +13,7 @@
 //! It may not know: how relays are built, who may talk to whom. Bytes of the wires are `sealway_proto`'s.
 
 mod dial;
+mod ends;
 mod error;
 pub mod forward;
 mod grants;
@@ -39,13 +40,13 @@ use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 
 pub use dial::{Instance, accept_direct, attach, attach_on, connect_direct, connect_direct_on};
 pub use error::{Error, Stage};
-pub use grants::{Control, Grants};
+pub use grants::{Control, GrantFile, Grants};
 pub use identity::Identity;
 use pulse::{Due, Pulse};
 use secure::Records;
 pub use socket::{Connecting, Io};
 use streams::{Command, Opening};
-pub use streams::{Incoming, Liveness, STREAMS_MAX, Stream};
+pub use streams::{Incoming, Liveness, STREAMS_MAX, Stream, V1_STREAMS_MAX};
 
 /// How channels are made and kept.
 #[derive(Clone, Debug)]
@@ -119,14 +120,14 @@ impl Channel {
             commands: ends.commands,
             incoming: Mutex::new(ends.incoming),
             over: ends.over,
-            places: Arc::new(Semaphore::new(if is_native { STREAMS_MAX } else { streams::V1_STREAMS_MAX })),
+            places: Arc::new(Semaphore::new(streams::streams_max(is_native))),
             pulse,
             role,
         }
     }
 
-    /// Opens a stream and says what it is for. Where [`STREAMS_MAX`] of this side are open (32 towards a peer of v1), it waits for
-    /// one to end. The
+    /// Opens a stream and says what it is for. Where [`STREAMS_MAX`] of this side are open ([`V1_STREAMS_MAX`] with a peer of v1), it waits
+    /// for one to end. The
     /// peer may not have heard of it when this returns: what is written waits for it, within the stream's window.
     ///
     /// # Errors

@@ -96,6 +96,14 @@ impl Attempts {
         }
     }
 
+    /// An attempt failed.
+    ///
+    /// Returns the wait before the next one, and its bound.
+    pub(super) fn failed(&mut self) -> (Duration, Duration) {
+        self.failures = self.failures.saturating_add(1);
+        (self.backoff.wait(self.failures, random()), self.backoff.bound(self.failures))
+    }
+
     /// What was made last has served its end, however soon the next one is asked for: no wait comes before that.
     pub fn served(&mut self) {
         (self.failures, self.since) = (0, None);

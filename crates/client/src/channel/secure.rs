@@ -21,6 +21,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
+use super::ends::{Ends, Frames, HEADER_LEN};
 use super::error::{Error, Stage};
 use super::pulse::{Due, Pulse};
 use super::socket::Socket;
@@ -57,6 +58,10 @@ pub(crate) struct Records {
     sealer: Sealer,
     opener: Opener,
     pulse: Arc<Pulse>,
+    ends: Arc<Ends>,
+    /// Frames of streams, as far as the library has read and written them.
+    frames_in: Frames,
+    frames_out: Frames,
     /// What was opened and not yet read.
     unread: Bytes,
     /// What was written and not yet sealed, at most a record.
@@ -75,6 +80,9 @@ impl Records {
             sealer,
             opener,
             pulse,
+            ends: Arc::default(),
+            frames_in: Frames::default(),
+            frames_out: Frames::default(),
             unread: Bytes::new(),
             unsealed: Vec::new(),
             unsent: None,
@@ -86,6 +94,11 @@ impl Records {
     /// Whether the profile is the native one.
     pub(crate) fn is_native(&self) -> bool {
         self.is_native
+    }
+
+    /// Ends of streams, as their frames say.
+    pub(crate) fn ends(&self) -> Arc<Ends> {
+        self.ends.clone()
     }
 
     /// Bytes on the connection so far, both ways.
@@ -230,7 +243,10 @@ impl Records {
             let message = match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(message))) => message,
                 Poll::Ready(Some(Err(err))) => return Poll::Ready(Err(self.lost(&err))),
-                Poll::Ready(None) => return Poll::Ready(Ok(0)),
+                Poll::Ready(None) => {
+                    self.pulse.ends(Error::closed(Stage::Record, None));
+                    return Poll::Ready(Ok(0));
+                }
                 Poll::Pending => {
                     // What reading has made due is not left for the next write.
                     if let Poll::Ready(Err(err)) = self.poll_out(cx) {
@@ -248,15 +264,18 @@ impl Records {
         }
         let len = buf.len().min(self.unread.len());
         buf[..len].copy_from_slice(&self.unread.split_to(len));
+        self.frames_in.read(&buf[..len], &self.ends);
         Poll::Ready(Ok(len))
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        if self.unsealed.len() >= self.sealer.plaintext_max() {
+        // A header is in one record whole: what it says may change on its way.
+        if self.unsealed.len() + HEADER_LEN > self.sealer.plaintext_max() {
             ready!(self.poll_out(cx))?;
         }
-        let len = buf.len().min(self.sealer.plaintext_max() - self.unsealed.len());
+        let (start, len) = (self.unsealed.len(), buf.len().min(self.sealer.plaintext_max() - self.unsealed.len()));
         self.unsealed.extend_from_slice(&buf[..len]);
+        self.frames_out.write(&mut self.unsealed[start..], &self.ends);
         Poll::Ready(Ok(len))
     }
 

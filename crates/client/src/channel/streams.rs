@@ -4,10 +4,11 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::io::AsyncWrite as _;
@@ -18,17 +19,18 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, timeout};
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt};
 use yamux::{Connection, Mode};
 
+use super::ends::Ends;
 use super::error::{Error, Stage};
 use super::pulse::{Due, Pulse};
 use super::secure::{Records, Secure};
 
 /// Streams at once on a channel that this side opened, and that the peer opened.
 pub const STREAMS_MAX: usize = 128;
-/// Streams at once that this side opens towards a peer of v1: late ones take no more.
-pub(crate) const V1_STREAMS_MAX: usize = 32;
-/// Streams of both sides that the library below may know, those among them whose end it has yet to notice. Beyond this it
-/// ends the connection.
-const KNOWN_MAX: usize = 3 * STREAMS_MAX;
+/// The same with a peer of v1, where 200 are usual.
+pub const V1_STREAMS_MAX: usize = 256;
+/// The library below may know so many times the streams of one side: those of both, and those whose end it has yet to notice. Beyond
+/// this it ends the connection.
+const KNOWN_TIMES: usize = 3;
 /// Streams that were opened by the peer and nobody has taken yet; requests for new ones that wait.
 const BACKLOG: usize = 64;
 /// What the peer may send on a stream before it is read, in bytes, to begin with: what the library promises to each stream
@@ -36,9 +38,6 @@ const BACKLOG: usize = 64;
 const WINDOW: usize = 256 << 10;
 /// What the peer may send on all streams together before it is read, in bytes.
 const WINDOW_MAX: usize = 128 << 20;
-/// By how much the windows of all streams together may grow where the peer is v1's, in bytes. Such a peer sends as much as a
-/// window allows in one frame, and the library below ends the connection at a frame over 1 MiB: no window may be longer.
-const V1_GROWTH_MAX: usize = (1 << 20) - WINDOW;
 /// How long the peer may take to say what a stream is for.
 const HELLO_TIME: Duration = Duration::from_secs(10);
 /// How long a channel that this side ends is kept while nothing of it moves, and how long in all.
@@ -71,22 +70,60 @@ impl Default for Liveness {
     }
 }
 
-/// Bytes both ways, within a channel. It is reset where it is dropped before both ends have finished.
+/// Bytes both ways, within a channel. It is reset where it is dropped before this side has finished.
+///
+/// A read ends where the peer has said that nothing more comes. Where the stream was reset or its channel is over before that, reads
+/// and writes fail with [`io::ErrorKind::ConnectionReset`] and, as the inner error, an [`Error`] with the reason.
 pub struct Stream {
     io: Compat<yamux::Stream>,
     id: u32,
+    shared: Shared,
+    /// This side has said that nothing more comes.
+    is_finished: bool,
     _place: OwnedSemaphorePermit,
 }
 
+/// What a stream shares with the task of its channel.
+#[derive(Clone)]
+struct Shared {
+    ends: Arc<Ends>,
+    pulse: Arc<Pulse>,
+}
+
 impl Stream {
-    fn new(stream: yamux::Stream, place: OwnedSemaphorePermit) -> Self {
+    fn new(stream: yamux::Stream, shared: Shared, place: OwnedSemaphorePermit) -> Self {
         let id = stream.id().val();
-        Stream { io: stream.compat(), id, _place: place }
+        shared.ends.opened(id);
+        Stream { io: stream.compat(), id, shared, is_finished: false, _place: place }
     }
 
     /// Its number on the channel: odd where the client opened it.
     pub fn id(&self) -> u32 {
         self.id
+    }
+
+    fn broken_off(&self) -> io::Error {
+        let why = self.shared.pulse.why();
+        let why = why.unwrap_or_else(|| Error::new(Stage::Stream, "broken_off", "the stream was broken off"));
+        io::Error::new(io::ErrorKind::ConnectionReset, why)
+    }
+
+    /// What the library says where nothing can be written: no reason, and the same for all.
+    fn unwritable(&self) -> io::Error {
+        if self.is_finished {
+            return io::Error::new(io::ErrorKind::BrokenPipe, "this direction of the stream is finished");
+        }
+        self.broken_off()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.is_finished || self.io.get_ref().is_closed() {
+            self.shared.ends.forget(self.id);
+        } else {
+            self.shared.ends.abandon(self.id);
+        }
     }
 }
 
@@ -97,22 +134,35 @@ impl std::fmt::Debug for Stream {
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = ready!(Pin::new(&mut self.io).poll_read(cx, buf));
+        if read.is_ok() && (buf.filled().len() > before || buf.remaining() == 0) {
+            return Poll::Ready(Ok(()));
+        }
+        // The library gives the end of the channel and a reset out as the end of the stream.
+        Poll::Ready(if self.shared.ends.peer_finished(self.id) { Ok(()) } else { Err(self.broken_off()) })
     }
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.io).poll_write(cx, buf));
+        Poll::Ready(written.map_err(|_| self.unwritable()))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = ready!(Pin::new(&mut self.io).poll_flush(cx));
+        Poll::Ready(flushed.map_err(|_| self.unwritable()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_finished && self.io.get_ref().is_closed() {
+            return Poll::Ready(Err(self.broken_off()));
+        }
+        let finished = ready!(Pin::new(&mut self.io).poll_shutdown(cx));
+        self.is_finished |= finished.is_ok();
+        Poll::Ready(finished.map_err(|_| self.broken_off()))
     }
 }
 
@@ -138,17 +188,25 @@ pub(crate) struct Opening {
 }
 
 /// What the task leaves to handles.
-pub(crate) struct Ends {
+pub(crate) struct Handles {
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) incoming: mpsc::Receiver<Incoming>,
     pub(crate) over: watch::Receiver<bool>,
 }
 
+/// Streams at once of each side.
+pub(crate) fn streams_max(is_native: bool) -> usize {
+    if is_native { STREAMS_MAX } else { V1_STREAMS_MAX }
+}
+
 /// Starts the task of a channel.
-pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, liveness: Liveness) -> Ends {
+pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, liveness: Liveness) -> Handles {
     let mut config = yamux::Config::default();
-    config.set_max_num_streams(KNOWN_MAX);
-    let window_max = if records.is_native() { WINDOW_MAX } else { KNOWN_MAX * WINDOW + V1_GROWTH_MAX };
+    let streams_max = streams_max(records.is_native());
+    let known_max = KNOWN_TIMES * streams_max;
+    config.set_max_num_streams(known_max);
+    // Peers of v1 end the session where a window grows past what it was to begin with.
+    let window_max = if records.is_native() { WINDOW_MAX } else { known_max * WINDOW };
     config.set_max_connection_receive_window(Some(window_max));
     config.set_split_send_size(FRAME_LEN_MAX);
     let mode = if is_client { Mode::Client } else { Mode::Server };
@@ -159,6 +217,7 @@ pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, livene
     let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let moved = records.moved();
+    let shared = Shared { ends: records.ends(), pulse: pulse.clone() };
     let (secure, taken_back) = Secure::new(records);
     let task = Task {
         connection: Connection::new(secure, config, mode),
@@ -167,7 +226,8 @@ pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, livene
         asked,
         opening: VecDeque::new(),
         taken,
-        places: Arc::new(Semaphore::new(STREAMS_MAX)),
+        places: Arc::new(Semaphore::new(streams_max)),
+        shared,
         pulse,
         liveness,
         ticks,
@@ -177,7 +237,7 @@ pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, livene
         task.run().await;
         over.send_replace(true);
     });
-    Ends { commands, incoming, over: is_over }
+    Handles { commands, incoming, over: is_over }
 }
 
 struct Task {
@@ -190,6 +250,7 @@ struct Task {
     taken: mpsc::Sender<Incoming>,
     /// For streams of the peer.
     places: Arc<Semaphore>,
+    shared: Shared,
     pulse: Arc<Pulse>,
     liveness: Liveness,
     ticks: Interval,
@@ -245,7 +306,7 @@ impl Task {
         while let Some(opening) = self.opening.pop_front() {
             match self.connection.poll_new_outbound(cx) {
                 Poll::Ready(Ok(stream)) => {
-                    let _ = opening.answer.send(Ok(Stream::new(stream, opening.place)));
+                    let _ = opening.answer.send(Ok(Stream::new(stream, self.shared.clone(), opening.place)));
                 }
                 Poll::Ready(Err(_)) => {
                     let _ = opening.answer.send(Err(over(&self.pulse)));
@@ -276,13 +337,16 @@ impl Task {
 
     /// Answers a stream of the peer and reads what it is for; where the peer has too many already, it is reset.
     fn welcome(&self, mut stream: yamux::Stream) {
-        let Ok(place) = self.places.clone().try_acquire_owned() else { return };
-        let taken = self.taken.clone();
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
+            self.shared.ends.abandon(stream.id().val());
+            return;
+        };
+        let (taken, shared) = (self.taken.clone(), self.shared.clone());
         tokio::spawn(async move {
             // An empty frame carries the acknowledgement: the library sends it with the first frame only, and peers end a
             // connection whose stream is not acknowledged in time.
             let acknowledged = poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, &[])).await;
-            let mut stream = Stream::new(stream, place);
+            let mut stream = Stream::new(stream, shared, place);
             let hello = timeout(HELLO_TIME, read_hello(&mut stream)).await;
             if let (Ok(_), Ok(Ok(hello))) = (acknowledged, hello) {
                 let _ = taken.send(Incoming { hello, stream }).await;

@@ -10,15 +10,16 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use sealway_proto::session::Step;
 use sealway_proto::session::three::FrameSealer;
+use sealway_proto::session::three::client::Claimed;
 use sealway_proto::session::three::problem::PROBLEM_LEN_MAX;
 use sealway_proto::wire::base64;
-use sealway_proto::wire::header::{X_SEAL, X_SEALED};
+use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED};
 use tokio::sync::RwLock;
 
 use super::session::{Begun, Pending, Refusal, told};
 use super::stream::{Progress, Sealing};
 use super::trust::{KEY_SET_PATH, origin};
-use super::{Agreement, INIT_PATH, KeyId, Keyring, PublicKey, SealedBody, Session, key_log, suite_required};
+use super::{Agreement, INIT_PATH, Keyring, PublicKey, SealedBody, Session, key_log, suite_required};
 use crate::error::Error;
 use crate::exchange::{Laps, Outgoing, insert};
 use crate::session::{Answer, Options, Seen, Timings, server_timing, texts};
@@ -184,9 +185,9 @@ impl Sessions {
             let answered = self.ask(message, old).await;
             let (http, arrived) = (sent.elapsed(), Instant::now());
             let claimed = answered.and_then(|(status, headers, body)| {
-                agreement.claimed(status, &body).map(|key_id| (key_id, headers, body))
+                agreement.claimed(status, &body).map(|signer| (signer, headers, body))
             });
-            let (key_id, headers, body) = match claimed {
+            let (signer, headers, body) = match claimed {
                 Ok(claimed) => claimed,
                 Err(err) => {
                     let wanted = suite_required(&err, &self.options.suites).filter(|wanted| *wanted != suite);
@@ -204,7 +205,7 @@ impl Sessions {
                     continue;
                 }
             };
-            let key = self.key(&key_id).await?;
+            let key = self.key(signer).await?;
             laps.skip();
             let session = agreement.finish(&key, &body, arrived)?;
             laps.named("agree");
@@ -227,13 +228,13 @@ impl Sessions {
         Ok((answer.status, answer.headers, answer.body))
     }
 
-    /// The identity key with this id, if it is trusted; asks the service for its key set where that is needed.
-    async fn key(&self, id: &KeyId) -> Result<PublicKey, Error> {
-        match self.keyring.key(id)? {
+    /// The signer's identity key, if it is trusted; asks the service for its key set where that is needed.
+    async fn key(&self, signer: Claimed) -> Result<PublicKey, Error> {
+        match self.keyring.key(&signer)? {
             Some(key) => Ok(key),
             None => {
-                let (set, keyring, id) = (self.key_set().await?, self.keyring.clone(), *id);
-                blocking(move || keyring.look_up(&id, &set)).await
+                let (set, keyring) = (self.key_set().await?, self.keyring.clone());
+                blocking(move || keyring.look_up(&signer, &set)).await
             }
         }
     }
@@ -263,7 +264,7 @@ impl Sessions {
         self.options.key_log.as_ref().map_or(Ok(()), |file| key_log::write(file, session))
     }
 
-    /// A call with a body that is there: one that the service has certainly not served is sent once more.
+    /// A call with a body that is there. It is sent once more if its method is safe, or no server can have served it.
     pub(crate) async fn request(
         &self,
         method: &Method,
@@ -346,13 +347,14 @@ impl Sessions {
         laps.named(Step::Encrypt.name());
         let mut seen =
             Seen { request_headers: texts(message.headers.iter()), request_len: message.body.len(), ..Seen::default() };
+        seen.request_aad = bound(method, path, &message.headers);
         let request = self.place(path).request(method.clone(), path, message.headers, whole(message.body))?;
         let sent = Instant::now();
         let (status, outer, body) = self.transport.send(request).await?;
         let http = sent.elapsed();
         (seen.answer_len, seen.answer_headers) = (body.len(), texts(outer.iter()));
         if !outer.contains_key(X_SEAL) {
-            return Err(self.refused(&pending, method, status, &body).await);
+            return Err(self.refused(&pending, method, status, &body));
         }
         laps.skip();
         let opened = pending.open(status, &outer, &body)?;
@@ -371,7 +373,9 @@ impl Sessions {
         let Begun { mut headers, mut sealer, inner, is_bodyless, pending } = begun;
         let progress = Progress::new();
         let body = if is_bodyless {
+            let begun_at = Instant::now();
             let sealed = super::session::one_frame(&mut sealer, &inner)?;
+            progress.sealed(sealed.len(), begun_at.elapsed());
             insert(&mut headers, X_SEALED, &base64::encode(&sealed))?;
             whole(Bytes::new())
         } else {
@@ -380,18 +384,18 @@ impl Sessions {
         let request = self.transport.request(method.clone(), path, headers, body)?;
         let (url, after) = (request.uri().to_string(), self.transport.timeout());
         let mut seen = Seen { request_headers: texts(request.headers().iter()), ..Seen::default() };
-        let sealed = request.headers().get(X_SEALED).map(|sealed| sealed.len() as u64);
-        let len = sealed.or(request.body().size_hint().exact()).unwrap_or_default();
-        seen.request_len = usize::try_from(len).unwrap_or(usize::MAX);
+        seen.request_aad = bound(method, path, request.headers());
         let start = Instant::now();
         let answered = async {
             let (head, body) = self.transport.head(request).await?.into_parts();
             if !head.headers.contains_key(X_SEAL) {
                 let body = self.transport.rest(&url, body, PROBLEM_LEN_MAX).await.unwrap_or_default();
-                return Err(self.refused(&pending, method, head.status, &body).await);
+                return Err(self.refused(&pending, method, head.status, &body));
             }
             let (sealed, opener) = pending.opener(head.status, &head.headers)?;
-            let (inner, body) = SealedBody::open(opener, sealed, body, self.options.idle_timeout, url.clone()).await?;
+            let (inner, body) =
+                SealedBody::open(opener, sealed, body, self.options.idle_timeout, url.clone(), progress.clone())
+                    .await?;
             let mut response = Response::new(body);
             (*response.status_mut(), *response.headers_mut()) = (head.status, inner);
             seen.answer_headers = texts(head.headers.iter());
@@ -408,7 +412,7 @@ impl Sessions {
     }
 
     /// What an answer in plain makes this client do. It sets the session's clock where that is proven.
-    async fn refused(&self, pending: &Pending<'_>, method: &Method, status: StatusCode, body: &[u8]) -> Failed {
+    fn refused(&self, pending: &Pending<'_>, method: &Method, status: StatusCode, body: &[u8]) -> Failed {
         match pending.refused(status, body) {
             // What answers HEAD has no body to say more in; of sealed requests, this status has one reason.
             Refusal::Final(err) if *method == Method::HEAD && status == StatusCode::UNAUTHORIZED => {
@@ -419,15 +423,8 @@ impl Sessions {
                 pending.session.set_clock(server_time_ms);
                 Failed::Clock { again, err: told(problem) }
             }
-            Refusal::Expired { proof, problem } => {
-                let is_proven = match proof {
-                    Some(proof) => match self.key(&proof.key_id).await {
-                        Ok(key) => pending.is_expired_by(&proof, &key),
-                        Err(_) => false,
-                    },
-                    None => false,
-                };
-                Failed::Over { again: pending.sends_again(&problem, is_proven), err: told(problem) }
+            Refusal::Expired { problem } => {
+                Failed::Over { again: pending.sends_again(&problem, false), err: told(problem) }
             }
             Refusal::Final(err) => Failed::Other(err),
         }
@@ -438,4 +435,11 @@ impl Sessions {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|err| Err(Error::Trust(format!("a file was not handled: {err}"))))
+}
+
+/// What the seal of a request is bound to beside its key, in the order of its context. SPEC session-3.md#sealed-requests
+fn bound(method: &Method, path: &str, headers: &HeaderMap) -> String {
+    let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (stamp, nonce) = value(X_IDEMPOTENCY_KEY).split_once('.').unwrap_or_default();
+    format!("{method}|{path}|{}|{stamp}|{nonce}|{}", value("content-type"), value(X_KID))
 }

@@ -21,7 +21,20 @@ pub(super) fn read(file: &Path, origin: &str) -> Result<Option<String>, Error> {
     Ok(text.lines().find_map(|line| behind(line, origin)).map(str::to_owned))
 }
 
-/// Puts what `change` makes of `origin`'s line in its place. Nobody else changes the file meanwhile.
+/// The origins in a file, each with the rest of its line; none without a file.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn all(file: &Path) -> Result<Vec<(String, String)>, Error> {
+    let text = whole(file)?;
+    Ok(text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(origin, rest)| (origin.into(), rest.into()))
+        .collect())
+}
+
+/// Replaces the line of `origin` by what `change` returns. No other process changes the file meanwhile.
 ///
 /// # Errors
 /// Those of `change`, [`Error::Trust`].
@@ -29,6 +42,28 @@ pub(super) fn update(
     file: &Path,
     origin: &str,
     change: impl FnOnce(Option<&str>) -> Result<String, Error>,
+) -> Result<(), Error> {
+    rewrite(file, origin, |line| change(line).map(Some))
+}
+
+/// Removes the line of `origin`. Returns whether there was one.
+///
+/// # Errors
+/// [`Error::Trust`].
+pub(super) fn remove(file: &Path, origin: &str) -> Result<bool, Error> {
+    let mut was_there = false;
+    rewrite(file, origin, |line| {
+        was_there = line.is_some();
+        Ok(None)
+    })?;
+    Ok(was_there)
+}
+
+/// Replaces the line of `origin`, or removes it where `change` returns nothing.
+fn rewrite(
+    file: &Path,
+    origin: &str,
+    change: impl FnOnce(Option<&str>) -> Result<Option<String>, Error>,
 ) -> Result<(), Error> {
     let told = |what: &str, err: std::io::Error| Error::Trust(format!("cannot {what} {}: {err}", file.display()));
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -40,11 +75,12 @@ pub(super) fn update(
     let text = whole(file)?;
     let old = text.lines().find_map(|line| behind(line, origin));
     let new = change(old)?;
-    if old == Some(new.as_str()) {
+    if old == new.as_deref() {
         return Ok(());
     }
     let others = text.lines().filter(|line| behind(line, origin).is_none());
-    let new = others.chain([format!("{origin} {new}").as_str()]).fold(String::new(), |all, line| all + line + "\n");
+    let new = new.map(|new| format!("{origin} {new}"));
+    let new = others.chain(new.as_deref()).fold(String::new(), |all, line| all + line + "\n");
     let temporary = beside(file, "new");
     let written = private(OpenOptions::new().write(true).create(true).truncate(true)).open(&temporary);
     let written = written.and_then(|mut out| out.write_all(new.as_bytes()).and_then(|()| out.sync_all()));

@@ -19,7 +19,9 @@ pub(crate) use client::Sessions;
 pub use sealway_proto::session::three::{KeyId, Suite};
 pub use session::{Agreement, DpopKey, INIT_PATH, Opened, Pending, Session, suite_required};
 pub use stream::SealedBody;
-pub use trust::{KEY_SET_PATH, Keyring, Pin, PublicKey, Trust, public_key};
+pub use trust::{
+    KEY_SET_PATH, Keyring, KnownService, Pin, PublicKey, Trust, forget_service, known_services, origin, public_key,
+};
 
 /// The suites that a client offers unless told otherwise: those with ML-KEM. What a session of P-256 alone carries can be
 /// recorded today and read by whoever has a quantum computer one day, so that one has to be asked for.

@@ -14,6 +14,7 @@ use http::{Method, StatusCode};
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::crypto::{agreement::default_agreement_provider, default_provider};
 use sealway_proto::limits::{FRAME_LEN_MAX, X_SEALED_LEN_MAX};
+use sealway_proto::session::three::client::Claimed;
 use sealway_proto::session::three::{
     self, ClientInit, ClientOffer, ClientSession, FrameOpener, FrameSealer, InitAnswer, InnerHeaders, KeyId, Problem,
     Read, Refused, RequestLine, ShareKey, Suite, may_be_inner, sends_again,
@@ -66,20 +67,12 @@ pub struct Opened {
 /// What a refusal in plain makes a client do, as far as it is proven.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The session is over. What is to prove that the service itself says so.
-    Expired { proof: Option<ExpiryProof>, problem: Problem },
+    /// The session is over, says the service or whoever is in between.
+    Expired { problem: Problem },
     /// The service's clock, under the session's key.
     Clock { server_time_ms: u64, problem: Problem },
     /// Nothing more.
     Final(Error),
-}
-
-/// What is to prove that a session is over, and the key that is to have signed it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ExpiryProof {
-    pub(crate) key_id: KeyId,
-    server_time_ms: u64,
-    signature: [u8; 64],
 }
 
 /// How a request begins on the wire.
@@ -132,18 +125,18 @@ impl Agreement {
         Ok((Agreement(init, begun), Outgoing { headers, body, aad: Vec::new() }))
     }
 
-    /// The identity key that is to have signed the answer: the caller says whether it is trusted.
+    /// Who is to have signed the answer: the caller says whether that key is trusted.
     ///
     /// # Errors
     /// [`Error::Problem`], [`Error::InitRefused`], [`Error::Untrusted`].
-    pub fn claimed(&self, status: StatusCode, body: &[u8]) -> Result<KeyId, Error> {
+    pub fn claimed(&self, status: StatusCode, body: &[u8]) -> Result<Claimed, Error> {
         if status != StatusCode::CREATED {
             return Err(match problem(status, body) {
                 Some(problem) => told(problem),
                 None => Error::InitRefused { status, body: excerpt(body) },
             });
         }
-        self.0.claimed(body).map(|claimed| claimed.key_id).map_err(Error::Untrusted)
+        self.0.claimed(body).map_err(Error::Untrusted)
     }
 
     /// Finishes with the answer that came at `arrived`. `key` is the trusted identity key that it claims.
@@ -320,7 +313,7 @@ impl Pending<'_> {
         };
         let time = problem.more.get("server_time_ms").and_then(Value::as_u64);
         let text = |name| problem.more.get(name).and_then(Value::as_str);
-        let (code, mac, signature) = (problem.code.as_str(), text("mac"), text("signature"));
+        let (code, mac) = (problem.code.as_str(), text("mac"));
         let (stamp, nonce) = self.answer.stamp_and_nonce();
         match (code, time, mac.and_then(|mac| base64::decode_array(mac).ok())) {
             ("clock_skew", Some(ms), Some(mac))
@@ -328,17 +321,7 @@ impl Pending<'_> {
             {
                 return Refusal::Clock { server_time_ms: ms, problem };
             }
-            ("session_expired", ..) => {
-                let key_id = text("key_id").and_then(|id| KeyId::parse(id).ok());
-                let signature = signature.and_then(|signature| base64::decode_array(signature).ok());
-                let proof = match (key_id, time, signature) {
-                    (Some(key_id), Some(server_time_ms), Some(signature)) => {
-                        Some(ExpiryProof { key_id, server_time_ms, signature })
-                    }
-                    _ => None,
-                };
-                return Refusal::Expired { proof, problem };
-            }
+            ("session_expired", ..) => return Refusal::Expired { problem },
             _ => {}
         }
         Refusal::Final(told(problem))
@@ -346,25 +329,16 @@ impl Pending<'_> {
 
     /// Whether the request is to be sent again at this problem, now that it has come.
     pub(crate) fn sends_again(&self, problem: &Problem, is_proven: bool) -> bool {
-        let agreed = self.session.agreed();
-        let session_end_ms = agreed.server_time_ms.saturating_add(u64::from(agreed.expires_in_sec) * 1000);
         let Ok(stamp_ms) = self.answer.stamp_and_nonce().0.parse() else { return false };
         let (method, elapsed_ms) = (self.method.as_str(), self.sent.elapsed_ms());
-        sends_again(problem, is_proven, &Refused { method, stamp_ms, elapsed_ms, session_end_ms })
-    }
-
-    /// Whether the session is over by the word of the service's key.
-    pub(crate) fn is_expired_by(&self, proof: &ExpiryProof, key: &PublicKey) -> bool {
-        let Ok(key) = default_es256().public(key) else { return false };
-        let ((stamp, nonce), session) = (self.answer.stamp_and_nonce(), &self.session.agreed);
-        session.verifies_expiry(default_provider(), key.as_ref(), stamp, nonce, proof.server_time_ms, &proof.signature)
+        sends_again(problem, is_proven, &Refused { method, stamp_ms, elapsed_ms })
     }
 }
 
 impl Refusal {
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Refusal::Expired { problem, .. } | Refusal::Clock { problem, .. } => told(problem),
+            Refusal::Expired { problem } | Refusal::Clock { problem, .. } => told(problem),
             Refusal::Final(err) => err,
         }
     }

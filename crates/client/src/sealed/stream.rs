@@ -22,18 +22,32 @@ use crate::transport::BoxError;
 /// What a frame has beside its plaintext, in bytes; the first one has more.
 const FRAME_EXTRA: usize = 64;
 
-/// When a request's body was last taken from, for whoever waits for an answer meanwhile.
+/// How far a call is: when its body was last taken from, for whoever waits for an answer meanwhile, and what sealing it took.
 #[derive(Debug)]
 pub(super) struct Progress {
     start: Instant,
     last_ms: AtomicU64,
+    sent: AtomicU64,
+    sealing_ns: AtomicU64,
     /// Whether it is the body's source that is waited for.
     is_source_idle: AtomicBool,
 }
 
 impl Progress {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Progress { start: Instant::now(), last_ms: 0.into(), is_source_idle: false.into() })
+        Arc::new(Progress {
+            start: Instant::now(),
+            last_ms: 0.into(),
+            sent: 0.into(),
+            sealing_ns: 0.into(),
+            is_source_idle: false.into(),
+        })
+    }
+
+    /// Notes sealed bytes and how long sealing them took.
+    pub(super) fn sealed(&self, len: usize, took: Duration) {
+        self.sent.fetch_add(len as u64, Ordering::Relaxed);
+        self.sealing_ns.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn note(&self, is_source_idle: bool) {
@@ -134,7 +148,9 @@ where
         };
         this.progress.note(false);
         this.is_done = is_last;
+        let begun_at = Instant::now();
         let sealed = this.sealer.seal(&mut out, begun, is_last);
+        this.progress.sealed(out.len(), begun_at.elapsed());
         Poll::Ready(Some(sealed.map(|()| Frame::data(out.into())).map_err(BoxError::from)))
     }
 
@@ -158,6 +174,8 @@ pub struct SealedBody {
     first: Bytes,
     is_over: bool,
     received: u64,
+    opening: Duration,
+    call: Arc<Progress>,
     idle: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
     url: String,
@@ -172,9 +190,11 @@ impl SealedBody {
         body: Incoming,
         idle: Duration,
         url: String,
+        call: Arc<Progress>,
     ) -> Result<(HeaderMap, Self), Error> {
         let source = if sealed.is_some() { None } else { Some(body) };
         let input = sealed.map(Bytes::from).unwrap_or_default();
+        let input_len = input.len() as u64;
         let mut body = SealedBody {
             opener,
             source,
@@ -182,7 +202,9 @@ impl SealedBody {
             frame: Vec::new(),
             first: Bytes::new(),
             is_over: false,
-            received: 0,
+            received: input_len,
+            opening: Duration::ZERO,
+            call,
             idle,
             deadline: None,
             url,
@@ -194,9 +216,19 @@ impl SealedBody {
         Ok((headers, body))
     }
 
-    /// How many sealed bytes of the body have come so far.
+    /// Sealed bytes of the answer that have come so far.
     pub fn received(&self) -> u64 {
         self.received
+    }
+
+    /// Sealed bytes of the request that were handed to the connection so far.
+    pub fn sent(&self) -> u64 {
+        self.call.sent.load(Ordering::Relaxed)
+    }
+
+    /// Time since the call began, and this side's sealing and opening, so far.
+    pub fn times(&self) -> (Duration, Duration, Duration) {
+        (self.call.start.elapsed(), Duration::from_nanos(self.call.sealing_ns.load(Ordering::Relaxed)), self.opening)
     }
 
     /// The next frame's plaintext.
@@ -212,8 +244,9 @@ impl SealedBody {
     fn poll_frames(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, Error>>> {
         loop {
             while !self.input.is_empty() {
-                let mut input = &self.input[..];
+                let (mut input, begun) = (&self.input[..], Instant::now());
                 let read = self.opener.read(&mut input, &mut self.frame);
+                self.opening += begun.elapsed();
                 let used = self.input.len() - input.len();
                 self.input.advance(used);
                 match read {

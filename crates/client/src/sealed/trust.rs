@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::limits::{P256_PUBLIC_LEN, PINNED_KEYS_MAX};
+use sealway_proto::session::three::client::Claimed;
 use sealway_proto::session::three::{InitAnswer, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use serde_json::Value;
@@ -98,9 +99,10 @@ struct Held {
     root: Option<KeyId>,
     /// Whether the service was met before.
     is_met: bool,
-    /// Of the root's set.
+    /// The newest set that the pinned root signed: its keys are trusted while they are live.
+    root_set: Option<KeySet>,
+    /// When the newest set was issued, also one of an earlier process.
     issued_ms: u64,
-    expires_ms: u64,
 }
 
 impl Keyring {
@@ -151,32 +153,31 @@ impl Keyring {
         !self.is_by_use() || self.held().is_met
     }
 
-    /// The key with this id if it is trusted; none if the service's key set has to be seen first ([`Keyring::look_up`]).
+    /// The signer's key if it is trusted; none if the service's key set has to be seen first ([`Keyring::look_up`]). By a root it
+    /// is trusted only while the root's word says so, at every init.
     ///
     /// # Errors
     /// [`Error::KeyUntrusted`] where no key set could make it trusted.
-    pub fn key(&self, id: &KeyId) -> Result<Option<PublicKey>, Error> {
-        let held = self.held();
-        let known = find(&held.keys, id);
+    pub fn key(&self, signer: &Claimed) -> Result<Option<PublicKey>, Error> {
+        let (held, id) = (self.held(), &signer.key_id);
+        let known = held.trusted(signer);
         let can_be_learnt = match &self.trust {
             Trust::Keys(pins) => pins.iter().any(|pin| pin.key_id() == *id),
-            // A set that has expired says nothing of any key.
-            Trust::Root { .. } if now_ms() >= held.expires_ms => return Ok(None),
             Trust::Root { .. } => true,
             Trust::FirstUse(_) | Trust::FirstMet => !held.is_met,
         };
         if known.is_some() || can_be_learnt { Ok(known) } else { Err(self.untrusted(id, &held)) }
     }
 
-    /// Takes the service's key set, and finds the key with this id in it, as far as it is trusted.
+    /// Takes the service's key set, and finds the signer's key in it, as far as it is trusted.
     ///
     /// # Errors
     /// [`Error::KeyUntrusted`], [`Error::Trust`].
-    pub fn look_up(&self, id: &KeyId, set: &[u8]) -> Result<PublicKey, Error> {
+    pub fn look_up(&self, signer: &Claimed, set: &[u8]) -> Result<PublicKey, Error> {
         let set = read_set(set)?;
         self.take(&set)?;
-        let held = self.held();
-        let known = find(&held.keys, id);
+        let (held, id) = (self.held(), &signer.key_id);
+        let known = held.trusted(signer);
         // At first use there is nothing to trust yet but the signature with this very key.
         let met_now = (self.is_by_use() && !held.is_met).then(|| find(&held.published, id)).flatten();
         known.or(met_now).ok_or_else(|| self.untrusted(id, &held))
@@ -193,12 +194,8 @@ impl Keyring {
         }
         let key_ids = set.iter().flat_map(|set| &set.keys).map(|key| key.key_id.to_string()).collect();
         let way = match &self.trust {
-            Trust::FirstUse(file) => format!(
-                "ask its operator which are its own, then remove the line of {} from {}",
-                self.origin,
-                file.display()
-            ),
-            _ => "ask its operator which are its own, and pin those, or their root".into(),
+            Trust::FirstUse(file) => self.forgetting(file),
+            _ => "If its operator confirms these keys, pin them, or the root that signs them".into(),
         };
         Err(Error::KeyRetired { key_ids, way })
     }
@@ -284,7 +281,7 @@ impl Keyring {
                         Ok(issued(file, line)?.max(set.issued_ms).to_string())
                     })?;
                 }
-                (held.keys, held.issued_ms, held.expires_ms) = (listed().collect(), set.issued_ms, set.expires_ms);
+                (held.root_set, held.issued_ms) = (Some(set.clone()), set.issued_ms);
             }
             Trust::FirstUse(_) | Trust::FirstMet => {
                 held.published = listed().collect();
@@ -306,21 +303,45 @@ impl Keyring {
                     .to_owned()
             }
             Trust::Root { .. } => {
-                "the set that the root signed does not have it; somebody may stand in between".to_owned()
+                let has = held.root_set.as_ref().is_some_and(|set| set.get(id).is_some());
+                let what = if has { "says that it is not live at this time" } else { "does not have it" };
+                format!(
+                    "the set that the root signed {what}; somebody may stand in between. If the service's operator says \
+                     otherwise, check this machine's clock and have the root sign a new set"
+                )
             }
-            Trust::FirstUse(file) => format!(
-                "{} has {ids} for {}; somebody may stand in between. If the service's operator says that its keys changed, \
-                 remove that line",
-                file.display(),
-                self.origin
-            ),
+            Trust::FirstUse(file) => {
+                format!(
+                    "{ids} was met at {} before: this is another service, or an impostor. {}",
+                    self.origin,
+                    self.forgetting(file)
+                )
+            }
             Trust::FirstMet => format!("at first it was {ids}; somebody may stand in between"),
         };
         Error::KeyUntrusted { key_id: id.to_string(), way }
     }
 
+    /// What a person does where the keys of a service that was met before have changed.
+    fn forgetting(&self, file: &Path) -> String {
+        let origin = &self.origin;
+        format!(
+            "If its operator confirms the new key, forget the old one: sealway trust forget {origin} (it is kept in {})",
+            file.display()
+        )
+    }
+
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn trusted(&self, signer: &Claimed) -> Option<PublicKey> {
+        match &self.root_set {
+            Some(set) => set.signer(&signer.key_id, signer.server_time_ms, now_ms()).map(|key| key.public_key),
+            None => find(&self.keys, &signer.key_id),
+        }
     }
 }
 
@@ -337,6 +358,37 @@ impl fmt::Debug for Keyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyring").field("origin", &self.origin).field("trust", &self.trust).finish_non_exhaustive()
     }
+}
+
+/// A service in a file of services that were met at first use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownService {
+    /// Scheme, host and port, as [`origin`] writes them.
+    pub origin: String,
+    /// The identity keys that are trusted for it.
+    pub key_ids: Vec<KeyId>,
+}
+
+/// The services in a file of [`Trust::FirstUse`]; none where there is no file.
+///
+/// # Errors
+/// [`Error::Trust`] for a file that cannot be read, that other users may write, or with a malformed line.
+pub fn known_services(file: &Path) -> Result<Vec<KnownService>, Error> {
+    let lines = lines::all(file)?.into_iter();
+    lines
+        .map(|(origin, line)| {
+            let (keys, _) = parse(file, &origin, &line)?;
+            Ok(KnownService { origin, key_ids: keys.into_iter().map(|(id, _)| id).collect() })
+        })
+        .collect()
+}
+
+/// Forgets a service in a file of [`Trust::FirstUse`]: its next call trusts what it meets. Returns whether it was there.
+///
+/// # Errors
+/// [`Error::Trust`] for a file that cannot be read or written.
+pub fn forget_service(file: &Path, origin: &str) -> Result<bool, Error> {
+    lines::remove(file, origin)
 }
 
 /// How a service is named in files: scheme, host and port.

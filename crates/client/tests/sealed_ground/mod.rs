@@ -39,6 +39,8 @@ use tokio::sync::mpsc;
 
 /// Far from any wall clock.
 const BORN_MS: u64 = 2_500_000_000_000;
+/// The latest time that a key set may name.
+pub(crate) const LATEST_MS: u64 = 999_999_999_999_999;
 
 /// What the service does with a request that is not for its key set.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,8 +48,8 @@ pub(crate) enum Act {
     Serve,
     /// Refuses with a code, and nothing that proves it.
     Problem(&'static str),
-    /// Knows no session any more; says so under its key, under another's, or without.
-    Forget(Proof),
+    /// Knows no session any more.
+    Forget,
     /// Says that the request's time is wrong; under the session's key, or not.
     Skew(Proof),
     /// As it must, but for one bit of the answer's body.
@@ -78,8 +80,6 @@ pub(crate) enum Proof {
     Right,
     Wrong,
     None,
-    /// Right, of a time after the session's end.
-    Late,
 }
 
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
@@ -88,6 +88,8 @@ pub(crate) struct Service {
     pub(crate) keys: Mutex<Vec<Arc<dyn Es256Key>>>,
     pub(crate) root: Mutex<Option<Box<dyn Es256Key>>>,
     pub(crate) set_issued_ms: Mutex<u64>,
+    /// When the keys of the set are live, and when it is over.
+    pub(crate) set_times_ms: Mutex<[u64; 3]>,
     pub(crate) suites: Mutex<Vec<Suite>>,
     pub(crate) acts: Mutex<VecDeque<Act>>,
     pub(crate) sessions: Mutex<HashMap<String, Arc<Session>>>,
@@ -126,6 +128,7 @@ impl Service {
             keys: Mutex::new(vec![new_key()]),
             root: Mutex::default(),
             set_issued_ms: Mutex::new(5),
+            set_times_ms: Mutex::new([0, LATEST_MS, LATEST_MS]),
             suites: Mutex::new(Suite::ALL.to_vec()),
             acts: Mutex::default(),
             sessions: Mutex::default(),
@@ -166,9 +169,10 @@ impl Service {
 
     pub(crate) fn key_set(&self) -> KeySet {
         let keys = self.keys.lock().unwrap();
-        let keys = keys.iter().map(|key| IdentityKey::new(default_provider(), *key.public(), 0, 999_999_999_999_999));
+        let [begin, end, expires_ms] = *self.set_times_ms.lock().unwrap();
+        let keys = keys.iter().map(|key| IdentityKey::new(default_provider(), *key.public(), begin, end));
         let issued_ms = *self.set_issued_ms.lock().unwrap();
-        let mut set = KeySet { issued_ms, expires_ms: 999_999_999_999_999, keys: keys.collect(), root: None };
+        let mut set = KeySet { issued_ms, expires_ms, keys: keys.collect(), root: None };
         if let Some(root) = self.root.lock().unwrap().as_ref() {
             set.sign(default_provider(), root.as_ref()).unwrap();
         }
@@ -275,33 +279,22 @@ impl Service {
         Ok(body)
     }
 
-    /// Says that a session is over.
-    fn expired(&self, request: &SealedRequest<'_>, proof: Proof) -> Answer {
-        let (stamp, nonce) = request.stamp_and_nonce();
-        let key = if proof == Proof::Wrong { new_key() } else { self.keys.lock().unwrap()[0].clone() };
-        let id = self.key_id();
-        let now = self.now_ms() + if proof == Proof::Late { 86_400_000 } else { 0 };
-        let said = Problem::new("session_expired").with("server_time_ms", now).with("key_id", id.as_str());
-        let message = problem::expired_message(default_provider(), request.session_id().unwrap(), stamp, nonce, now);
-        let signature = base64::encode(&key.sign(&message).unwrap());
-        refuse(if proof == Proof::None { said } else { said.with("signature", signature) })
-    }
-
     async fn sealed(&self, headers: &Received, line: RequestLine<'_>, mut body: Incoming, act: Act) -> Answer {
         let mut request = SealedRequest::parse(headers, line).unwrap();
         let taken = request.take_sealed();
         let (stamp, nonce) = request.stamp_and_nonce();
-        if let Act::Forget(proof) = act {
+        if act == Act::Forget {
             self.sessions.lock().unwrap().clear();
-            return self.expired(&request, proof);
         }
         let session = self.sessions.lock().unwrap().get(&request.session_id().unwrap().to_string()).cloned();
-        let Some(session) = session else { return self.expired(&request, Proof::Right) };
+        let Some(session) = session else { return refuse(Problem::new("session_expired")) };
         let policy = ReplayPolicy::default();
         let skew = |proof: Proof| {
-            let mut mac = problem::prove_clock(default_provider(), &session, stamp, nonce, self.now_ms()).unwrap();
+            // One time, which both say: a millisecond may pass between two looks at the clock.
+            let now_ms = self.now_ms();
+            let mut mac = problem::prove_clock(default_provider(), &session, stamp, nonce, now_ms).unwrap();
             mac[0] ^= u8::from(proof == Proof::Wrong);
-            let said = Problem::new("clock_skew").with("server_time_ms", self.now_ms());
+            let said = Problem::new("clock_skew").with("server_time_ms", now_ms);
             refuse(if proof == Proof::None { said } else { said.with("mac", base64::encode(&mac)) })
         };
         if let Act::Skew(proof) = act {

@@ -1,47 +1,49 @@
 //! What a load point measured, and what can be said of it with confidence.
 
+use crate::engine::Limit;
+
 /// One run of a load point.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RunFigures {
+pub(crate) struct RunFigures {
     /// Successful requests a second.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Share of requests that failed, 0.0 to 1.0.
-    pub failed_share: f64,
+    pub(crate) failed_share: f64,
     /// Requests that succeeded.
-    pub succeeded: u64,
+    pub(crate) succeeded: u64,
     /// The mean response time, in nanoseconds.
-    pub mean_ns: f64,
+    pub(crate) mean_ns: f64,
     /// The median of response times, in nanoseconds.
-    pub p50_ns: u64,
+    pub(crate) p50_ns: u64,
     /// The 95th percentile of response times, in nanoseconds.
-    pub p95_ns: u64,
+    pub(crate) p95_ns: u64,
     /// The 99th percentile of response times, in nanoseconds.
-    pub p99_ns: u64,
+    pub(crate) p99_ns: u64,
     /// The first rule that it did not keep, with what was measured.
-    pub missed: Option<String>,
+    pub(crate) missed: Option<String>,
     /// Why the generator was the limit, if it was.
-    pub generator: Option<String>,
+    pub(crate) generator: Option<String>,
     /// The most frequent failure, in words.
-    pub fault: Option<String>,
+    pub(crate) fault: Option<String>,
 }
 
 /// A load point: all its runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// Workers, or requests a second.
-    pub load: f64,
+    pub(crate) load: f64,
     /// Its runs, at least one.
-    pub runs: Vec<RunFigures>,
+    pub(crate) runs: Vec<RunFigures>,
 }
 
 impl Measured {
     /// The mean of a figure over all runs.
-    pub fn mean(&self, figure: impl Fn(&RunFigures) -> f64) -> f64 {
+    pub(crate) fn mean(&self, figure: impl Fn(&RunFigures) -> f64) -> f64 {
         self.runs.iter().map(figure).sum::<f64>() / self.runs.len().max(1) as f64
     }
 
     /// Successful requests a second, over all runs.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.mean(|run| run.rate)
     }
 
@@ -58,13 +60,13 @@ impl Measured {
     }
 
     /// Share of requests that failed, 0.0 to 1.0.
-    pub fn failed_share(&self) -> f64 {
+    pub(crate) fn failed_share(&self) -> f64 {
         self.mean(|run| run.failed_share)
     }
 
     /// Half-width of the 95 % confidence interval of the rate, by Student's t; 0 for a single run, of which nothing can be
     /// said.
-    pub fn rate_error(&self) -> f64 {
+    pub(crate) fn rate_error(&self) -> f64 {
         let runs = self.runs.len();
         if runs < 2 { 0.0 } else { student_two_sided(runs as f64 - 1.0) * self.variance_of_mean().sqrt() }
     }
@@ -77,6 +79,17 @@ impl Measured {
     /// Why the generator was the limit in more than half of its runs.
     pub(crate) fn generator(&self) -> Option<&str> {
         self.in_most(|run| run.generator.as_deref())
+    }
+
+    /// What held the rate back there.
+    pub(crate) fn limit(&self) -> Limit {
+        if let Some(reason) = self.generator() {
+            return Limit::Generator(reason.to_owned());
+        }
+        if self.runs.iter().all(|run| run.succeeded == 0) {
+            return Limit::Unmeasured(self.fault().unwrap_or("no request succeeded").to_owned());
+        }
+        Limit::Target
     }
 
     /// What failed most, in the first run where something did.

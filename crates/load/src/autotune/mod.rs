@@ -12,15 +12,15 @@ mod tune;
 
 use std::fmt;
 
-pub use self::figures::{Measured, RunFigures};
-pub use self::search::Search;
-pub use self::tune::{Tuning, tune};
+pub(crate) use self::figures::Measured;
+pub(crate) use self::search::Search;
+pub(crate) use self::tune::{Tuning, tune};
 use crate::engine::Limit;
 use crate::progress::{CellSummary, Offered};
 
 /// What a load is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Model {
+pub(crate) enum Model {
     /// Workers.
     Closed,
     /// Requests a second.
@@ -29,7 +29,7 @@ pub enum Model {
 
 impl Model {
     /// This much of it.
-    pub fn offered(self, load: f64) -> Offered {
+    pub(crate) fn offered(self, load: f64) -> Offered {
         match self {
             Model::Closed => Offered::Concurrency(load as u64),
             Model::Open => Offered::Rate(load),
@@ -39,39 +39,51 @@ impl Model {
 
 /// How a search goes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// What a load is.
-    pub model: Model,
+    pub(crate) model: Model,
     /// The first load.
-    pub min: f64,
+    pub(crate) min: f64,
     /// The highest load.
-    pub max: f64,
+    pub(crate) max: f64,
     /// What a load is multiplied by while it still buys throughput; above 1.
-    pub growth: f64,
+    pub(crate) growth: f64,
     /// Share of requests that may fail, 0.0 to 1.0.
-    pub errors_max: f64,
+    pub(crate) errors_max: f64,
     /// How near the knee must be known, as a share.
-    pub precision: f64,
+    pub(crate) precision: f64,
     /// Runs of each load point, at least 1.
-    pub repeats: u32,
+    pub(crate) repeats: u32,
     /// Load points at most.
-    pub points_max: u32,
+    pub(crate) points_max: u32,
+    /// Points that growing leaves for looking between two loads. With 0 no load between two is tried.
+    pub(crate) points_between: u32,
 }
 
 impl Settings {
     /// What holds where nothing else is said.
-    pub fn new(model: Model) -> Self {
+    pub(crate) fn new(model: Model) -> Self {
         let (min, max) = match model {
             Model::Closed => (8.0, 65_536.0),
             Model::Open => (100.0, 1_000_000.0),
         };
-        Settings { model, min, max, growth: 2.0, errors_max: 0.01, precision: 0.05, repeats: 3, points_max: 12 }
+        Settings {
+            model,
+            min,
+            max,
+            growth: 2.0,
+            errors_max: 0.01,
+            precision: 0.05,
+            repeats: 3,
+            points_max: 12,
+            points_between: 3,
+        }
     }
 }
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Measure this load.
     Measure(f64),
     /// It is over.
@@ -80,18 +92,18 @@ pub enum Step {
 
 /// What a search found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub(crate) struct Found {
     /// The load at the knee, and what was measured there; none if no load was good.
-    pub knee: Option<Measured>,
+    pub(crate) knee: Option<Measured>,
     /// Why more load is no better.
-    pub why: Why,
+    pub(crate) why: Why,
     /// All load points, by load.
-    pub points: Vec<Measured>,
+    pub(crate) points: Vec<Measured>,
 }
 
 /// Why more load is no better.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub(crate) enum Why {
     /// Throughput stops growing: the target is saturated.
     Plateau,
     /// Too many requests fail; how.
@@ -126,7 +138,7 @@ impl fmt::Display for Why {
 
 impl Found {
     /// As a cell of a matrix.
-    pub fn summary(&self, name: &str, model: Model) -> CellSummary {
+    pub(crate) fn summary(&self, name: &str, model: Model) -> CellSummary {
         let limit = match &self.why {
             Why::Generator(reason) => Limit::Generator(reason.clone()),
             Why::Ceiling | Why::Unfinished => Limit::Offered,

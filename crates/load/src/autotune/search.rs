@@ -5,8 +5,6 @@ use super::{Found, Model, Settings, Step, Why};
 
 /// An offered rate is met when this share of it is answered.
 const MET_SHARE: f64 = 0.97;
-/// Points that are kept for looking between two loads, when growing has ended.
-const POINTS_BETWEEN: u32 = 3;
 
 /// Whether throughput grew as the load did.
 fn is_linear(upper: &Measured, lower: &Measured) -> bool {
@@ -18,20 +16,20 @@ fn is_linear(upper: &Measured, lower: &Measured) -> bool {
 /// It grows the load until that buys no more throughput, errors are too many, or a rule is missed; looks where between
 /// the last two loads that happens; then looks for the smallest load that yields as much.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub(crate) struct Search {
     settings: Settings,
     /// By load, ascending.
-    points: Vec<Measured>,
+    pub(super) points: Vec<Measured>,
 }
 
 impl Search {
     /// One that has measured nothing.
-    pub fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         Search { settings, points: Vec::new() }
     }
 
     /// Takes in what was measured, if something was, and says what to do next.
-    pub fn next(&mut self, measured: Option<Measured>) -> Step {
+    pub(crate) fn next(&mut self, measured: Option<Measured>) -> Step {
         if let Some(point) = measured.filter(|point| !point.runs.is_empty()) {
             let at = self.points.partition_point(|other| other.load < point.load);
             self.points.insert(at, point);
@@ -45,18 +43,14 @@ impl Search {
         let left = self.settings.points_max.saturating_sub(self.points.len() as u32);
         let load = match left {
             0 => None,
+            _ if self.settings.points_between == 0 => self.grow(left),
             _ => self.grow(left).or_else(|| self.edge()).or_else(|| self.knee()),
         };
         load.map_or_else(|| self.done(), Step::Measure)
     }
 
-    /// What was measured, by load.
-    pub fn points(&self) -> &[Measured] {
-        &self.points
-    }
-
     /// How many more points there may be.
-    pub fn left_max(&self) -> u32 {
+    pub(crate) fn left_max(&self) -> u32 {
         self.settings.points_max.saturating_sub(self.points.len() as u32)
     }
 
@@ -110,7 +104,7 @@ impl Search {
             return Some(hint.unwrap_or(down)).filter(|load| *load < lowest);
         };
         let is_last = self.points.last().is_some_and(|last| last.load == top.load);
-        if !is_last || top.load >= self.settings.max || left <= POINTS_BETWEEN {
+        if !is_last || top.load >= self.settings.max || left <= self.settings.points_between {
             return None;
         }
         let mut below = self.good().rev().skip(1);
@@ -121,8 +115,9 @@ impl Search {
         }
         let is_linear =
             |upper: &Measured, lower: &Measured| upper.level() / lower.level() >= 0.95 * (upper.load / lower.load);
-        // Where throughput is exactly as the load, the knee is far: twice the stride.
-        let far = one.zip(two).is_some_and(|(one, two)| is_linear(top, one) && is_linear(one, two));
+        // Where throughput is exactly as the load, the knee is far: twice the stride, as what is left out can be tried later.
+        let far = self.settings.points_between > 0
+            && one.zip(two).is_some_and(|(one, two)| is_linear(top, one) && is_linear(one, two));
         let growth = if far { self.settings.growth.powi(2) } else { self.settings.growth };
         Some(self.rounded((top.load * growth).max(top.load + 1.0)).min(self.settings.max))
     }
@@ -230,7 +225,7 @@ impl Search {
     }
 
     /// What was found until somebody stopped it.
-    pub fn stopped(&self) -> Found {
+    pub(crate) fn stopped(&self) -> Found {
         Found { why: Why::Unfinished, knee: self.at_knee().cloned(), points: self.points.clone() }
     }
 

@@ -1,5 +1,6 @@
 //! Searches against servers that are formulas.
 
+use super::figures::RunFigures;
 use super::*;
 
 /// A small generator of noise, the same each time.
@@ -37,7 +38,7 @@ fn search(settings: &Settings, seed: u64, noise: f64, mut server: impl FnMut(f64
             Step::Measure(load) => load,
         };
         assert!(load > 0.0 && load <= settings.max, "{load}");
-        assert!(!search.points().iter().any(|point| point.load == load), "{load} is measured twice");
+        assert!(!search.points.iter().any(|point| point.load == load), "{load} is measured twice");
         let runs = (0..settings.repeats).map(|_| server(load, noise * dice.next())).collect();
         step = search.next(Some(Measured { load, runs }));
     }
@@ -202,4 +203,22 @@ fn a_server_whose_every_load_fails_is_said_to_fail() {
         ..RunFigures::default()
     });
     assert_eq!(found.why, Why::Failed("status: 500".into()));
+}
+
+#[test]
+fn without_points_between_the_load_grows_to_its_end_and_no_other_is_tried() {
+    let settings = Settings {
+        min: 256.0,
+        max: 8192.0,
+        points_max: 6,
+        points_between: 0,
+        repeats: 1,
+        ..Settings::new(Model::Closed)
+    };
+    let loads = |capacity: f64| -> Vec<f64> {
+        let found = search(&settings, 1, 0.0, saturating(capacity, 0.01, Model::Closed));
+        found.points.iter().map(|point| point.load).collect()
+    };
+    assert_eq!(loads(1e9), [256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0]);
+    assert_eq!(loads(100_000.0), [256.0, 512.0, 1024.0, 2048.0], "the plateau begins at 1000 workers");
 }

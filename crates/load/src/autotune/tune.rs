@@ -20,24 +20,24 @@ const REST: Duration = Duration::from_millis(200);
 
 /// What is tuned, and how.
 #[derive(Clone, Debug)]
-pub struct Tuning {
+pub(crate) struct Tuning {
     /// What a run is, but for its load, length and warm-up.
-    pub plan: Plan,
+    pub(crate) plan: Plan,
     /// How the search goes.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     /// What is left out at the beginning of each run.
-    pub warm_up: Duration,
+    pub(crate) warm_up: Duration,
     /// How long each run is measured after that.
-    pub run_time: Duration,
+    pub(crate) run_time: Duration,
     /// What each load point must reach.
-    pub thresholds: Vec<Threshold>,
+    pub(crate) thresholds: Vec<Threshold>,
 }
 
 /// Searches, and tells of it. A run that is stopped ends the search.
 ///
 /// # Errors
 /// When a run cannot start.
-pub async fn tune(driver: &mut Driver, tuning: &Tuning) -> Result<Found, StartError> {
+pub(crate) async fn tune(driver: &mut Driver, tuning: &Tuning) -> Result<Found, StartError> {
     let mut search = Search::new(tuning.settings.clone());
     let mut step = search.next(None);
     loop {

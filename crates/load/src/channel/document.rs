@@ -21,7 +21,7 @@ const RULE: &str = "sorted[floor((n-1)*p)], exact, of channels that came about a
 
 /// One size, as it is written.
 #[derive(Clone, Debug, Serialize)]
-pub struct ChannelReport {
+pub(crate) struct ChannelReport {
     kind: &'static str,
     version: u32,
     /// What was asked for.
@@ -40,25 +40,25 @@ pub struct ChannelReport {
 
 /// Several sizes, as they are written.
 #[derive(Clone, Debug, Serialize)]
-pub struct SweepReport {
+pub(crate) struct SweepReport {
     kind: &'static str,
     version: u32,
     /// Those that ran, in their order.
-    pub points: Vec<ChannelReport>,
+    pub(crate) points: Vec<ChannelReport>,
     /// Why no more ran, or did not fit; in their order.
-    pub stopped: Vec<Stopped>,
+    pub(crate) stopped: Vec<Stopped>,
     env: Machine,
 }
 
 /// A size at which a sweep stopped, or that did not fit.
 #[derive(Clone, Debug, Serialize)]
-pub struct Stopped {
+pub(crate) struct Stopped {
     /// The size, in words.
-    pub size: String,
+    pub(crate) size: String,
     /// Whether it was refused before it started.
-    pub is_refused: bool,
+    pub(crate) is_refused: bool,
     /// Which limit.
-    pub limits: Vec<String>,
+    pub(crate) limits: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -169,28 +169,28 @@ pub(super) struct Resources {
 
 /// What a document is made of.
 #[derive(Debug)]
-pub struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     /// What was asked for.
-    pub settings: &'a Settings,
+    pub(crate) settings: &'a Settings,
     /// And how much of it.
-    pub size: &'a Size,
+    pub(crate) size: &'a Size,
     /// The limits of a relay that was started.
-    pub relay_limits: Option<&'a RelayLimits>,
+    pub(crate) relay_limits: Option<&'a RelayLimits>,
     /// What the engine saw.
-    pub outcome: &'a Outcome,
+    pub(crate) outcome: &'a Outcome,
     /// What became of the channels.
-    pub counted: &'a Counted,
+    pub(crate) counted: &'a Counted,
     /// What this process cost.
-    pub generator: Cost,
+    pub(crate) generator: Cost,
     /// What the relay's process cost.
-    pub relay: Option<Cost>,
+    pub(crate) relay: Option<Cost>,
     /// What else has to be known.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl ChannelReport {
     /// Of these facts.
-    pub fn new(facts: &Facts<'_>) -> Self {
+    pub(crate) fn new(facts: &Facts<'_>) -> Self {
         let failed = |(name, at): &(&'static str, Failing)| {
             let seen = facts.counted.at(*at);
             (*name, Failed { count: seen.count, codes: seen.codes.clone(), first: seen.first.clone() })
@@ -208,29 +208,29 @@ impl ChannelReport {
     }
 
     /// Whether every channel came about and stayed.
-    pub fn is_good(&self) -> bool {
+    pub(crate) fn is_good(&self) -> bool {
         self.summary.succeeded == self.summary.asked && self.summary.failed == 0
     }
 
     /// Which limit was met.
-    pub fn limits(&self) -> &[String] {
+    pub(crate) fn limits(&self) -> &[String] {
         &self.summary.limits
     }
 
     /// How it ended, where somebody stopped it or it made no sense to go on.
-    pub fn ended(&self) -> (&'static str, Option<&str>) {
+    pub(crate) fn ended(&self) -> (&'static str, Option<&str>) {
         (self.summary.ended, self.summary.why.as_deref())
     }
 
     /// The numbers of channels that came about, that failed, and that were asked for.
-    pub fn counts(&self) -> (u64, u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
         (self.summary.succeeded, self.summary.failed, self.summary.asked)
     }
 }
 
 impl SweepReport {
     /// Of these points.
-    pub fn new(points: Vec<ChannelReport>, stopped: Vec<Stopped>) -> Self {
+    pub(crate) fn new(points: Vec<ChannelReport>, stopped: Vec<Stopped>) -> Self {
         SweepReport { kind: "channel_sweep", version: VERSION, points, stopped, env: Machine::here() }
     }
 }

@@ -18,16 +18,16 @@ const LOOPBACKS_MAX: u64 = 64;
 
 /// What this machine gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub(crate) struct Room {
     /// Descriptors of a process, those of a relay that is started too; none for no limit.
-    pub descriptors: Option<u64>,
+    pub(crate) descriptors: Option<u64>,
     /// Ports of one local address towards one server.
-    pub ports: u64,
+    pub(crate) ports: u64,
 }
 
 impl Room {
     /// As it is now.
-    pub fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
         let mut ends = range.split_ascii_whitespace().filter_map(|end| end.parse::<u64>().ok());
         let ports = match (ends.next(), ends.next()) {
@@ -42,7 +42,7 @@ impl Room {
     ///
     /// # Errors
     /// What is too small, in one sentence.
-    pub fn check(&self, size: &Size, role: ChannelRole, sources: usize, has_relay: bool) -> Result<(), String> {
+    pub(crate) fn check(&self, size: &Size, role: ChannelRole, sources: usize, has_relay: bool) -> Result<(), String> {
         let (channels, sockets) = (size.channels, size.channels.saturating_mul(role.ends()));
         if let Some(limit) = self.descriptors {
             let wanted = sockets.saturating_add(ASIDE);
@@ -72,7 +72,7 @@ impl Room {
 }
 
 /// Loopback addresses to come from, towards a relay on one; none where one is enough.
-pub fn sources(relay: Option<IpAddr>, size: &Size, role: ChannelRole) -> Vec<IpAddr> {
+pub(crate) fn sources(relay: Option<IpAddr>, size: &Size, role: ChannelRole) -> Vec<IpAddr> {
     let wanted = size.channels.saturating_mul(role.ends()).div_ceil(PER_LOOPBACK).min(LOOPBACKS_MAX);
     if wanted < 2 || !relay.is_some_and(|relay| relay.is_ipv4() && relay.is_loopback()) {
         return Vec::new();

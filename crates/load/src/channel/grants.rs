@@ -26,7 +26,7 @@ const ANSWER_LEN_MAX: usize = 256 * 1024;
 const INIT_PATH: &str = "/v1/channel/init";
 
 /// The grants of a channel: the client's and the server's.
-pub type Pair = (Grant, Grant);
+pub(crate) type Pair = (Grant, Grant);
 
 /// Where grants come from. Its `Debug` shows no secret.
 pub struct Grants {
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Grants {
 
 impl Grants {
     /// Minted here.
-    pub fn minted(issuer: Issuer) -> Self {
+    pub(crate) fn minted(issuer: Issuer) -> Self {
         Grants { source: Source::Issuer(Box::new(issuer)), ready: Mutex::default() }
     }
 
@@ -61,7 +61,7 @@ impl Grants {
     ///
     /// # Errors
     /// When it cannot be read, or a line is none; with the line's number.
-    pub fn read(file: &Path) -> Result<Self, String> {
+    pub(crate) fn read(file: &Path) -> Result<Self, String> {
         let text = Zeroizing::new(read_bounded(file, FILE_LEN_MAX).map_err(|err| err.to_string())?);
         let mut pairs = VecDeque::new();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
@@ -76,25 +76,20 @@ impl Grants {
     }
 
     /// Of a control plane over plain HTTP; `token` is sent as a bearer's.
-    pub fn control(uri: Uri, token: Option<String>, timeout: Duration) -> Self {
+    pub(crate) fn control(uri: Uri, token: Option<String>, timeout: Duration) -> Self {
         Grants { source: Source::Control { uri, token, timeout }, ready: Mutex::default() }
     }
 
     /// How many there are; none where there is no bound.
-    pub fn len(&self) -> Option<usize> {
+    pub(crate) fn len(&self) -> Option<usize> {
         matches!(self.source, Source::File).then(|| self.lock().len())
-    }
-
-    /// Whether there is none left.
-    pub fn is_empty(&self) -> bool {
-        self.len() == Some(0)
     }
 
     /// The next channel's without taking it: where its relay is, and its suite.
     ///
     /// # Errors
     /// As [`Grants::next`].
-    pub async fn peek(&self) -> Result<(String, u16), Broke> {
+    pub(crate) async fn peek(&self) -> Result<(String, u16), Broke> {
         if self.lock().is_empty() {
             let pair = self.next().await?;
             self.lock().push_front(pair);
@@ -109,7 +104,7 @@ impl Grants {
     ///
     /// # Errors
     /// At the stage `channel_init`, or `psk_decode`.
-    pub async fn next(&self) -> Result<Pair, Broke> {
+    pub(crate) async fn next(&self) -> Result<Pair, Broke> {
         if let Some(pair) = self.lock().pop_front() {
             return Ok(pair);
         }
@@ -128,7 +123,7 @@ impl Grants {
     ///
     /// # Errors
     /// In words.
-    pub async fn write(&self, file: &Path, count: u64) -> Result<(), String> {
+    pub(crate) async fn write(&self, file: &Path, count: u64) -> Result<(), String> {
         use std::io::Write;
         use std::os::unix::fs::OpenOptionsExt;
         let fault = |err: io::Error| format!("{}: {err}", file.display());

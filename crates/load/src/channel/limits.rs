@@ -4,7 +4,7 @@ use super::{Counted, Failing};
 use crate::engine::Limit;
 
 /// One sentence for each limit that was met, the gravest first; empty where none was.
-pub fn named(counted: &Counted, limit: &Limit) -> Vec<String> {
+pub(crate) fn named(counted: &Counted, limit: &Limit) -> Vec<String> {
     let mut all = Vec::new();
     let mut add = |codes: &[&str], words: &str| {
         let count: u64 = codes.iter().map(|code| counted.of_code(code)).sum();

@@ -6,26 +6,26 @@ use crate::preset::poc::{cpu_ms, rss};
 
 /// What was seen of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// Resident memory before the first channel, in bytes.
-    pub rss_before_bytes: u64,
+    pub(crate) rss_before_bytes: u64,
     /// Resident memory at most, in bytes.
-    pub rss_max_bytes: u64,
+    pub(crate) rss_max_bytes: u64,
     /// Resident memory when all channels were open and idle, in bytes: the last that was seen; null where none was.
-    pub rss_steady_bytes: Option<u64>,
+    pub(crate) rss_steady_bytes: Option<u64>,
     /// Processor time until no more channels were made, in milliseconds.
-    pub cpu_setup_ms: f64,
+    pub(crate) cpu_setup_ms: f64,
     /// Processor time while all were open and idle, in milliseconds.
-    pub cpu_steady_ms: f64,
+    pub(crate) cpu_steady_ms: f64,
     /// Threads at most.
-    pub threads_max: u64,
+    pub(crate) threads_max: u64,
     /// Descriptors at most.
-    pub descriptors_max: u64,
+    pub(crate) descriptors_max: u64,
 }
 
 /// Watches a process of this machine.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     pid: u32,
     began_ms: f64,
     setup_ms: Option<f64>,
@@ -37,14 +37,14 @@ impl Watch {
     ///
     /// # Errors
     /// When there is no such process, or it cannot be looked at.
-    pub fn start(pid: u32) -> std::io::Result<Self> {
+    pub(crate) fn start(pid: u32) -> std::io::Result<Self> {
         let rss = rss(pid)?;
         let cost = Cost { rss_before_bytes: rss, rss_max_bytes: rss, ..Cost::default() };
         Ok(Watch { pid, began_ms: cpu_ms(pid)?, setup_ms: None, cost })
     }
 
     /// Looks at memory and processor time. Of a process that has ended what was seen last stays.
-    pub fn look(&mut self, is_steady: bool) {
+    pub(crate) fn look(&mut self, is_steady: bool) {
         // One that has ended and was not waited for has none.
         if let Some(bytes) = rss(self.pid).ok().filter(|bytes| *bytes > 0) {
             self.cost.rss_max_bytes = self.cost.rss_max_bytes.max(bytes);
@@ -62,14 +62,14 @@ impl Watch {
     }
 
     /// Counts threads and descriptors, which takes longer the more there are.
-    pub fn count(&mut self) {
+    pub(crate) fn count(&mut self) {
         let of = |folder: &str| std::fs::read_dir(format!("/proc/{}/{folder}", self.pid)).map_or(0, Iterator::count);
         self.cost.threads_max = self.cost.threads_max.max(of("task") as u64);
         self.cost.descriptors_max = self.cost.descriptors_max.max(of("fd") as u64);
     }
 
     /// What was seen.
-    pub fn cost(&self) -> Cost {
+    pub(crate) fn cost(&self) -> Cost {
         self.cost
     }
 }

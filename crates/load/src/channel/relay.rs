@@ -24,20 +24,20 @@ const WORDS_MAX: usize = 5;
 
 /// Limits that a relay is started with; none for its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RelayLimits {
+pub(crate) struct RelayLimits {
     /// Connections; 0 for as many as the run has, and some more.
-    pub max_conns: u64,
+    pub(crate) max_conns: u64,
     /// Channels; 0 for as many as the run has.
-    pub max_channels: u64,
+    pub(crate) max_channels: u64,
     /// How long a channel may stay without a message.
-    pub idle_timeout: Option<Duration>,
+    pub(crate) idle_timeout: Option<Duration>,
     /// How often it looks for what is over.
-    pub cleanup_interval: Option<Duration>,
+    pub(crate) cleanup_interval: Option<Duration>,
 }
 
 impl RelayLimits {
     /// With what is enough for so many channels where nothing is said.
-    pub fn for_channels(&self, channels: u64) -> Self {
+    pub(crate) fn for_channels(&self, channels: u64) -> Self {
         let or = |said: u64, enough: u64| if said == 0 { enough } else { said };
         RelayLimits {
             max_conns: or(self.max_conns, channels.saturating_mul(2).saturating_add(64)),
@@ -67,7 +67,7 @@ impl RelayLimits {
 
 /// A relay that serves until this is dropped.
 #[derive(Debug)]
-pub struct Relay {
+pub(crate) struct Relay {
     child: Child,
     url: Uri,
     folder: PathBuf,
@@ -78,24 +78,24 @@ impl Relay {
     ///
     /// # Errors
     /// In words, with what it said last.
-    pub fn start(keyset: &str, aud: &str, iss: &str, limits: &RelayLimits) -> Result<Self, String> {
+    pub(crate) fn start(keyset: &str, aud: &str, iss: &str, limits: &RelayLimits) -> Result<Self, String> {
         let folder = folder().map_err(|err| format!("a folder for the relay cannot be made: {err}"))?;
         let relay = launch(&folder, keyset, &["--aud", aud, "--iss", iss], limits);
         relay.inspect_err(|_| _ = fs::remove_dir_all(&folder))
     }
 
     /// Where it is.
-    pub fn url(&self) -> &Uri {
+    pub(crate) fn url(&self) -> &Uri {
         &self.url
     }
 
     /// Its process.
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Whether it has ended by itself, and what it said last.
-    pub fn has_ended(&mut self) -> Option<String> {
+    pub(crate) fn has_ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok().flatten()?;
         Some(format!("the relay has ended ({status}): {}", last_words(&self.folder)))
     }

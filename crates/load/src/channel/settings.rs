@@ -20,46 +20,46 @@ const STEPS_MAX: usize = 1000;
 
 /// What all sizes of a run have in common.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// How far channels go.
-    pub mode: ChannelMode,
+    pub(crate) mode: ChannelMode,
     /// Which ends are here.
-    pub role: ChannelRole,
+    pub(crate) role: ChannelRole,
     /// Where the relay is, and who makes the grants.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
     /// The suite of grants that are made here: its number and its name.
-    pub suite: (u16, String),
+    pub(crate) suite: (u16, String),
     /// The audience of grants that are made here.
-    pub aud: String,
+    pub(crate) aud: String,
     /// The issuer of grants that are made here.
-    pub iss: String,
+    pub(crate) iss: String,
     /// Channels that are made at once; none unless said.
-    pub workers: Option<usize>,
+    pub(crate) workers: Option<usize>,
     /// From the start of dialling to the end of the handshake.
-    pub conn_timeout: Duration,
+    pub(crate) conn_timeout: Duration,
     /// For the call, and for opening its stream.
-    pub rpc_timeout: Duration,
+    pub(crate) rpc_timeout: Duration,
     /// How long an end that is here alone waits for the other one.
-    pub peer_timeout: Duration,
+    pub(crate) peer_timeout: Duration,
     /// Between two lines, and two looks at processes.
-    pub report_interval: Duration,
+    pub(crate) report_interval: Duration,
     /// How often open channels ask for a sign of life; none for never.
-    pub ping_every: Option<Duration>,
+    pub(crate) ping_every: Option<Duration>,
     /// Threads that make channels.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// Local addresses to come from; empty for what suits.
-    pub sources: Vec<IpAddr>,
+    pub(crate) sources: Vec<IpAddr>,
     /// What `wss` is trusted by.
-    pub tls: Option<Tls>,
+    pub(crate) tls: Option<Tls>,
     /// A process of this machine that is measured as the relay's.
-    pub watch_pid: Option<u32>,
+    pub(crate) watch_pid: Option<u32>,
     /// The seed.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Where the relay is, and who makes the grants.
 #[derive(Clone, Debug)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// One is started for the run.
     Started(RelayLimits),
     /// One that is there; grants are signed here.
@@ -82,22 +82,22 @@ pub enum Origin {
 
 /// One size.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Size {
+pub(crate) struct Size {
     /// Channels.
-    pub channels: u64,
+    pub(crate) channels: u64,
     /// Channels a second; 0 for as many as workers can.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// What the rate begins with and grows by; 0 for the whole rate at once.
-    pub ramp_step: f64,
+    pub(crate) ramp_step: f64,
     /// How often it grows.
-    pub ramp_interval: Duration,
+    pub(crate) ramp_interval: Duration,
     /// How long all stay open.
-    pub steady: Duration,
+    pub(crate) steady: Duration,
 }
 
 impl Size {
     /// In words: `1000 channels at 400/s, from 200/s by steps of 200/s every 2s`.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let Size { channels, rate, ramp_step, .. } = *self;
         let pace = if rate > 0.0 { format!("at {rate}/s") } else { "as fast as they go".to_owned() };
         if self.has_ramp() {
@@ -127,14 +127,20 @@ impl Size {
 
 impl Settings {
     /// Channels that are made at once. An end that is here alone waits for the other one and must hold up no other.
-    pub fn workers_at_once(&self, size: &Size) -> usize {
+    pub(crate) fn workers_at_once(&self, size: &Size) -> usize {
         let alone = if self.role == ChannelRole::Server { usize::try_from(size.channels).unwrap_or(64) } else { 64 };
         self.workers.unwrap_or(alone)
     }
 }
 
 /// The plan of one size, towards the relay at `url`.
-pub fn plan(settings: &Settings, size: &Size, url: Uri, sources: Vec<IpAddr>, made: (Arc<Grants>, Arc<Tally>)) -> Plan {
+pub(crate) fn plan(
+    settings: &Settings,
+    size: &Size,
+    url: Uri,
+    sources: Vec<IpAddr>,
+    made: (Arc<Grants>, Arc<Tally>),
+) -> Plan {
     let workers = settings.workers_at_once(size);
     let arrival = if size.rate > 0.0 {
         Arrival::Open { rate: size.steps(), spacing: Spacing::Even, in_flight_max: workers }

@@ -4,7 +4,7 @@ use crate::record::{Class, Fault};
 
 /// What is timed of a channel that came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timed {
+pub(crate) enum Timed {
     /// From the start of dialling to the upgraded WebSocket: TCP, TLS and HTTP.
     WsOpen,
     /// Writing the attach message, which is local alone.
@@ -21,7 +21,7 @@ pub enum Timed {
 
 impl Timed {
     /// All of them, in the order of a channel's life, by their names.
-    pub const ALL: [(&'static str, Timed); 6] = [
+    pub(crate) const ALL: [(&'static str, Timed); 6] = [
         ("ws_open", Timed::WsOpen),
         ("attach_send", Timed::AttachSend),
         ("pair_ready", Timed::PairReady),
@@ -33,7 +33,7 @@ impl Timed {
 
 /// Where a channel failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failing {
+pub(crate) enum Failing {
     /// Getting its grants.
     ChannelInit,
     /// The channel's secret in a grant.
@@ -64,7 +64,7 @@ pub enum Failing {
 
 impl Failing {
     /// All of them, in the order of a channel's life, by their names.
-    pub const ALL: [(&'static str, Failing); 13] = [
+    pub(crate) const ALL: [(&'static str, Failing); 13] = [
         ("channel_init", Failing::ChannelInit),
         ("psk_decode", Failing::PskDecode),
         ("ws_open", Failing::WsOpen),
@@ -81,27 +81,27 @@ impl Failing {
     ];
 
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Self::ALL[self as usize].0
     }
 }
 
 /// Why a channel did not come about.
 #[derive(Clone, Debug)]
-pub struct Broke {
+pub(crate) struct Broke {
     /// Where.
-    pub at: Failing,
+    pub(crate) at: Failing,
     /// A stable code, such as `token_replay`, `timeout` or `out_of_descriptors`.
-    pub code: String,
+    pub(crate) code: String,
     /// A sentence, without a secret.
-    pub words: String,
+    pub(crate) words: String,
     /// What the generator counts it as.
-    pub class: Class,
+    pub(crate) class: Class,
 }
 
 impl Broke {
     /// At this stage, under this code, in these words.
-    pub fn new(at: Failing, code: impl Into<String>, words: impl Into<String>) -> Self {
+    pub(crate) fn new(at: Failing, code: impl Into<String>, words: impl Into<String>) -> Self {
         let code = code.into();
         Broke { at, class: class(&code), code, words: words.into() }
     }

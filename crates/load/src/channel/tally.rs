@@ -40,51 +40,51 @@ struct Inner {
 
 /// Failures at one stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failures {
+pub(crate) struct Failures {
     /// How many.
-    pub count: u64,
+    pub(crate) count: u64,
     /// By code.
-    pub codes: BTreeMap<String, u64>,
+    pub(crate) codes: BTreeMap<String, u64>,
     /// The first one's words.
-    pub first: Option<String>,
+    pub(crate) first: Option<String>,
 }
 
 /// What was counted.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub(crate) struct Counted {
     /// Times by stage in nanoseconds, sorted; of channels that came about alone.
-    pub times: [Vec<u64>; TIMED],
+    pub(crate) times: [Vec<u64>; TIMED],
     /// Failures by stage.
-    pub failures: [Failures; FAILING],
+    pub(crate) failures: [Failures; FAILING],
     /// Channels that were begun.
-    pub attempted: u64,
+    pub(crate) attempted: u64,
     /// Channels that came about.
-    pub succeeded: u64,
+    pub(crate) succeeded: u64,
     /// Most channels that were open at once.
-    pub active_peak: u64,
+    pub(crate) active_peak: u64,
     /// Channels that stood until their other end, which is elsewhere, left them.
-    pub left: u64,
+    pub(crate) left: u64,
     /// Most channels that came about within one second of the wall clock.
-    pub peak_per_s: u64,
+    pub(crate) peak_per_s: u64,
     /// How long all stayed open after the last one was made.
-    pub steady: Duration,
+    pub(crate) steady: Duration,
 }
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// Channels that were begun.
-    pub attempted: u64,
+    pub(crate) attempted: u64,
     /// Channels that came about.
-    pub succeeded: u64,
+    pub(crate) succeeded: u64,
     /// Channels that failed.
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// Channels that are open.
-    pub active: u64,
+    pub(crate) active: u64,
     /// Whether no more are made.
-    pub is_steady: bool,
+    pub(crate) is_steady: bool,
     /// Whether those that stayed open are let go.
-    pub is_over: bool,
+    pub(crate) is_over: bool,
 }
 
 impl Tally {
@@ -154,7 +154,7 @@ impl Tally {
     }
 
     /// Where it is.
-    pub fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> Standing {
         let inner = self.lock();
         Standing {
             attempted: inner.attempted,
@@ -167,7 +167,7 @@ impl Tally {
     }
 
     /// Everything that was counted until now.
-    pub fn counted(&self) -> Counted {
+    pub(crate) fn counted(&self) -> Counted {
         let inner = self.lock();
         let mut times = inner.times.clone();
         times.iter_mut().for_each(|times| times.sort_unstable());
@@ -195,23 +195,23 @@ impl Tally {
 
 impl Counted {
     /// Channels that failed, those that were lost later among them.
-    pub fn failed(&self) -> u64 {
+    pub(crate) fn failed(&self) -> u64 {
         self.failures.iter().map(|seen| seen.count).sum()
     }
 
     /// Failures at a stage.
-    pub fn at(&self, failing: Failing) -> &Failures {
+    pub(crate) fn at(&self, failing: Failing) -> &Failures {
         &self.failures[failing as usize]
     }
 
     /// Failures of a code, at whatever stage.
-    pub fn of_code(&self, code: &str) -> u64 {
+    pub(crate) fn of_code(&self, code: &str) -> u64 {
         self.failures.iter().filter_map(|seen| seen.codes.get(code)).sum()
     }
 }
 
 /// The time of a share of them, by the rule `sorted[floor((n-1)p)]`; none of none.
-pub fn percentile(sorted: &[u64], share: f64) -> Option<u64> {
+pub(crate) fn percentile(sorted: &[u64], share: f64) -> Option<u64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((last as f64 * share).floor() as usize).copied()
 }

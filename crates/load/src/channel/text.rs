@@ -4,13 +4,14 @@ use std::fmt::Write;
 
 use super::document::{ChannelReport, SweepReport};
 use crate::report::escape::line;
-use crate::report::units::{bytes, count, rate, time};
+use crate::report::units::{bytes, count, rate, short, time};
+use crate::report::wrap::put;
 
 impl ChannelReport {
     /// What the report of a run does not have: a channel's stages and failures by stage, and the relay's process.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut out = String::new();
-        let mut row = |name: &str, value: String| _ = writeln!(out, "  {name:<14}{value}");
+        let mut row = |name: &str, value: String| put(&mut out, &format!("  {name:<14}"), &value);
         let (config, summary) = (&self.config, &self.summary);
         row(
             "channels",
@@ -42,7 +43,7 @@ impl ChannelReport {
         self.stages(&mut out);
         self.failed(&mut out);
         for note in &self.summary.notes {
-            let _ = writeln!(out, " ! {}", line(note));
+            put(&mut out, " ! ", &line(note));
         }
         out
     }
@@ -57,10 +58,8 @@ impl ChannelReport {
             let Some(cost) = cost else { continue };
             let each = per_channel.map_or(String::new(), |each| format!(" ({} a channel)", bytes(each)));
             let idle = cost.rss_steady_bytes.map_or("not looked at".to_owned(), |rss| bytes(rss as f64));
-            let _ = writeln!(
-                out,
-                "  {name:<14}{} before, {idle} when idle{each}, {} at most; CPU {} in the set-up, {} idle; {} threads, {} \
-                 descriptors",
+            let value = format!(
+                "{} before, {idle} when idle{each}, {} at most; CPU {} in the set-up, {} idle; {} threads, {} descriptors",
                 bytes(cost.rss_before_bytes as f64),
                 bytes(cost.rss_max_bytes as f64),
                 time(cost.cpu_setup_ms * 1e6),
@@ -68,18 +67,19 @@ impl ChannelReport {
                 count(cost.threads_max),
                 count(cost.descriptors_max)
             );
+            put(out, &format!("  {name:<14}"), &value);
         }
     }
 
     fn stages(&self, out: &mut String) {
         let _ = write!(out, "\n  {:<16}{:>9}", "stage", "count");
-        ["mean", "p50", "p90", "p95", "p99", "max"].iter().for_each(|name| _ = write!(out, "{name:>10}"));
+        ["mean", "p50", "p90", "p95", "p99", "max"].iter().for_each(|name| _ = write!(out, "{name:>8}"));
         out.push('\n');
         for (name, _) in super::Timed::ALL {
             let Some(times) = self.latency.stages.get(name).filter(|times| times.count > 0) else { continue };
             let _ = write!(out, "  {name:<16}{:>9}", count(times.count));
             for ms in [times.mean, times.p50, times.p90, times.p95, times.p99, times.max] {
-                let _ = write!(out, "{:>10}", ms.map_or("none".to_owned(), |ms| time(ms * 1e6)));
+                let _ = write!(out, "{:>8}", ms.map_or("none".to_owned(), |ms| short(ms * 1e6)));
             }
             out.push('\n');
         }
@@ -93,20 +93,20 @@ impl ChannelReport {
         for (name, _) in super::Failing::ALL {
             let Some(failed) = self.failures.get(name).filter(|failed| failed.count > 0) else { continue };
             let codes: Vec<_> = failed.codes.iter().map(|(code, n)| format!("{} {}", line(code), count(*n))).collect();
-            let _ = writeln!(out, "    {name:<16}{:>9}  {}", count(failed.count), codes.join(", "));
-            let _ = writeln!(out, "      first: {}", line(failed.first.as_deref().unwrap_or_default()));
+            put(out, &format!("    {name:<16}{:>9}  ", count(failed.count)), &codes.join(", "));
+            put(out, "      first: ", &line(failed.first.as_deref().unwrap_or_default()));
         }
         for limit in &self.summary.limits {
-            let _ = writeln!(out, "  limit         {}", line(limit));
+            put(out, "  limit         ", &line(limit));
         }
     }
 }
 
 impl SweepReport {
     /// A table: a line a size, then why it stopped.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut out = format!(
-            "\n  {:>8}{:>10}{:>10}{:>10}{:>9}{:>12}{:>12}{:>14}\n",
+            "\n  {:>8}{:>9}{:>9}{:>8}{:>8}{:>12}{:>9}{:>14}\n",
             "channels", "rate", "ramp", "open", "failed", "conn/s peak", "p99 call", "relay/channel"
         );
         for point in &self.points {
@@ -116,20 +116,20 @@ impl SweepReport {
             let each = point.resources.relay_rss_per_channel_bytes;
             let _ = writeln!(
                 out,
-                "  {:>8}{:>10}{:>10}{:>10}{:>9}{:>12}{:>12}{:>14}",
+                "  {:>8}{:>9}{:>9}{:>8}{:>8}{:>12}{:>9}{:>14}",
                 count(config.channels),
                 rate(config.rate_per_s),
                 rate(config.ramp_step_per_s),
                 count(summary.active_at_end),
                 count(summary.failed),
                 count(summary.peak_conn_per_sec),
-                call.map_or("none".to_owned(), |ms| time(ms * 1e6)),
+                call.map_or("none".to_owned(), |ms| short(ms * 1e6)),
                 each.map_or("none".to_owned(), bytes)
             );
         }
         for stopped in &self.stopped {
             let word = if stopped.is_refused { "did not fit" } else { "stopped at" };
-            let _ = writeln!(out, "  {word} {}: {}", stopped.size, line(&stopped.limits.join("; ")));
+            put(&mut out, "  ", &format!("{word} {}: {}", stopped.size, line(&stopped.limits.join("; "))));
         }
         out
     }

@@ -71,6 +71,8 @@ pub enum Limit {
     Offered,
     /// The generator; why, in words. The figures say nothing of the target.
     Generator(String),
+    /// Unknown, as no request succeeded; why, and what to do. The figures say nothing of what the target can do.
+    Unmeasured(String),
 }
 
 /// What the run cost the generator itself.

@@ -36,8 +36,12 @@ pub(super) struct Facts<'a> {
 impl Facts<'_> {
     /// What held the rate back.
     pub(super) fn limit(&self) -> Limit {
-        if let Some(reason) = self.exhausted().or_else(|| self.overworked()) {
+        let overworked = || self.overworked().filter(|_| !self.is_rejected());
+        if let Some(reason) = self.exhausted().or_else(overworked) {
             return Limit::Generator(reason);
+        }
+        if let Some(reason) = self.unmeasured() {
+            return Limit::Unmeasured(reason);
         }
         match &self.plan.arrival {
             Arrival::Closed { .. } if self.is_thinking() => Limit::Offered,
@@ -55,6 +59,41 @@ impl Facts<'_> {
         let (what, lost) = if ports > 0 { ("local ports", ports) } else { ("descriptors", descriptors) };
         let connections = if lost == 1 { "connection" } else { "connections" };
         (lost > 0).then(|| format!("it ran out of {what}, and {lost} {connections} could not be opened"))
+    }
+
+    /// The class of most failures, where no request succeeded.
+    fn failure(&self) -> Option<Class> {
+        let sum = &self.totals.sum;
+        let most = sum.faults().into_iter().max_by_key(|fault| fault.count).filter(|_| sum.counts.succeeded == 0);
+        most.map(|fault| fault.class)
+    }
+
+    /// Whether the target let no request succeed, for another reason than that it took too long.
+    fn is_rejected(&self) -> bool {
+        self.failure().is_some_and(|class| !matches!(class, Class::Timeout | Class::ConnectTimeout))
+    }
+
+    /// Why no request succeeded, and what to do.
+    fn unmeasured(&self) -> Option<String> {
+        let counts = &self.totals.sum.counts;
+        let (what, remedy) = match self.failure() {
+            None if counts.succeeded > 0 || counts.started == 0 => return None,
+            None => ("no request came to its end", "run for longer, or set a --timeout"),
+            Some(Class::Refused) => {
+                ("the target refused every connection", "start the server, or mend the URL's host and port")
+            }
+            Some(Class::Timeout | Class::ConnectTimeout) => {
+                ("no answer came in time", "raise --timeout and --connect-timeout, or offer less load")
+            }
+            Some(class) if class.is_connecting() => {
+                ("no connection could be opened", "mend what the first failure names")
+            }
+            Some(Class::Status | Class::Assertion) => {
+                ("no answer was as expected", "mend the URL, the request or the assertions")
+            }
+            Some(_) => ("every request failed", "mend what the first failure names"),
+        };
+        Some(format!("{what}: {remedy}"))
     }
 
     /// Whether its threads could do no more.
@@ -128,6 +167,9 @@ impl Facts<'_> {
     fn hidden_stalls(&self) -> Option<String> {
         let Arrival::Closed { .. } = self.plan.arrival else { return None };
         let service = self.totals.sum.times(Phase::Service).quantiles();
+        if self.totals.sum.counts.succeeded == 0 {
+            return None;
+        }
         let begin = "In the closed model a worker that waits for an answer sends nothing, so that a stall of the target is \
                      seen once by each worker, however many users it would have hit; nothing here corrects for that";
         let is_stalled = service.count > 0 && service.max_ns > 10 * service.p99_ns.max(1_000_000);
@@ -326,6 +368,35 @@ mod tests {
         // It can answer in 5 ms, and takes a second under this load.
         let slow: Vec<u64> = (0..100).map(|number| if number < 10 { 5 } else { 1000 }).collect();
         assert_eq!(limit(&open(10), &totals(1000, &slow), &generator, 0.1, 900), Limit::Target);
+    }
+
+    #[test]
+    fn a_target_that_lets_no_request_succeed_is_no_limit() {
+        let generator = Generator { cpu_busiest: 0.95, ..Generator::default() };
+        let failed = |class: Class, succeeded: u64| {
+            let mut totals = totals(10, &vec![5; succeeded as usize]);
+            (totals.sum.counts.started, totals.sum.counts.failed) = (10, 10 - succeeded);
+            totals.sum.faults[class.index()] = 10 - succeeded;
+            totals
+        };
+        let plan = closed();
+        // A thread that spins through refusals is busy, and the generator is not the limit for that.
+        for generator in [&generator, &Generator::default()] {
+            for (class, words) in [
+                (Class::Refused, "the target refused every connection: start the server"),
+                (Class::Certificate, "no connection could be opened: mend"),
+                (Class::Status, "no answer was as expected: mend the URL"),
+            ] {
+                let limit = limit(&plan, &failed(class, 0), generator, 0.0, 0);
+                assert!(matches!(&limit, Limit::Unmeasured(why) if why.starts_with(words)), "{limit:?}");
+            }
+        }
+        // Answers that are late may be so for the generator's own reasons.
+        assert!(matches!(limit(&plan, &failed(Class::Timeout, 0), &generator, 0.0, 0), Limit::Generator(_)));
+        let idle = Generator::default();
+        assert!(matches!(limit(&plan, &failed(Class::Timeout, 0), &idle, 0.0, 0), Limit::Unmeasured(_)));
+        assert_eq!(limit(&plan, &failed(Class::Refused, 1), &idle, 0.0, 0), Limit::Target);
+        assert_eq!(facts(&plan, &failed(Class::Refused, 0), &idle).hidden_stalls(), None);
     }
 
     #[test]

@@ -28,27 +28,27 @@ const FINISH_MAX: Duration = Duration::from_secs(10);
 
 /// Where figures go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exports {
+pub(crate) struct Exports {
     /// To be asked at, by Prometheus: `GET /metrics`. Whoever reaches the address may read.
-    pub prometheus: Option<SocketAddr>,
+    pub(crate) prometheus: Option<SocketAddr>,
     /// A Pushgateway, `http` alone: every 5 s and at the end. Without a path, `/metrics/job/sealway_load`.
-    pub pushgateway: Option<Uri>,
+    pub(crate) pushgateway: Option<Uri>,
     /// A collector of OTLP over HTTP, `http` alone: every 5 s and at the end. Without a path, `/v1/metrics`.
-    pub otlp: Option<Uri>,
+    pub(crate) otlp: Option<Uri>,
 }
 
 impl Exports {
     /// Whether figures go anywhere.
-    pub fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         *self != Exports::default()
     }
 }
 
 /// Why figures cannot be exported.
 #[derive(Debug, thiserror::Error)]
-pub enum ExportError {
+pub(crate) enum ExportError {
     /// The address cannot be listened on.
-    #[error("--prometheus {address}: cannot listen there: {error}")]
+    #[error("--prometheus {address}: cannot listen there: {error}; name another address or port")]
     Listen {
         /// Which.
         address: SocketAddr,
@@ -67,7 +67,7 @@ pub enum ExportError {
 
 /// Exports of one job.
 #[derive(Debug)]
-pub struct Exporter {
+pub(crate) struct Exporter {
     newest: watch::Sender<Option<Arc<Snapshot>>>,
     listening: Option<(SocketAddr, JoinHandle<()>)>,
     pushing: Vec<JoinHandle<Option<String>>>,
@@ -78,7 +78,7 @@ impl Exporter {
     ///
     /// # Errors
     /// When an address cannot be listened on, or is none to push to.
-    pub fn start(exports: &Exports) -> Result<Exporter, ExportError> {
+    pub(crate) fn start(exports: &Exports) -> Result<Exporter, ExportError> {
         let (newest, figures) = watch::channel(None);
         let mut pushers = Vec::new();
         for (flag, address, path, form) in [
@@ -105,12 +105,13 @@ impl Exporter {
     }
 
     /// Where it listens; the port is the one it got.
-    pub fn listens_at(&self) -> Option<SocketAddr> {
+    #[cfg(test)]
+    pub(crate) fn listens_at(&self) -> Option<SocketAddr> {
         self.listening.as_ref().map(|(address, _)| *address)
     }
 
     /// Takes the news. Never waits.
-    pub fn feed(&self, event: &Event) {
+    pub(crate) fn feed(&self, event: &Event) {
         match event {
             Event::Run { plan, .. } => {
                 let label: Arc<str> = plan.label.as_str().into();
@@ -130,7 +131,7 @@ impl Exporter {
     }
 
     /// Takes all news until there are no more, then ends as [`Exporter::finish`] does.
-    pub async fn follow(self, mut news: mpsc::Receiver<Event>) -> Vec<String> {
+    pub(crate) async fn follow(self, mut news: mpsc::Receiver<Event>) -> Vec<String> {
         while let Some(event) = news.recv().await {
             self.feed(&event);
         }
@@ -140,7 +141,7 @@ impl Exporter {
     /// Pushes the last figures and stops. Takes 10 s at most.
     ///
     /// Returns what a reader should know, a sentence for each place that could not be pushed to.
-    pub async fn finish(self) -> Vec<String> {
+    pub(crate) async fn finish(self) -> Vec<String> {
         // The end of the channel is what pushers end by.
         drop(self.newest);
         let mut told = Vec::new();

@@ -25,7 +25,7 @@ pub(crate) const RATE_MAX: f64 = 10_000_000.0;
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Load")]
 #[serde(default)]
-pub struct ArrivalFlags {
+pub(crate) struct ArrivalFlags {
     /// Closed model: so many workers, each sends its next request when it has its answer [default: 64]
     #[arg(
         long,
@@ -35,13 +35,13 @@ pub struct ArrivalFlags {
         hide_env = true,
         allow_hyphen_values = true
     )]
-    pub concurrency: Option<String>,
+    pub(crate) concurrency: Option<String>,
     /// Open model: requests a second, whatever the target does; times count from when a request was due
     #[arg(long, value_name = "PER_SECOND", env = "SEALWAY_LOAD_RATE", hide_env = true, allow_hyphen_values = true)]
-    pub rate: Option<String>,
+    pub(crate) rate: Option<String>,
     /// How arrivals of the open model lie in time: even or poisson [default: even]
     #[arg(long, value_name = "HOW", env = "SEALWAY_LOAD_SPACING", hide_env = true)]
-    pub spacing: Option<String>,
+    pub(crate) spacing: Option<String>,
     /// Requests under way at most in the open model; what is due beyond waits [default: 10000]
     #[arg(
         long,
@@ -50,10 +50,10 @@ pub struct ArrivalFlags {
         hide_env = true,
         allow_hyphen_values = true
     )]
-    pub in_flight_max: Option<String>,
+    pub(crate) in_flight_max: Option<String>,
     /// Where the rate (with --concurrency: the workers) goes next: 100@30s at once, ramp:500@1m in a line; repeatable
     #[arg(long, value_name = "VALUE@TIME", env = "SEALWAY_LOAD_STAGE", hide_env = true, value_delimiter = ',')]
-    pub stage: Vec<String>,
+    pub(crate) stage: Vec<String>,
     /// Start this share of the workers each second; 0 starts all at once [default: 0]
     #[arg(
         long,
@@ -62,16 +62,16 @@ pub struct ArrivalFlags {
         hide_env = true,
         allow_hyphen_values = true
     )]
-    pub ramp_percent_per_second: Option<String>,
+    pub(crate) ramp_percent_per_second: Option<String>,
     /// So many requests at one moment, as in --burst 3000 --every 5s --times 4
     #[arg(long, value_name = "REQUESTS", env = "SEALWAY_LOAD_BURST", hide_env = true, allow_hyphen_values = true)]
-    pub burst: Option<String>,
+    pub(crate) burst: Option<String>,
     /// From one burst's start to the next [default: 5s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_EVERY", hide_env = true, allow_hyphen_values = true)]
-    pub every: Option<String>,
+    pub(crate) every: Option<String>,
     /// How many bursts [default: 1]
     #[arg(long, value_name = "BURSTS", env = "SEALWAY_LOAD_TIMES", hide_env = true, allow_hyphen_values = true)]
-    pub times: Option<String>,
+    pub(crate) times: Option<String>,
     /// Measured time, such as 30, 1m30s or 00:01:30 [default: 30s, if no other end is given]
     #[arg(
         long,
@@ -81,7 +81,7 @@ pub struct ArrivalFlags {
         hide_env = true,
         allow_hyphen_values = true
     )]
-    pub duration: Option<String>,
+    pub(crate) duration: Option<String>,
     /// End after so many requests
     #[arg(
         long,
@@ -91,22 +91,22 @@ pub struct ArrivalFlags {
         hide_env = true,
         allow_hyphen_values = true
     )]
-    pub requests: Option<String>,
+    pub(crate) requests: Option<String>,
     /// Requests a worker makes at most; 0 for no bound
     #[arg(long, value_name = "REQUESTS", env = "SEALWAY_LOAD_LOOPS", hide_env = true, allow_hyphen_values = true)]
-    pub loops: Option<String>,
+    pub(crate) loops: Option<String>,
     /// Time at the beginning that is in no total [default: 0]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_WARM_UP", hide_env = true, allow_hyphen_values = true)]
-    pub warm_up: Option<String>,
+    pub(crate) warm_up: Option<String>,
     /// How long a worker waits between an answer and its next request: a time, or 1s..3s for one drawn from there
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_THINK", hide_env = true, allow_hyphen_values = true)]
-    pub think: Option<String>,
+    pub(crate) think: Option<String>,
     /// Threads that offer the load [default: one a core]
     #[arg(long, value_name = "THREADS", env = "SEALWAY_LOAD_THREADS", hide_env = true, allow_hyphen_values = true)]
-    pub threads: Option<String>,
+    pub(crate) threads: Option<String>,
     /// All that is drawn at random is drawn from it [default: another one each time; reports name it]
     #[arg(long, value_name = "NUMBER", env = "SEALWAY_LOAD_SEED", hide_env = true, allow_hyphen_values = true)]
-    pub seed: Option<String>,
+    pub(crate) seed: Option<String>,
 }
 
 /// What they say together.

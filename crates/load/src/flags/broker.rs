@@ -29,35 +29,35 @@ const INPUT_LEN: u64 = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Broker (broker://SOCKET)")]
 #[serde(default)]
-pub struct BrokerFlags {
+pub(crate) struct BrokerFlags {
     /// hash, sign (a certificate), encrypt, decrypt, rewrap, sign-data, verify, mac, verify-mac, derive, random, encapsulate,
     /// decapsulate, information or health [default: health]
     #[arg(long, value_name = "OPERATION", env = "SEALWAY_LOAD_BROKER_OPERATION", hide_env = true)]
-    pub broker_operation: Option<String>,
+    pub(crate) broker_operation: Option<String>,
     /// v1 (Sealway's own), or open (the Open Crypto Broker's: hash, sign, encrypt, decrypt, health) [default: v1]
     #[arg(long, value_name = "WIRE", env = "SEALWAY_LOAD_BROKER_WIRE", hide_env = true)]
-    pub broker_wire: Option<String>,
+    pub(crate) broker_wire: Option<String>,
     /// The profile [default: Default]
     #[arg(long, value_name = "PROFILE", env = "SEALWAY_LOAD_PROFILE", hide_env = true)]
-    pub profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// The id of a key of the broker's store; with sign that of the authority's key
     #[arg(long, value_name = "ID", env = "SEALWAY_LOAD_BROKER_KEY", hide_env = true)]
-    pub broker_key: Option<String>,
+    pub(crate) broker_key: Option<String>,
     /// Bytes of each input; with derive and random of each output [default: 64]
     #[arg(long, value_name = "BYTES", env = "SEALWAY_LOAD_INPUT_BYTES", hide_env = true, allow_hyphen_values = true)]
-    pub input_bytes: Option<String>,
+    pub(crate) input_bytes: Option<String>,
     /// Inputs in a call [default: 1]
     #[arg(long, value_name = "INPUTS", env = "SEALWAY_LOAD_BATCH", hide_env = true, allow_hyphen_values = true)]
-    pub batch: Option<String>,
+    pub(crate) batch: Option<String>,
     /// With sign: the certificate request, in PEM
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_CSR", hide_env = true)]
-    pub csr: Option<String>,
+    pub(crate) csr: Option<String>,
     /// With sign: the authority's certificate, in PEM
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_ISSUER", hide_env = true)]
-    pub issuer: Option<String>,
+    pub(crate) issuer: Option<String>,
     /// With sign on the wire open: the authority's private key in PEM, which each call carries
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_ISSUER_KEY", hide_env = true)]
-    pub issuer_key: Option<String>,
+    pub(crate) issuer_key: Option<String>,
 }
 
 /// Whether a URL means a broker.

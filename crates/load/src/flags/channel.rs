@@ -22,143 +22,143 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// `sealway load channel`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct ChannelArgs {
+pub(crate) struct ChannelArgs {
     /// attach (both ends attach, a message passes, both leave), handshake, or full (also a stream and a call) [default: full]
     #[arg(long, value_name = "MODE", env = "SEALWAY_LOAD_MODE", hide_env = true)]
-    pub mode: Option<String>,
+    pub(crate) mode: Option<String>,
     /// Channels; several with commas for --sweep [default: 1000]
     #[arg(long, value_name = "CHANNELS", env = "SEALWAY_LOAD_CHANNELS", hide_env = true, value_delimiter = ',')]
-    pub channels: Vec<String>,
+    pub(crate) channels: Vec<String>,
     /// Channels a second; 0 for as many as workers can; several with commas for --sweep [default: 200]
     #[arg(long, value_name = "RATE", env = "SEALWAY_LOAD_RATE", hide_env = true, value_delimiter = ',')]
-    pub rate: Vec<String>,
+    pub(crate) rate: Vec<String>,
     /// What the rate begins with and grows by; 0 for the whole rate at once; several with commas for --sweep [default: 0]
     #[arg(long, value_name = "RATE", env = "SEALWAY_LOAD_RAMP_STEP", hide_env = true, value_delimiter = ',')]
-    pub ramp_step: Vec<String>,
+    pub(crate) ramp_step: Vec<String>,
     /// How often it grows [default: 2s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_RAMP_INTERVAL", hide_env = true)]
-    pub ramp_interval: Option<String>,
+    pub(crate) ramp_interval: Option<String>,
     /// How long all channels stay open and idle after the last one was made [default: 60s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_STEADY", hide_env = true)]
-    pub steady: Option<String>,
+    pub(crate) steady: Option<String>,
     /// Channels that are made at once; what is due beyond waits, and the wait is in the response time [default: 64]
     #[arg(long, value_name = "WORKERS", env = "SEALWAY_LOAD_WORKERS", hide_env = true)]
-    pub workers: Option<String>,
+    pub(crate) workers: Option<String>,
     /// From the start of dialling to the end of the handshake [default: 10s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_CONN_TIMEOUT", hide_env = true)]
-    pub conn_timeout: Option<String>,
+    pub(crate) conn_timeout: Option<String>,
     /// For the call, and for opening its stream [default: 5s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_RPC_TIMEOUT", hide_env = true)]
-    pub rpc_timeout: Option<String>,
+    pub(crate) rpc_timeout: Option<String>,
     /// Between two lines on standard error [default: 2s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_REPORT_INTERVAL", hide_env = true)]
-    pub report_interval: Option<String>,
+    pub(crate) report_interval: Option<String>,
     /// How often an open channel asks its peer for a sign of life; 0 for never [default: 20s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_PING_EVERY", hide_env = true)]
-    pub ping_every: Option<String>,
+    pub(crate) ping_every: Option<String>,
     /// native or flowersec-v1 [default: native]
     #[arg(long, value_name = "PROFILE", env = "SEALWAY_LOAD_PROFILE", hide_env = true)]
-    pub profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// A suite of the profile whose ends have no keys of their own, by number (256, 0x100) or name [default: its first]
     #[arg(long, value_name = "SUITE", env = "SEALWAY_LOAD_SUITE", hide_env = true)]
-    pub suite: Option<String>,
+    pub(crate) suite: Option<String>,
     /// both, client or server: which ends are here; the other generator has the others, of the same file of grants [default: both]
     #[arg(long, value_name = "ROLE", env = "SEALWAY_LOAD_ROLE", hide_env = true)]
-    pub role: Option<String>,
+    pub(crate) role: Option<String>,
     /// Each size of the lists, in turn, until channels fail; says which limit that was
     #[arg(long, env = "SEALWAY_LOAD_SWEEP", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
-    pub sweep: bool,
+    pub(crate) sweep: bool,
     /// channel-published: the sizes of Flowersec's published results, each in turn
     #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_PRESET", hide_env = true)]
-    pub preset: Option<String>,
+    pub(crate) preset: Option<String>,
     /// Where the relay is and grants come from.
     #[command(flatten)]
-    pub relay: RelayFlags,
+    pub(crate) relay: RelayFlags,
     /// Threads that make channels [default: one a core]
     #[arg(long, value_name = "THREADS", env = "SEALWAY_LOAD_THREADS", hide_env = true)]
-    pub threads: Option<String>,
+    pub(crate) threads: Option<String>,
     /// A local address to come from; several are taken in turn [default: what suits, towards a relay on loopback]
     #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_SOURCE", hide_env = true, value_delimiter = ',')]
-    pub source: Vec<String>,
+    pub(crate) source: Vec<String>,
     /// text, or json: the document of the run on standard output, and nothing else there [default: text]
     #[arg(long, value_name = "FORM", env = "SEALWAY_LOAD_OUTPUT", hide_env = true)]
-    pub output: Option<String>,
+    pub(crate) output: Option<String>,
     /// Towards a relay with TLS.
     #[command(flatten)]
-    pub tls: TlsFlags,
+    pub(crate) tls: TlsFlags,
     /// What is left behind.
     #[command(flatten)]
-    pub reports: OutputFlags,
+    pub(crate) reports: OutputFlags,
 }
 
 /// Where the relay is, and where grants come from.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Relay and grants")]
-pub struct RelayFlags {
+pub(crate) struct RelayFlags {
     /// A relay that is there: ws:// or wss://; without it, --control and --grants-in, one is started for the run
     #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_RELAY", hide_env = true)]
-    pub relay: Option<String>,
+    pub(crate) relay: Option<String>,
     /// With --relay: the issuer's key file, by which tokens are signed here
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_ISSUER_KEY", hide_env = true)]
-    pub issuer_key: Option<String>,
+    pub(crate) issuer_key: Option<String>,
     /// The audience of tokens that are signed here [default: sealway-load]
     #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_AUD", hide_env = true)]
-    pub aud: Option<String>,
+    pub(crate) aud: Option<String>,
     /// The issuer of tokens that are signed here [default: sealway-load]
     #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_ISS", hide_env = true)]
-    pub iss: Option<String>,
+    pub(crate) iss: Option<String>,
     /// Get grants from this control plane: http://HOST:PORT
     #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_CONTROL", hide_env = true)]
-    pub control: Option<String>,
+    pub(crate) control: Option<String>,
     /// With --control: the bearer's token, in a file of one line
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_TOKEN_FILE", hide_env = true)]
-    pub token_file: Option<String>,
+    pub(crate) token_file: Option<String>,
     /// Write the grants of all channels into this file and make none: for --grants-in here and on another machine
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_GRANTS_OUT", hide_env = true)]
-    pub grants_out: Option<String>,
+    pub(crate) grants_out: Option<String>,
     /// Take the grants from this file
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_GRANTS_IN", hide_env = true)]
-    pub grants_in: Option<String>,
+    pub(crate) grants_in: Option<String>,
     /// With --grants-out: how long they may be used, at most 1h; and with one role: how long an end waits for the other
     /// [default: 10m]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_GRANT_TIME", hide_env = true)]
-    pub grant_time: Option<String>,
+    pub(crate) grant_time: Option<String>,
     /// A relay's process on this machine, to be measured, where none is started
     #[arg(long, value_name = "PROCESS", env = "SEALWAY_LOAD_WATCH_PID", hide_env = true)]
-    pub watch_pid: Option<String>,
+    pub(crate) watch_pid: Option<String>,
     /// Of a relay that is started: connections [default: 0, as many as the run has]
     #[arg(long, value_name = "COUNT", env = "SEALWAY_LOAD_MAX_CONNS", hide_env = true)]
-    pub max_conns: Option<String>,
+    pub(crate) max_conns: Option<String>,
     /// Of a relay that is started: channels [default: 0, as many as the run has]
     #[arg(long, value_name = "COUNT", env = "SEALWAY_LOAD_MAX_CHANNELS", hide_env = true)]
-    pub max_channels: Option<String>,
+    pub(crate) max_channels: Option<String>,
     /// Of a relay that is started: how long a channel may stay without a message [default: the relay's own, 60s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_IDLE_TIMEOUT", hide_env = true)]
-    pub idle_timeout: Option<String>,
+    pub(crate) idle_timeout: Option<String>,
     /// Of a relay that is started: how often it looks for what is over [default: the relay's own, 500ms]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_CLEANUP_INTERVAL", hide_env = true)]
-    pub cleanup_interval: Option<String>,
+    pub(crate) cleanup_interval: Option<String>,
 }
 
 /// What is to be done with channels.
 #[derive(Clone, Debug)]
-pub struct ChannelJob {
+pub(crate) struct ChannelJob {
     /// What all sizes have in common.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     /// The sizes, in their order.
-    pub sizes: Vec<Size>,
+    pub(crate) sizes: Vec<Size>,
     /// Whether sizes are apart from each other, so that one that fails says nothing of the next.
-    pub is_preset: bool,
+    pub(crate) is_preset: bool,
     /// Whether there may be several.
-    pub is_sweep: bool,
+    pub(crate) is_sweep: bool,
     /// Grants are written there, and no channel is made.
-    pub grants_out: Option<PathBuf>,
+    pub(crate) grants_out: Option<PathBuf>,
     /// How long those may be used.
-    pub grant_time: Duration,
+    pub(crate) grant_time: Duration,
     /// Whether standard output is the document's alone.
-    pub is_json: bool,
+    pub(crate) is_json: bool,
     /// What is left behind.
-    pub output: Output,
+    pub(crate) output: Output,
 }
 
 impl ChannelArgs {
@@ -166,7 +166,7 @@ impl ChannelArgs {
     ///
     /// # Errors
     /// Everything that is wrong with them, a line each.
-    pub fn resolve(&self) -> Result<ChannelJob, ConfigError> {
+    pub(crate) fn resolve(&self) -> Result<ChannelJob, ConfigError> {
         let mut problems = Problems::default();
         let (sizes, is_preset) = self.sizes(&mut problems);
         let settings = self.settings(&mut problems, is_preset);
@@ -184,6 +184,13 @@ impl ChannelArgs {
         let grants_out = self.relay.grants_out.as_ref().map(PathBuf::from);
         if grants_out.is_some() && (is_sweep || matches!(settings.origin, Origin::Started(_) | Origin::File(_))) {
             problems.add("--grants-out", "needs one size, and --relay with --issuer-key or --control");
+        }
+        if let Some(file) = &grants_out {
+            let problem = match crate::report::check(file) {
+                Ok(()) if file.exists() => Some("is there already; name a new file".to_owned()),
+                checked => checked.err(),
+            };
+            problem.into_iter().for_each(|problem| problems.add(format!("--grants-out {}", file.display()), problem));
         }
         problems.into_result()?;
         Ok(ChannelJob { settings, sizes, is_preset, is_sweep, grants_out, grant_time, is_json, output })

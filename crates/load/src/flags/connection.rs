@@ -17,28 +17,28 @@ const ADDRESSES_MAX: usize = 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Connections")]
 #[serde(default)]
-pub struct ConnectionFlags {
+pub(crate) struct ConnectionFlags {
     /// 1.1, 2 or 3; exactly this, without falling back. 2 on http:// is h2c with prior knowledge [default: 1.1]
     #[arg(long, value_name = "VERSION", env = "SEALWAY_LOAD_HTTP_VERSION", hide_env = true)]
-    pub http_version: Option<String>,
+    pub(crate) http_version: Option<String>,
     /// A new connection for each request
     #[arg(long, env = "SEALWAY_LOAD_NO_REUSE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
-    pub no_reuse: bool,
+    pub(crate) no_reuse: bool,
     /// Also say so to the server, by `Connection: close`; HTTP/1.1 alone
     #[arg(long, env = "SEALWAY_LOAD_CONNECTION_CLOSE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
-    pub connection_close: bool,
+    pub(crate) connection_close: bool,
     /// Requests at a time over one connection; HTTP/2, 3 and brokers alone [default: 1]
     #[arg(long, value_name = "REQUESTS", env = "SEALWAY_LOAD_STREAMS", hide_env = true, allow_hyphen_values = true)]
-    pub streams: Option<String>,
+    pub(crate) streams: Option<String>,
     /// A local address to come from; several are taken in turn, each has about 28,000 ports; repeatable
     #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_SOURCE", hide_env = true, value_delimiter = ',')]
-    pub source: Vec<String>,
+    pub(crate) source: Vec<String>,
     /// Connect to ADDRESS where the URL says HOST: localhost:10.0.0.7, example.com:10.0.0.7:8443; repeatable
     #[arg(long, value_name = "HOST:ADDRESS", env = "SEALWAY_LOAD_RESOLVE", hide_env = true, value_delimiter = ',')]
-    pub resolve: Vec<String>,
+    pub(crate) resolve: Vec<String>,
     /// For a request, from its start to its answer's last byte [default: 30s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_TIMEOUT", hide_env = true, allow_hyphen_values = true)]
-    pub timeout: Option<String>,
+    pub(crate) timeout: Option<String>,
     /// To open a connection, TLS included [default: 10s]
     #[arg(
         long,
@@ -47,14 +47,16 @@ pub struct ConnectionFlags {
         hide_env = true,
         allow_hyphen_values = true
     )]
-    pub connect_timeout: Option<String>,
+    pub(crate) connect_timeout: Option<String>,
 }
 
 impl ConnectionFlags {
     /// What is spoken.
     pub(super) fn protocol(&self, problems: &mut Problems, url: Option<&Uri>) -> Protocol {
-        let words = [("1.1", Protocol::Http1), ("2", Protocol::Http2), ("3", Protocol::Http3), ("1", Protocol::Http1)];
-        let asked = values::word(problems, "--http-version", self.http_version.as_ref(), &words[..]);
+        let words = [("1.1", Protocol::Http1), ("2", Protocol::Http2), ("3", Protocol::Http3)];
+        let version =
+            self.http_version.as_ref().map(|given| if given == "1" { "1.1".to_owned() } else { given.clone() });
+        let asked = values::word(problems, "--http-version", version.as_ref(), &words[..]);
         let scheme = url.and_then(Uri::scheme_str).unwrap_or("http");
         if scheme.starts_with("ws") {
             if asked.is_some_and(|version| version != Protocol::Http1) {

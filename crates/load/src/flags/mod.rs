@@ -1,8 +1,8 @@
 //! What can be said of a run on the command line and in the environment, and what is meant by it.
 //!
-//! Every value is kept as it was written until [`resolve`] looks at all of them together, so that one run names
+//! Every value is kept as it was written until `resolve` looks at all of them together, so that one run names
 //! everything that is wrong. Presets, JMeter plans and files of matrices write the same flags, and so are held to the
-//! same rules. What a run then does with a [`Job`] it may not know.
+//! same rules. What a run then does with a `Job` it may not know.
 
 mod arrival;
 mod broker;
@@ -22,18 +22,18 @@ mod verdict;
 use sealway_runtime::config::{ConfigError, Problems};
 use serde::{Deserialize, Serialize};
 
-pub use self::arrival::ArrivalFlags;
-pub use self::broker::BrokerFlags;
-pub use self::channel::{ChannelArgs, ChannelJob, RelayFlags};
-pub use self::connection::ConnectionFlags;
-pub use self::output::{Output, OutputFlags};
-pub use self::request::RequestFlags;
-pub use self::resolve::{Extra, Job, Verdict, resolve};
-pub use self::sealed::SealedFlags;
-pub use self::sweep::{AutotuneFlags, MatrixFlags};
+pub(crate) use self::arrival::ArrivalFlags;
+pub(crate) use self::broker::BrokerFlags;
+pub(crate) use self::channel::{ChannelArgs, ChannelJob};
+pub(crate) use self::connection::ConnectionFlags;
+pub(crate) use self::output::{Output, OutputFlags};
+pub(crate) use self::request::RequestFlags;
+pub(crate) use self::resolve::{Extra, Job, Verdict, resolve};
+pub(crate) use self::sealed::SealedFlags;
+pub(crate) use self::sweep::{AutotuneFlags, MatrixFlags};
 pub(crate) use self::target::parse as parse_url;
-pub use self::tls::TlsFlags;
-pub use self::verdict::VerdictFlags;
+pub(crate) use self::tls::TlsFlags;
+pub(crate) use self::verdict::VerdictFlags;
 
 const ENVIRONMENT: &str = "Every flag is also a variable: --in-flight-max is SEALWAY_LOAD_IN_FLIGHT_MAX. Exit codes: 0 \
     the run went as it must, 1 it did not (failed requests, assertions, thresholds), 2 the command line is wrong.";
@@ -44,21 +44,21 @@ const ENVIRONMENT: &str = "Every flag is also a variable: --in-flight-max is SEA
 pub struct LoadArgs {
     /// Another thing to do than one run.
     #[command(subcommand)]
-    pub action: Option<Action>,
+    pub(crate) action: Option<Action>,
     /// Where requests go: http://, https://, ws:// or wss://; the path may be a template. Or a broker: broker://SOCKET
     #[arg(value_name = "URL", env = "SEALWAY_LOAD_URL", hide_env = true)]
-    pub url: Option<String>,
+    pub(crate) url: Option<String>,
     /// Where the plan comes from, if not from flags alone.
     #[command(flatten)]
-    pub source: SourceFlags,
+    pub(crate) source: SourceFlags,
     /// Everything else.
     #[command(flatten)]
-    pub flags: Flags,
+    pub(crate) flags: Flags,
 }
 
 /// What else than one run there is to do.
 #[derive(Clone, Debug, clap::Subcommand)]
-pub enum Action {
+pub(crate) enum Action {
     /// Find the load where more of it buys no more throughput, only time
     #[command(after_help = ENVIRONMENT)]
     Autotune {
@@ -97,79 +97,79 @@ pub enum Action {
 
 /// `sealway load compare`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct CompareArgs {
+pub(crate) struct CompareArgs {
     /// The report of before, in JSON
     #[arg(value_name = "BEFORE")]
-    pub before: String,
+    pub(crate) before: String,
     /// The report of after, in JSON
     #[arg(value_name = "AFTER")]
-    pub after: String,
+    pub(crate) after: String,
     /// Exit code 1 when a figure is significantly worse by more than this, such as 5%
     #[arg(long, value_name = "PER_CENT", env = "SEALWAY_LOAD_REGRESSION", hide_env = true, allow_hyphen_values = true)]
-    pub regression: Option<String>,
+    pub(crate) regression: Option<String>,
     /// text, markdown or json
     #[arg(long, value_name = "FORMAT", env = "SEALWAY_LOAD_FORMAT", hide_env = true, default_value = "text")]
-    pub format: String,
+    pub(crate) format: String,
 }
 
 /// Where a plan comes from, if not from flags alone.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Plans from elsewhere")]
-pub struct SourceFlags {
+pub(crate) struct SourceFlags {
     /// poc: four bursts of 3,000 new connections, with a verdict; session: the session clients' benchmark
     #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_PRESET", hide_env = true)]
-    pub preset: Option<String>,
+    pub(crate) preset: Option<String>,
     /// Flows of the preset session
     #[arg(long, value_name = "FLOWS", env = "SEALWAY_LOAD_BENCHMARK", hide_env = true, allow_hyphen_values = true)]
-    pub benchmark: Option<String>,
+    pub(crate) benchmark: Option<String>,
     /// With the preset poc: the server's process on this machine, to measure its memory and processor time
     #[arg(long, value_name = "PROCESS", env = "SEALWAY_LOAD_WATCH_PID", hide_env = true, allow_hyphen_values = true)]
-    pub watch_pid: Option<String>,
+    pub(crate) watch_pid: Option<String>,
     /// Take threads, ramp, loops, requests and assertions from a JMeter plan; flags go before what it says
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_JMETER", hide_env = true)]
-    pub jmeter: Option<String>,
+    pub(crate) jmeter: Option<String>,
     /// Take the place of Lite Gateway's load client: what follows is its own flags, and LITEGATEWAY_LOADCLIENT_… its
     /// environment; --litegateway --help lists them
     #[arg(long, value_name = "FLAGS", num_args = 0.., allow_hyphen_values = true)]
-    pub litegateway: Option<Vec<String>>,
+    pub(crate) litegateway: Option<Vec<String>>,
 }
 
 /// The flags of a run: each as it was written, or absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// When requests start, and when the run ends.
     #[command(flatten)]
     #[serde(flatten)]
-    pub arrival: ArrivalFlags,
+    pub(crate) arrival: ArrivalFlags,
     /// What is sent.
     #[command(flatten)]
     #[serde(flatten)]
-    pub request: RequestFlags,
+    pub(crate) request: RequestFlags,
     /// Over which connections.
     #[command(flatten)]
     #[serde(flatten)]
-    pub connection: ConnectionFlags,
+    pub(crate) connection: ConnectionFlags,
     /// TLS.
     #[command(flatten)]
     #[serde(flatten)]
-    pub tls: TlsFlags,
+    pub(crate) tls: TlsFlags,
     /// Sealed sessions.
     #[command(flatten)]
     #[serde(flatten)]
-    pub sealed: SealedFlags,
+    pub(crate) sealed: SealedFlags,
     /// A broker.
     #[command(flatten)]
     #[serde(flatten)]
-    pub broker: BrokerFlags,
+    pub(crate) broker: BrokerFlags,
     /// When the run has failed.
     #[command(flatten)]
     #[serde(flatten)]
-    pub verdict: VerdictFlags,
+    pub(crate) verdict: VerdictFlags,
     /// What is shown and left behind.
     #[command(flatten)]
     #[serde(flatten)]
-    pub output: OutputFlags,
+    pub(crate) output: OutputFlags,
 }
 
 impl Flags {
@@ -177,7 +177,7 @@ impl Flags {
     ///
     /// # Errors
     /// What is wrong, without the name: there is no such flag, or it is of another kind.
-    pub fn set(&mut self, name: &str, given: &[String]) -> Result<(), String> {
+    pub(crate) fn set(&mut self, name: &str, given: &[String]) -> Result<(), String> {
         use serde_json::Value;
         let mut all = self.as_map()?;
         let slot = all.get_mut(name).ok_or("there is no such flag")?;
@@ -202,7 +202,7 @@ impl Flags {
     ///
     /// # Errors
     /// None in practice: both are flags.
-    pub fn fill(&mut self, defaults: &Flags) -> Result<(), String> {
+    pub(crate) fn fill(&mut self, defaults: &Flags) -> Result<(), String> {
         use serde_json::Value;
         let (mut all, defaults) = (self.as_map()?, defaults.as_map()?);
         for (name, default) in defaults {
@@ -224,14 +224,14 @@ impl Flags {
     ///
     /// # Errors
     /// Everything that is wrong with these flags.
-    pub fn output(&self) -> Result<Output, ConfigError> {
+    pub(crate) fn output(&self) -> Result<Output, ConfigError> {
         let mut problems = Problems::default();
         let output = self.output.resolve(&mut problems);
         problems.into_result().map(|()| output)
     }
 
     /// Names of flags that are given, as they are written on the command line.
-    pub fn given(&self) -> Vec<String> {
+    pub(crate) fn given(&self) -> Vec<String> {
         use serde_json::Value;
         let all = self.as_map().unwrap_or_default();
         let is_given = |value: &Value| match value {

@@ -9,55 +9,55 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{self, HOUR, MILLISECOND};
 use crate::export::Exports;
-use crate::report::Format;
+use crate::report::{Format, check};
 
 /// What is shown meanwhile, and what is left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Output")]
 #[serde(default)]
-pub struct OutputFlags {
+pub(crate) struct OutputFlags {
     /// Write a report to this file, in the form that its extension asks for; - is standard output; repeatable
     #[arg(long, short, value_name = "FILE", env = "SEALWAY_LOAD_OUT", hide_env = true, value_delimiter = '\n')]
-    pub out: Vec<String>,
+    pub(crate) out: Vec<String>,
     /// The form of all reports: json, csv, hlog, junit, markdown, html, text [default: by extension, else json]
     #[arg(long, value_name = "FORMAT", env = "SEALWAY_LOAD_FORMAT", hide_env = true)]
-    pub format: Option<String>,
+    pub(crate) format: Option<String>,
     /// Plain lines, also on a terminal
     #[arg(long, env = "SEALWAY_LOAD_NO_TUI", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
-    pub no_tui: bool,
+    pub(crate) no_tui: bool,
     /// One JSON object a line on standard output, and nothing else there
     #[arg(long, env = "SEALWAY_LOAD_JSON_LINES", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
-    pub json_lines: bool,
+    pub(crate) json_lines: bool,
     /// Between two plain lines [default: 1s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_INTERVAL", hide_env = true, allow_hyphen_values = true)]
-    pub interval: Option<String>,
+    pub(crate) interval: Option<String>,
     /// What the run is called in reports [default: the URL's host and path]
     #[arg(long, value_name = "TEXT", env = "SEALWAY_LOAD_LABEL", hide_env = true)]
-    pub label: Option<String>,
+    pub(crate) label: Option<String>,
     /// Show the figures to Prometheus on this address while it runs, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_PROMETHEUS", hide_env = true)]
-    pub prometheus: Option<String>,
+    pub(crate) prometheus: Option<String>,
     /// Push the figures to this Pushgateway every 5 s and at the end: http://host:9091
     #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_PUSHGATEWAY", hide_env = true)]
-    pub pushgateway: Option<String>,
+    pub(crate) pushgateway: Option<String>,
     /// Push the figures to this collector of OTLP over HTTP every 5 s and at the end: http://host:4318
     #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_OTLP", hide_env = true)]
-    pub otlp: Option<String>,
+    pub(crate) otlp: Option<String>,
 }
 
 /// What is shown meanwhile, and what is left behind.
 #[derive(Clone, Debug)]
-pub struct Output {
+pub(crate) struct Output {
     /// Files of reports, and the form of each.
-    pub out: Vec<(PathBuf, Format)>,
+    pub(crate) out: Vec<(PathBuf, Format)>,
     /// No full screen, also on a terminal.
-    pub no_tui: bool,
+    pub(crate) no_tui: bool,
     /// JSON lines on standard output.
-    pub json_lines: bool,
+    pub(crate) json_lines: bool,
     /// Between two plain lines.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// Where figures go while it runs.
-    pub exports: Exports,
+    pub(crate) exports: Exports,
 }
 
 impl OutputFlags {
@@ -101,7 +101,15 @@ impl OutputFlags {
             None if file == "-" => Some(Format::Json),
             None => problems.take(format!("--out {file}"), Format::of(Path::new(file))),
         };
-        self.out.iter().filter_map(|file| Some((PathBuf::from(file), form(file, problems)?))).collect()
+        let mut files = Vec::with_capacity(self.out.len());
+        for file in self.out.iter().filter(|file| !file.is_empty()) {
+            let Some(form) = form(file, problems) else { continue };
+            if let Err(problem) = check(Path::new(file)) {
+                problems.add(format!("--out {file}"), problem);
+            }
+            files.push((PathBuf::from(file), form));
+        }
+        files
     }
 }
 

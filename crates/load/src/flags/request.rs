@@ -21,10 +21,10 @@ const HEADERS_LEN_MAX: u64 = 256 * 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Request")]
 #[serde(default)]
-pub struct RequestFlags {
+pub(crate) struct RequestFlags {
     /// The method [default: GET, with a body POST]
     #[arg(long, short = 'X', value_name = "METHOD", env = "SEALWAY_LOAD_METHOD", hide_env = true)]
-    pub method: Option<String>,
+    pub(crate) method: Option<String>,
     /// `Name: value`, or @FILE with one such line each, for those that hold secrets; may be a template; repeatable
     #[arg(
         long,
@@ -34,19 +34,19 @@ pub struct RequestFlags {
         hide_env = true,
         value_delimiter = '\n'
     )]
-    pub header: Vec<String>,
+    pub(crate) header: Vec<String>,
     /// The body
     #[arg(long, value_name = "TEXT", env = "SEALWAY_LOAD_BODY", hide_env = true, allow_hyphen_values = true)]
-    pub body: Option<String>,
+    pub(crate) body: Option<String>,
     /// The body, from a file of up to 64 MiB; - is standard input
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_BODY_FILE", hide_env = true)]
-    pub body_file: Option<String>,
+    pub(crate) body_file: Option<String>,
     /// The body is a template: {{uuid}} {{counter}} {{timestamp}} {{random}} are other in each request
     #[arg(long, env = "SEALWAY_LOAD_TEMPLATE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
-    pub template: bool,
+    pub(crate) template: bool,
     /// NAME=VALUE added to the URL's query; may be a template; repeatable
     #[arg(long, value_name = "NAME=VALUE", env = "SEALWAY_LOAD_QUERY", hide_env = true, value_delimiter = '\n')]
-    pub query: Vec<String>,
+    pub(crate) query: Vec<String>,
     /// Where {{counter}} starts [default: 0]
     #[arg(
         long,
@@ -55,7 +55,7 @@ pub struct RequestFlags {
         hide_env = true,
         allow_hyphen_values = true
     )]
-    pub counter_start: Option<String>,
+    pub(crate) counter_start: Option<String>,
 }
 
 impl RequestFlags {

@@ -12,40 +12,40 @@ use crate::thresholds::{Figure, Threshold};
 
 /// What is run, how it is judged, what is shown and left behind.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub(crate) struct Job {
     /// What is run.
-    pub plan: Plan,
+    pub(crate) plan: Plan,
     /// How it is judged.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// What is shown and left behind.
-    pub output: Output,
+    pub(crate) output: Output,
 }
 
 /// How a run is judged.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// Whether a failed request makes the run a failed one; failed assertions always do.
-    pub fail_on_errors: bool,
+    pub(crate) fail_on_errors: bool,
     /// Whether a status was asserted, so that another one is a failed assertion.
-    pub status_asserted: bool,
+    pub(crate) status_asserted: bool,
     /// What must be reached.
-    pub thresholds: Vec<Threshold>,
+    pub(crate) thresholds: Vec<Threshold>,
 }
 
 /// What does not come from flags.
 #[derive(Debug, Default)]
-pub struct Extra {
+pub(crate) struct Extra {
     /// What the URL is called in problems; `URL` unless said.
-    pub url_name: Option<String>,
+    pub(crate) url_name: Option<String>,
     /// A password of the client's certificate, from an old client's way to give it.
-    pub password: Option<Secret>,
+    pub(crate) password: Option<Secret>,
 }
 
 /// What flags mean.
 ///
 /// # Errors
 /// Everything that is wrong with them, a line each, which names the flag and what is allowed.
-pub fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<Job, ConfigError> {
+pub(crate) fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<Job, ConfigError> {
     let mut problems = Problems::default();
     let name = extra.url_name.as_deref().unwrap_or("URL");
     let aim = match url {

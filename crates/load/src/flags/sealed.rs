@@ -13,22 +13,22 @@ use crate::plan::{Agree, Protocol, Request, Sealed};
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Sealed sessions")]
 #[serde(default)]
-pub struct SealedFlags {
+pub(crate) struct SealedFlags {
     /// Seal requests and open answers, on this wire: 1, 2 or 3
     #[arg(long, value_name = "WIRE", env = "SEALWAY_LOAD_SEALED", hide_env = true)]
-    pub sealed: Option<String>,
+    pub(crate) sealed: Option<String>,
     /// When a session is agreed: per-request, per-connection, reuse (once a worker, before), init-only [default: reuse]
     #[arg(long, value_name = "WHEN", env = "SEALWAY_LOAD_AGREE", hide_env = true)]
-    pub agree: Option<String>,
+    pub(crate) agree: Option<String>,
     /// The init endpoint's path, wires 1 and 2 [default: /session/init]
     #[arg(long, value_name = "PATH", env = "SEALWAY_LOAD_INIT_PATH", hide_env = true)]
-    pub init_path: Option<String>,
+    pub(crate) init_path: Option<String>,
     /// The client id; wire 1 sends none [default: sealway-load]
     #[arg(long, value_name = "ID", env = "SEALWAY_LOAD_CLIENT_ID", hide_env = true)]
-    pub client_id: Option<String>,
+    pub(crate) client_id: Option<String>,
     /// A file with a bearer token for the init
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_TOKEN_FILE", hide_env = true)]
-    pub token_file: Option<String>,
+    pub(crate) token_file: Option<String>,
     /// Wire 3: trust this identity key alone, by its id or itself in base64; may be repeated. Without, and without --root,
     /// the key that is met first is trusted, in memory
     #[arg(
@@ -39,13 +39,13 @@ pub struct SealedFlags {
         hide_env = true,
         value_delimiter = ','
     )]
-    pub pins: Vec<String>,
+    pub(crate) pins: Vec<String>,
     /// Wire 3: trust the keys that this root signs
     #[arg(long, value_name = "BASE64", env = "SEALWAY_LOAD_ROOT", hide_env = true)]
-    pub root: Option<String>,
+    pub(crate) root: Option<String>,
     /// Wire 3: a suite to offer, the most liked first [default: X25519MLKEM768, SecP256r1MLKEM768]
     #[arg(long = "suite", value_name = "SUITE", env = "SEALWAY_LOAD_SUITE", hide_env = true, value_delimiter = ',')]
-    pub suites: Vec<String>,
+    pub(crate) suites: Vec<String>,
 }
 
 impl SealedFlags {

@@ -14,34 +14,38 @@ use crate::autotune::{Model, Settings};
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Search")]
 #[serde(default)]
-pub struct AutotuneFlags {
+pub(crate) struct AutotuneFlags {
     /// What is searched for: concurrency (workers) or rate (requests a second) [default: concurrency]
     #[arg(long, value_name = "WHAT", env = "SEALWAY_LOAD_SEARCH", hide_env = true)]
-    pub search: Option<String>,
+    pub(crate) search: Option<String>,
     /// The first load that is tried [default: 8 workers, or 100 a second]
     #[arg(long, value_name = "LOAD", env = "SEALWAY_LOAD_SEARCH_MIN", hide_env = true, allow_hyphen_values = true)]
-    pub search_min: Option<String>,
+    pub(crate) search_min: Option<String>,
     /// The highest load that is tried [default: 65536 workers, or 1000000 a second]
     #[arg(long, value_name = "LOAD", env = "SEALWAY_LOAD_SEARCH_MAX", hide_env = true, allow_hyphen_values = true)]
-    pub search_max: Option<String>,
+    pub(crate) search_max: Option<String>,
     /// What the load is multiplied by while it still buys throughput [default: 2]
     #[arg(long, value_name = "FACTOR", env = "SEALWAY_LOAD_GROWTH", hide_env = true, allow_hyphen_values = true)]
-    pub growth: Option<String>,
+    pub(crate) growth: Option<String>,
     /// Runs of each load point [default: 3]
     #[arg(long, value_name = "RUNS", env = "SEALWAY_LOAD_REPEATS", hide_env = true, allow_hyphen_values = true)]
-    pub repeats: Option<String>,
+    pub(crate) repeats: Option<String>,
     /// Load points at most [default: 12]
     #[arg(long, value_name = "POINTS", env = "SEALWAY_LOAD_POINTS", hide_env = true, allow_hyphen_values = true)]
-    pub points: Option<String>,
+    pub(crate) points: Option<String>,
     /// Measured time of each run [default: 3s]
     #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_RUN_TIME", hide_env = true, allow_hyphen_values = true)]
-    pub run_time: Option<String>,
+    pub(crate) run_time: Option<String>,
     /// Failed requests that a load point may have, in per cent [default: 1]
     #[arg(long, value_name = "PER_CENT", env = "SEALWAY_LOAD_ERRORS_MAX", hide_env = true, allow_hyphen_values = true)]
-    pub errors_max: Option<String>,
+    pub(crate) errors_max: Option<String>,
     /// How near the knee must be known to stop, in per cent [default: 5]
     #[arg(long, value_name = "PER_CENT", env = "SEALWAY_LOAD_PRECISION", hide_env = true, allow_hyphen_values = true)]
-    pub precision: Option<String>,
+    pub(crate) precision: Option<String>,
+    /// Points left for looking between two loads, by the old load client's flag; no flag of ours.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(crate) between: Option<u32>,
 }
 
 impl AutotuneFlags {
@@ -76,6 +80,9 @@ impl AutotuneFlags {
         if let Some(points) = values::whole(problems, "--points", self.points.as_ref(), 1..=100) {
             settings.points_max = points as u32;
         }
+        if let Some(between) = self.between {
+            settings.points_between = between.min(settings.points_between);
+        }
         let time = values::time(problems, "--run-time", self.run_time.as_ref(), MILLISECOND * 200..=HOUR);
         (settings, time.unwrap_or(Duration::from_secs(3)))
     }
@@ -85,17 +92,17 @@ impl AutotuneFlags {
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Cells")]
 #[serde(default)]
-pub struct MatrixFlags {
+pub(crate) struct MatrixFlags {
     /// Of the cells http-reuse and http-no-reuse [default: http://localhost:8080/]
     #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_HTTP_URL", hide_env = true)]
-    pub http_url: Option<String>,
+    pub(crate) http_url: Option<String>,
     /// Of the cells https-reuse and https-no-reuse [default: https://localhost:8443/]
     #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_HTTPS_URL", hide_env = true)]
-    pub https_url: Option<String>,
+    pub(crate) https_url: Option<String>,
     /// Of the cells mtls-reuse and mtls-no-reuse, which show --cert [default: https://localhost:9443/]
     #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_MTLS_URL", hide_env = true)]
-    pub mtls_url: Option<String>,
+    pub(crate) mtls_url: Option<String>,
     /// Run each cell at the load that flags say instead of tuning it
     #[arg(long, env = "SEALWAY_LOAD_FIXED", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
-    pub fixed: bool,
+    pub(crate) fixed: bool,
 }

@@ -18,31 +18,31 @@ const PASSWORD_VARIABLE: &str = "SEALWAY_LOAD_PASSWORD";
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "TLS")]
 #[serde(default)]
-pub struct TlsFlags {
+pub(crate) struct TlsFlags {
     /// The authorities to trust, in PEM [default: the system's]
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_CA", hide_env = true)]
-    pub ca: Option<String>,
+    pub(crate) ca: Option<String>,
     /// The certificate to show, in PEM or PKCS#12
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_CERT", hide_env = true)]
-    pub cert: Option<String>,
+    pub(crate) cert: Option<String>,
     /// Its key in PEM, where it is in a file of its own
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_KEY", hide_env = true)]
-    pub key: Option<String>,
+    pub(crate) key: Option<String>,
     /// The password of a PKCS#12 file, in a file of one line; else the variable SEALWAY_LOAD_PASSWORD is looked at
     #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_PASSWORD_FILE", hide_env = true)]
-    pub password_file: Option<String>,
+    pub(crate) password_file: Option<String>,
     /// Trust whatever certificate the server shows
     #[arg(long, env = "SEALWAY_LOAD_INSECURE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
-    pub insecure: bool,
+    pub(crate) insecure: bool,
     /// Do not ask that the server's certificate be of the URL's host
     #[arg(long, env = "SEALWAY_LOAD_NO_VERIFY_NAME", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
-    pub no_verify_name: bool,
+    pub(crate) no_verify_name: bool,
     /// Whether sessions are resumed: off (every handshake a full one), on, both (on, timed apart) [default: off]
     #[arg(long, value_name = "HOW", env = "SEALWAY_LOAD_TLS_RESUME", hide_env = true)]
-    pub tls_resume: Option<String>,
+    pub(crate) tls_resume: Option<String>,
     /// The lowest version: 1.2 or 1.3 [default: 1.2]
     #[arg(long, value_name = "VERSION", env = "SEALWAY_LOAD_TLS_MIN", hide_env = true)]
-    pub tls_min: Option<String>,
+    pub(crate) tls_min: Option<String>,
 }
 
 impl TlsFlags {
@@ -95,7 +95,8 @@ impl TlsFlags {
         if let Err(err) = Client::load(files.clone(), Arc::new(SystemClock)) {
             let flag = format!("--{}", err.field.replace('_', "-"));
             let file = if err.file.as_os_str().is_empty() { flag } else { format!("{flag} {}", err.file.display()) };
-            problems.add(file, err.message);
+            // Named as in a configuration file; here it is a flag.
+            problems.add(file, err.message.replace("`key`", "--key"));
         }
     }
 

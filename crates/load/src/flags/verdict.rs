@@ -12,19 +12,19 @@ use crate::thresholds::Threshold;
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Verdict")]
 #[serde(default)]
-pub struct VerdictFlags {
+pub(crate) struct VerdictFlags {
     /// Statuses that are right: 200, 2xx, 200-204, several by commas [default: 2xx]
     #[arg(long, value_name = "STATUS", env = "SEALWAY_LOAD_ASSERT_STATUS", hide_env = true, value_delimiter = ',')]
-    pub assert_status: Vec<String>,
+    pub(crate) assert_status: Vec<String>,
     /// The answer, as JSON, has this value at this path: $.id=7; the value may be a template; repeatable
     #[arg(long, value_name = "PATH=VALUE", env = "SEALWAY_LOAD_ASSERT_JSON", hide_env = true, value_delimiter = '\n')]
-    pub assert_json: Vec<String>,
+    pub(crate) assert_json: Vec<String>,
     /// The answer's body holds this text; repeatable
     #[arg(long, value_name = "TEXT", env = "SEALWAY_LOAD_ASSERT_BODY_HOLDS", hide_env = true, value_delimiter = '\n')]
-    pub assert_body_holds: Vec<String>,
+    pub(crate) assert_body_holds: Vec<String>,
     /// The answer's body is this text
     #[arg(long, value_name = "TEXT", env = "SEALWAY_LOAD_ASSERT_BODY_IS", hide_env = true)]
-    pub assert_body_is: Option<String>,
+    pub(crate) assert_body_is: Option<String>,
     /// Whether exit code 1 says that a request failed: true or false; failed assertions and thresholds always say so
     /// [default: true, without a threshold on errors]
     #[arg(
@@ -34,7 +34,7 @@ pub struct VerdictFlags {
         num_args = 0..=1,
         default_missing_value = "true"
     )]
-    pub fail_on_errors: Option<String>,
+    pub(crate) fail_on_errors: Option<String>,
     /// What the run must reach, such as p99<50ms, errors<1%, rate>1000; with autotune what every load point must
     /// reach; repeatable
     #[arg(
@@ -46,7 +46,7 @@ pub struct VerdictFlags {
         hide_env = true,
         value_delimiter = ','
     )]
-    pub threshold: Vec<String>,
+    pub(crate) threshold: Vec<String>,
 }
 
 impl VerdictFlags {

@@ -8,6 +8,7 @@ mod sampler;
 #[cfg(test)]
 mod tests;
 mod text;
+mod variables;
 
 use std::path::Path;
 
@@ -15,6 +16,7 @@ use roxmltree::{Document, ParsingOptions};
 use sealway_runtime::config::{ConfigError, Problems, read_bounded};
 
 use self::element::{Element, top};
+use self::variables::{with_properties, with_variables};
 use crate::flags::Flags;
 use crate::flags::values::{HOUR, time_text};
 
@@ -29,20 +31,20 @@ const THREADS_MAX: u64 = 1_000_000;
 
 /// A plan, as flags.
 #[derive(Clone, Debug, Default)]
-pub struct Jmeter {
+pub(crate) struct Jmeter {
     /// Where requests go.
-    pub url: Option<String>,
+    pub(crate) url: Option<String>,
     /// Everything else.
-    pub flags: Flags,
+    pub(crate) flags: Flags,
     /// What was not understood and does not change the load, a sentence each.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Reads a plan.
 ///
 /// # Errors
 /// Everything in it that would be another load here, each with its place.
-pub fn read(path: &Path) -> Result<Jmeter, ConfigError> {
+pub(crate) fn read(path: &Path) -> Result<Jmeter, ConfigError> {
     let within = |err: ConfigError| {
         let lines: Vec<_> = err.0.lines().map(|line| format!("--jmeter {}: {line}", path.display())).collect();
         ConfigError(lines.join("\n"))
@@ -55,14 +57,19 @@ pub fn read(path: &Path) -> Result<Jmeter, ConfigError> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse(text: &str) -> Result<Jmeter, ConfigError> {
+pub(crate) fn parse(text: &str) -> Result<Jmeter, ConfigError> {
     // Depth first: the parser and what walks its tree go down with it.
     if depth(text) > DEPTH_MAX {
         return Err(ConfigError(format!("its elements lie deeper than {DEPTH_MAX} in each other")));
     }
-    let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, options).map_err(|err| ConfigError(err.to_string()))?;
     let mut reading = Reading::default();
+    let properties = with_properties(text).map_err(ConfigError)?;
+    if properties.is_some() {
+        reading.warn("${__P(name,default)}", "the default is taken: properties are not given here");
+    }
+    let text = properties.as_deref().unwrap_or(text);
+    let named = with_variables(text, &document(text)?).map_err(ConfigError)?;
+    let document = document(named.as_deref().unwrap_or(text))?;
     let mut places = Places::default();
     match top(&document) {
         Some(elements) => elements.iter().for_each(|element| places.find(element, &mut reading)),
@@ -71,6 +78,12 @@ pub fn parse(text: &str) -> Result<Jmeter, ConfigError> {
     places.resolve(&mut reading);
     reading.problems.into_result()?;
     Ok(reading.plan)
+}
+
+fn document(text: &str) -> Result<Document<'_>, ConfigError> {
+    let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+    Document::parse_with_options(text, options)
+        .map_err(|err| ConfigError(format!("is no JMeter plan, which is XML: {err}")))
 }
 
 /// How deep tags lie in each other, at most; an upper bound, made without a tree.
@@ -118,13 +131,13 @@ impl<'a> Places<'a> {
         }
         let (path, inner) = (&element.path, &element.children);
         match element.kind.as_str() {
-            "TestPlan" => self.variables(element, reading),
+            // Variables have their values by now.
+            "TestPlan" | "Arguments" => {}
             "ThreadGroup" => self.groups.push(element.clone()),
             "HTTPSamplerProxy" | "HTTPSampler" | "HTTPSampler2" => self.samplers.push(element.clone()),
             "HeaderManager" | "ConfigTestElement" | "CounterConfig" | "ResponseAssertion" | "JSONPathAssertion" => {
                 self.settings.push(element.clone());
             }
-            "Arguments" => self.variables(element, reading),
             // Show and store results; what they do is ours.
             "ResultCollector"
             | "Summariser"
@@ -140,15 +153,6 @@ impl<'a> Places<'a> {
             other => reading.problems.add(path, format!("a {other} would change the load, and is not known here")),
         }
         inner.iter().for_each(|child| self.find(child, reading));
-    }
-
-    fn variables(&mut self, element: &Element<'a>, reading: &mut Reading) {
-        if element.list("Arguments.arguments").next().is_some() {
-            let path = &element.path;
-            reading
-                .problems
-                .add(path, "variables of a user's own are not known here: write their values where they stand");
-        }
     }
 
     fn resolve(&self, reading: &mut Reading) {

@@ -30,6 +30,49 @@ fn the_published_plan_is_the_same_load() {
     assert!(warnings.contains("Test Plan/Users/Summary: listeners are left out"), "{warnings}");
 }
 
+#[test]
+fn variables_of_the_plan_and_defaults_of_properties_are_their_values() {
+    let variable = |name: &str, value: &str| {
+        format!(
+            "<elementProp name=\"{name}\" elementType=\"Argument\"><stringProp name=\"Argument.name\">{name}</stringProp>\
+             <stringProp name=\"Argument.value\">{value}</stringProp></elementProp>"
+        )
+    };
+    let all =
+        [variable("host", "a.example"), variable("users", "${__P(users,300)}"), variable("a", "x${a}&amp;${host}")];
+    let list = format!("<collectionProp name=\"Arguments.arguments\">{}</collectionProp>", all.concat());
+    let plan = PLAN
+        .replace("<collectionProp name=\"Arguments.arguments\"/>", &list)
+        .replace(">12000<", ">${users}<")
+        .replace(">30<", ">${__P(ramp,15)}<")
+        .replace(">localhost<", ">${host}<");
+    let read = parse(&plan).unwrap();
+    assert_eq!(read.url.as_deref(), Some("https://a.example:8443/api/test"));
+    assert_eq!(read.flags.arrival.concurrency.as_deref(), Some("300"));
+    assert!(read.flags.arrival.ramp_percent_per_second.as_deref().unwrap().starts_with("6.66"));
+    assert!(read.warnings.iter().any(|warning| warning.contains("the default is taken")), "{:?}", read.warnings);
+    // A value is not looked through again: what is left in it is refused where it stands.
+    let err = parse(&plan.replace("/api/test<", "/${a}<")).unwrap_err().0;
+    assert!(err.contains("${a} is not known here"), "{err}");
+    let err = parse(&plan.replace("/api/test<", "/${unknown}<")).unwrap_err().0;
+    assert!(err.contains("${unknown} is not known here"), "{err}");
+    // The counter of the plan counts, whatever a variable of its name says.
+    let counted = plan.replace("name=\"Argument.name\">a<", "name=\"Argument.name\">counter<");
+    let body = parse(&counted).unwrap().flags.request.body.unwrap();
+    assert!(body.contains("{{counter}}"), "{body}");
+}
+
+#[test]
+fn values_cannot_make_a_plan_longer_than_one_may_be() {
+    let value = "v".repeat(100_000);
+    let arguments = format!(
+        "<elementProp elementType=\"Argument\"><stringProp name=\"Argument.name\">v</stringProp><stringProp \
+         name=\"Argument.value\">{value}</stringProp></elementProp>"
+    );
+    let text = format!("<jmeterTestPlan><hashTree>{arguments}{}</hashTree></jmeterTestPlan>", "${v}".repeat(1000));
+    assert!(parse(&text).unwrap_err().0.contains("longer than 16777216 bytes"));
+}
+
 fn refused(from: &str, to: &str) -> String {
     assert!(PLAN.contains(from), "{from}");
     parse(&PLAN.replace(from, to)).unwrap_err().0

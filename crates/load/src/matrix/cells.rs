@@ -7,25 +7,25 @@ use crate::flags::{Extra, Flags, Job, MatrixFlags, TlsFlags, parse_url, resolve}
 
 /// One combination.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Its name, such as `https-reuse`.
-    pub name: String,
+    pub(crate) name: String,
     /// What is run, or why it is not.
-    pub job: Result<Job, String>,
+    pub(crate) job: Result<Job, String>,
 }
 
 /// All combinations.
 #[derive(Clone, Debug)]
-pub struct Cells {
+pub(crate) struct Cells {
     /// What they are called together.
-    pub label: String,
+    pub(crate) label: String,
     /// In order; at least one can run.
-    pub cells: Vec<Cell>,
+    pub(crate) cells: Vec<Cell>,
 }
 
 /// How the six cells are called, and what they speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Naming {
+pub(crate) enum Naming {
     /// `mtls-reuse`; the version of HTTP that flags say.
     Ours,
     /// `https-mtls-reuse`; HTTP/2 where connections are reused over TLS, else 1.1: as the old load client has it.
@@ -36,7 +36,7 @@ pub enum Naming {
 ///
 /// # Errors
 /// Everything that is wrong, a line each.
-pub fn usual(matrix: &MatrixFlags, flags: &Flags) -> Result<Cells, ConfigError> {
+pub(crate) fn usual(matrix: &MatrixFlags, flags: &Flags) -> Result<Cells, ConfigError> {
     six(matrix, flags, Naming::Ours, None)
 }
 
@@ -44,7 +44,7 @@ pub fn usual(matrix: &MatrixFlags, flags: &Flags) -> Result<Cells, ConfigError> 
 ///
 /// # Errors
 /// As [`usual`].
-pub fn six(
+pub(crate) fn six(
     matrix: &MatrixFlags,
     flags: &Flags,
     naming: Naming,

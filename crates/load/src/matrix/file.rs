@@ -37,13 +37,13 @@ const BODY_SIZE_MAX: usize = 16 * 1024 * 1024;
 
 /// What a file says.
 #[derive(Clone, Debug)]
-pub struct Swept {
+pub(crate) struct Swept {
     /// The cells.
-    pub cells: Cells,
+    pub(crate) cells: Cells,
     /// Whether each is tuned.
-    pub tune: bool,
+    pub(crate) tune: bool,
     /// How a search goes, where the command line does not say it.
-    pub search: AutotuneFlags,
+    pub(crate) search: AutotuneFlags,
 }
 
 #[derive(Debug, Deserialize)]
@@ -108,7 +108,7 @@ struct Choice {
 ///
 /// # Errors
 /// Everything that is wrong, each with its path in the file.
-pub fn read(path: &Path, flags: &Flags) -> Result<Swept, ConfigError> {
+pub(crate) fn read(path: &Path, flags: &Flags) -> Result<Swept, ConfigError> {
     let text = read_bounded(path, FILE_LEN_MAX)?;
     let within = |err: ConfigError| {
         let lines: Vec<_> = err.0.lines().map(|line| format!("{}: {line}", path.display())).collect();
@@ -121,7 +121,7 @@ pub fn read(path: &Path, flags: &Flags) -> Result<Swept, ConfigError> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse(text: &str, flags: &Flags) -> Result<Swept, ConfigError> {
+pub(crate) fn parse(text: &str, flags: &Flags) -> Result<Swept, ConfigError> {
     let raw: Raw = load_yaml(text)?;
     let mut problems = Problems::default();
     let mut common = Flags::default();

@@ -4,6 +4,6 @@ mod cells;
 mod file;
 mod table;
 
-pub use self::cells::{Cell, Cells, Naming, six, usual};
-pub use self::file::{Swept, parse, read};
-pub use self::table::tabbed;
+pub(crate) use self::cells::{Cells, Naming, six, usual};
+pub(crate) use self::file::read;
+pub(crate) use self::table::tabbed;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::progress::{CellSummary, Offered};
 
 /// Tab-separated, as the old client has it; `attempts` are load points' runs.
-pub fn tabbed(cells: &[CellSummary]) -> String {
+pub(crate) fn tabbed(cells: &[CellSummary]) -> String {
     let mut text =
         String::from("scenario\tstatus\tattempts\tbest_concurrency\tsuccess_rps\terror_pct\tavg_ms\tp95_ms\tnotes\n");
     for cell in cells {

@@ -110,6 +110,7 @@ fn limit(limit: Option<&Limit>) -> (Option<&'static str>, Option<&str>) {
         Some(Limit::Target) => (Some("target"), None),
         Some(Limit::Offered) => (Some("offered"), None),
         Some(Limit::Generator(why)) => (Some("generator"), Some(why)),
+        Some(Limit::Unmeasured(why)) => (Some("unmeasured"), Some(why)),
         None => (None, None),
     }
 }

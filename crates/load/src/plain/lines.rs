@@ -9,9 +9,12 @@ use crate::engine::{Ended, Limit, Outcome};
 use crate::figures;
 use crate::plan::Plan;
 use crate::progress::{CellSummary, Event};
+use crate::report::wrap::{middle, put};
 
 /// Lines between two heads.
 const HEAD_EVERY: u32 = 30;
+/// Columns of the target in the first line, at most.
+const TARGET_MAX: usize = 60;
 
 /// What lines are made with.
 #[derive(Debug, Default)]
@@ -90,10 +93,10 @@ impl Lines {
                 writeln!(text, "{}: {} ok/s, p99 {p99}, failed {failed}", self.point, figures::rate(outcome.rate()));
         }
         if let Limit::Generator(why) = &outcome.limit {
-            let _ = writeln!(text, "! the generator was the limit, not the target: {}", figures::clean(why));
+            put(&mut text, "! ", &format!("the generator was the limit, not the target: {}", figures::clean(why)));
         }
         if let Ended::Failed(why) = &outcome.ended {
-            let _ = writeln!(text, "! the run was given up: {}", figures::clean(why));
+            put(&mut text, "! ", &format!("the run was given up: {}", figures::clean(why)));
         }
         text
     }
@@ -104,7 +107,7 @@ fn run(plan: &Plan) -> String {
     let mut text = format!(
         "sealway load: {} {}, {}, {}",
         plan.request.method,
-        figures::target(plan),
+        middle(&figures::target(plan), TARGET_MAX),
         figures::protocol(plan),
         figures::arrival(plan)
     );
@@ -139,10 +142,10 @@ fn cell_done(summary: &CellSummary) -> String {
 }
 
 fn row(cells: [&str; 10]) -> String {
-    const WIDTHS: [usize; 10] = [12, 10, 9, 9, 9, 9, 9, 10, 8, 6];
+    const WIDTHS: [usize; 10] = [8, 8, 8, 8, 8, 8, 8, 10, 8, 6];
     let mut line = String::new();
     for (cell, width) in cells.into_iter().zip(WIDTHS) {
-        let _ = write!(line, "{cell:>width$}");
+        let _ = write!(line, " {cell:>0$}", width - 1);
     }
     line.trim_end().to_owned() + "\n"
 }

@@ -45,11 +45,11 @@ use crate::tui::{Left, Shown};
 
 /// How lines are written.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// From one line to the next, at least; whole seconds, from 1.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// Whether lines are JSON, for programs.
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// What is made of events: lines, or nothing.
@@ -68,7 +68,7 @@ trait Form: Send {
 ///
 /// # Errors
 /// When `output` fails in another way.
-pub async fn show(
+pub(crate) async fn show(
     mut events: Receiver<Event>,
     output: impl Write + Send + 'static,
     options: Options,

@@ -56,7 +56,7 @@ const FLAGS: [(&str, bool); 35] = [
 ];
 
 /// What is said of them.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 The flags of Lite Gateway's load client, each also LITEGATEWAY_LOADCLIENT_<NAME>; names in any case, --x v or --x=v:
 
   --mode single|matrix               single with --url, else matrix
@@ -92,7 +92,7 @@ The flags of Lite Gateway's load client, each also LITEGATEWAY_LOADCLIENT_<NAME>
 
 /// What is to be done.
 #[derive(Debug)]
-pub enum Asked {
+pub(crate) enum Asked {
     /// Show [`HELP`].
     Help,
     /// One run.
@@ -115,20 +115,20 @@ pub enum Asked {
 
 /// What the old client's flags and variables ask for.
 #[derive(Debug)]
-pub struct Translated {
+pub(crate) struct Translated {
     /// What is to be done.
-    pub asked: Asked,
+    pub(crate) asked: Asked,
     /// The password of the client's certificate.
-    pub password: Option<Secret>,
+    pub(crate) password: Option<Secret>,
     /// What a user should know, a sentence each.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Reads arguments and environment; `ours` are flags of our own, for output, that go before.
 ///
 /// # Errors
 /// Everything that is wrong, a line each.
-pub fn translate(
+pub(crate) fn translate(
     arguments: &[String],
     variables: impl Iterator<Item = (String, String)>,
     ours: &Flags,
@@ -345,23 +345,25 @@ impl Given {
         check("autotune-growth-factor", 1.1..=10.0);
         check("autotune-max-error-pct", 0.0..=100.0);
         let between = check("autotune-binary-steps", 0.0..=20.0).unwrap_or(5.0);
-        let (min, max) = (or("autotune-min-concurrency", "256"), or("autotune-max-concurrency", "8192"));
-        if let (Some(Ok(min)), Some(Ok(max))) =
-            (min.as_ref().map(|min| min.parse::<u64>()), max.as_ref().map(|max| max.parse::<u64>()))
-            && min > max
-        {
-            problems.add(format!("--autotune-max-concurrency {max}"), format!("is below the least, {min}"));
+        let number = |name: &str, default: f64| self.value(name).and_then(|text| text.parse().ok()).unwrap_or(default);
+        let (least, most) = (number("autotune-min-concurrency", 256.0), number("autotune-max-concurrency", 8192.0));
+        if least > most {
+            problems.add(format!("--autotune-max-concurrency {most}"), format!("is below the least, {least}"));
         }
+        // As many as growing alone needs from the least to the most.
+        let strides = (most / least).ln() / number("autotune-growth-factor", 2.0).ln();
+        let grown = (strides.ceil() + 1.0).clamp(1.0, 80.0);
         let duration = self.value("matrix-run-duration").map_or("20", |time| time.as_str());
         let duration = parse_time(duration).map_or_else(|| duration.to_owned(), time_text);
         AutotuneFlags {
-            search_min: min,
-            search_max: max,
+            search_min: or("autotune-min-concurrency", "256"),
+            search_max: or("autotune-max-concurrency", "8192"),
             growth: or("autotune-growth-factor", "2"),
             errors_max: or("autotune-max-error-pct", "2"),
             run_time: Some(duration),
             repeats: Some("1".into()),
-            points: Some(format!("{}", 7 + between as u32)),
+            points: Some(format!("{}", grown + between.floor())),
+            between: Some(between as u32),
             ..AutotuneFlags::default()
         }
     }
@@ -413,6 +415,26 @@ mod tests {
         let job = single(&["--url", "http://a/", "--concurrency", "7", "--ramp-seconds", "5"], &variables);
         let Arrival::Closed { concurrency, ramp_share, .. } = job.plan.arrival else { panic!("it is closed") };
         assert_eq!((concurrency.max(), ramp_share), (7.0, 0.2));
+    }
+
+    #[test]
+    fn the_binary_steps_are_the_points_between_two_loads_and_may_be_none() {
+        let search = |words: &[&str]| {
+            let Asked::Matrix { search, .. } = read(words, &[]).unwrap().asked else { panic!("it is a matrix") };
+            let mut problems = Problems::default();
+            let (settings, _) = search.resolve(&mut problems);
+            problems.into_result().unwrap();
+            (settings.points_max, settings.points_between)
+        };
+        // 256, 512, 1024, 2048, 4096 and 8192, and so many between.
+        assert_eq!(search(&["--autotune-binary-steps", "0"]), (6, 0));
+        assert_eq!(search(&["--autotune-binary-steps=2"]), (8, 2));
+        assert_eq!(search(&[]), (11, 3));
+        let wide =
+            ["--autotune-min-concurrency=1", "--autotune-max-concurrency=1000000", "--autotune-growth-factor=1.1"];
+        assert_eq!(search(&[&wide[..], &["--autotune-binary-steps=20"]].concat()), (100, 3));
+        assert!(read(&["--autotune-binary-steps", "21"], &[]).unwrap_err().contains("0 to 20"));
+        assert!(read(&["--autotune-min-concurrency=9", "--autotune-max-concurrency=8"], &[]).is_err());
     }
 
     #[test]

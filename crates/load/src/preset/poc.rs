@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use crate::engine::Outcome;
+use crate::engine::{Limit, Outcome};
 use crate::flags::Flags;
 use crate::plan::{Arrival, Plan};
 use crate::record::Phase;
+use crate::report::wrap::put;
 
 /// The mean time of a request, at most.
 const MEAN_MAX: Duration = Duration::from_millis(6500);
-/// Above this share of a core of its busiest thread the client, and not the proxy, may be what is measured.
+/// Above this share of a core of its busiest thread the generator, and not the proxy, may be what is measured.
 const BUSY_MAX: f64 = 0.85;
 
 /// What holds where flags do not say otherwise. Every connection is new, and its handshake a full one.
-pub fn flags() -> Flags {
+pub(crate) fn flags() -> Flags {
     let mut flags = Flags::default();
     flags.arrival.burst = Some("3000".into());
     flags.arrival.every = Some("5s".into());
@@ -24,47 +25,50 @@ pub fn flags() -> Flags {
     flags
 }
 
-/// One bar of the verdict.
+/// The verdict on a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bar {
-    /// What was asked and what was measured.
-    pub text: String,
-    /// Whether it was met; none where it cannot be judged.
-    pub met: Option<bool>,
+pub(crate) struct Verdict {
+    /// What was asked and what was measured, and whether it was met; none for what is not judged.
+    pub(crate) bars: Vec<(String, Option<bool>)>,
+    /// Why nothing is judged: the generator was the limit, and the figures say nothing of the proxy.
+    pub(crate) unjudged: Option<String>,
 }
 
-/// Holds a run against the bars.
-pub fn verdict(outcome: &Outcome, watched: Option<&Usage>) -> Vec<Bar> {
+/// Holds a run against the bars. A run whose limit was the generator is not judged.
+pub(crate) fn verdict(outcome: &Outcome, watched: Option<&Usage>) -> Verdict {
     let sum = &outcome.totals.sum;
     let counts = sum.counts;
     let expected = requests(&outcome.plan);
+    let busy = outcome.generator.cpu_busiest;
+    let unjudged = match &outcome.limit {
+        Limit::Generator(why) => Some(why.clone()),
+        // Refused connections keep no thread busy for long, and are the target's.
+        Limit::Unmeasured(_) => None,
+        _ if busy >= BUSY_MAX => Some(format!("its busiest thread used {:.0} % of a core", busy * 100.0)),
+        _ => None,
+    };
     let mut bars = Vec::new();
-    let mut bar = |text: String, met| bars.push(Bar { text, met });
+    let mut bar = |text: String, met: bool| bars.push((text, unjudged.is_none().then_some(met)));
     let failed = counts.failed + counts.unfinished + counts.unsent;
-    bar(format!("no error (there were {failed})"), Some(failed == 0));
-    bar(format!("{expected} requests, each answered ({})", counts.succeeded), Some(counts.succeeded == expected));
-    bar(format!("a new connection each ({})", counts.connections_opened), Some(counts.connections_opened == expected));
+    bar(format!("no error (there were {failed})"), failed == 0);
+    bar(format!("{expected} requests, each answered ({})", counts.succeeded), counts.succeeded == expected);
+    bar(format!("a new connection each ({})", counts.connections_opened), counts.connections_opened == expected);
     if outcome.plan.target.tls.is_some() {
         let full = counts.handshakes_full;
-        bar(format!("a full TLS handshake each ({full})"), Some(full == expected));
+        bar(format!("a full TLS handshake each ({full})"), full == expected);
     }
     let mean_ms = sum.times(Phase::Response).quantiles().mean_ns / 1e6;
-    let busy = outcome.generator.cpu_busiest;
     let is_kept = mean_ms <= MEAN_MAX.as_secs_f64() * 1000.0 && counts.succeeded > 0;
-    let text = format!("{mean_ms:.0} ms on average, at most {}", MEAN_MAX.as_millis());
-    if !is_kept && busy >= BUSY_MAX {
-        let why =
-            format!("{text}: not judged, client-limited (its busiest thread took {:.0} % of a core)", busy * 100.0);
-        bar(why, None);
-    } else {
-        bar(text, Some(is_kept));
-    }
+    bar(format!("{mean_ms:.0} ms on average, at most {}", MEAN_MAX.as_millis()), is_kept);
     if let Some(usage) = watched {
         let per_request = usage.cpu_ms / expected.max(1) as f64;
         let rss = usage.rss_max as f64 / f64::from(1 << 20);
-        bar(format!("the watched process: {rss:.0} MiB at its peak, {per_request:.3} ms of processor a request"), None);
+        bars.push((
+            format!("the watched process: {rss:.0} MiB at its peak, {per_request:.3} ms of processor a request"),
+            None,
+        ));
     }
-    bars
+    Verdict { bars, unjudged }
 }
 
 fn requests(plan: &Plan) -> u64 {
@@ -74,41 +78,54 @@ fn requests(plan: &Plan) -> u64 {
     }
 }
 
-/// The verdict as text; and whether the proxy is accepted: no bar was missed, and none that is judged was left open.
-pub fn render(bars: &[Bar]) -> (String, bool) {
-    let mut text = String::from("\n  verdict\n");
-    for bar in bars {
-        let word = match bar.met {
-            Some(true) => "met",
-            Some(false) => "MISSED",
-            None => "-",
-        };
-        text.push_str(&format!("    {word:<8}{}\n", bar.text));
-    }
-    let is_missed = bars.iter().any(|bar| bar.met == Some(false));
-    let is_unjudged = bars.iter().any(|bar| bar.met.is_none() && bar.text.contains("not judged"));
-    text.push_str(match (is_missed, is_unjudged) {
-        (true, _) => "  Not accepted.\n",
-        (false, true) => {
-            "  Not accepted: no bar was missed, and one could not be judged. Give the client more of a machine.\n"
+impl Verdict {
+    /// Why the proxy is not accepted, in a line; none where it is.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        if let Some(why) = &self.unjudged {
+            return Some(format!("not judged: the generator was the limit: {why}"));
         }
-        (false, false) => "  Accepted.\n",
-    });
-    (text, !is_missed && !is_unjudged)
+        self.bars.iter().any(|(_, met)| *met == Some(false)).then(|| "not accepted".to_owned())
+    }
+
+    /// As text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from("\n  verdict\n");
+        for (bar, met) in &self.bars {
+            let word = match met {
+                Some(true) => "met",
+                Some(false) => "MISSED",
+                None => "-",
+            };
+            put(&mut text, &format!("    {word:<8}"), bar);
+        }
+        match (&self.unjudged, self.refusal()) {
+            (Some(why), _) => put(
+                &mut text,
+                "  ",
+                &format!(
+                    "Not judged: the generator was the limit: {why}. Run it where it has cores of its own, or with fewer \
+                     connections (--burst)."
+                ),
+            ),
+            (None, Some(_)) => text.push_str("  Not accepted.\n"),
+            (None, None) => text.push_str("  Accepted.\n"),
+        }
+        text
+    }
 }
 
 /// What a process used while it was watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// Processor time, in milliseconds.
-    pub cpu_ms: f64,
+    pub(crate) cpu_ms: f64,
     /// Resident memory at its peak, in bytes.
-    pub rss_max: u64,
+    pub(crate) rss_max: u64,
 }
 
 /// Watches a process of this machine.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     pid: u32,
     start_ms: f64,
     usage: Usage,
@@ -119,14 +136,14 @@ impl Watch {
     ///
     /// # Errors
     /// When there is no such process, or it cannot be looked at.
-    pub fn start(pid: u32) -> std::io::Result<Self> {
+    pub(crate) fn start(pid: u32) -> std::io::Result<Self> {
         let start_ms = cpu_ms(pid)?;
         let usage = Usage { cpu_ms: 0.0, rss_max: rss(pid)? };
         Ok(Watch { pid, start_ms, usage })
     }
 
     /// Looks again. Of a process that has ended what was seen last stays.
-    pub fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         if let Ok(now) = cpu_ms(self.pid) {
             self.usage.cpu_ms = now - self.start_ms;
         }
@@ -136,7 +153,7 @@ impl Watch {
     }
 
     /// What was seen.
-    pub fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         self.usage
     }
 }
@@ -188,17 +205,30 @@ mod tests {
     }
 
     #[test]
-    fn the_published_bars_are_judged_and_a_busy_client_is_not_taken_for_a_slow_proxy() {
-        let judged = |mean_ms, busy, failed| {
-            let bars = verdict(&outcome(Duration::from_millis(mean_ms), busy, failed), None);
-            (render(&bars).1, bars)
+    fn the_published_bars_are_judged_unless_the_generator_was_the_limit() {
+        let judged = |mean_ms, busy, failed, limit: Limit| {
+            let outcome = Outcome { limit, ..outcome(Duration::from_millis(mean_ms), busy, failed) };
+            verdict(&outcome, None)
         };
-        assert!(judged(5200, 0.5, 0).0);
-        assert!(!judged(7000, 0.5, 0).0);
-        assert!(!judged(5200, 0.5, 1).0);
-        let (accepted, bars) = judged(7000, 0.9, 0);
-        let mean = bars.iter().find(|bar| bar.text.contains("on average")).unwrap();
-        assert!(!accepted && mean.met.is_none() && mean.text.contains("client-limited"), "{mean:?}");
+        assert_eq!(judged(5200, 0.5, 0, Limit::Offered).refusal(), None);
+        assert!(judged(5200, 0.5, 0, Limit::Offered).text().ends_with("  Accepted.\n"));
+        let refused = Limit::Unmeasured("the target refused every connection".to_owned());
+        for slow in [(7000, 0.5, 0, Limit::Target), (5200, 0.5, 1, Limit::Offered), (5200, 0.9, 12_000, refused)] {
+            let verdict = judged(slow.0, slow.1, slow.2, slow.3);
+            assert_eq!(verdict.refusal().as_deref(), Some("not accepted"), "{verdict:?}");
+        }
+        let late = Limit::Generator("1 % of its timers were more than 80.0 ms late".to_owned());
+        for (busy, limit, why) in [(0.9, Limit::Target, "used 90 % of a core"), (0.2, late, "80.0 ms late")] {
+            for (mean_ms, failed) in [(7000, 0), (5200, 0), (5200, 3)] {
+                let verdict = judged(mean_ms, busy, failed, limit.clone());
+                assert!(verdict.bars.iter().all(|(_, met)| met.is_none()), "{verdict:?}");
+                let refusal = verdict.refusal().unwrap();
+                assert!(refusal.starts_with("not judged: the generator was the limit: ") && refusal.contains(why));
+                let text = verdict.text();
+                assert!(text.contains("Not judged: the generator was the limit: "), "{text}");
+                assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -31,15 +31,15 @@ const PURCHASE: &[u8] = br#"{"schemeCode":"AEF","amount":5000}"#;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub struct Benchmark {
+pub(crate) struct Benchmark {
     /// The service.
-    pub url: Uri,
+    pub(crate) url: Uri,
     /// Flows.
-    pub flows: u64,
+    pub(crate) flows: u64,
     /// Workers.
-    pub workers: u64,
+    pub(crate) workers: u64,
     /// For one exchange.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl Benchmark {
@@ -47,7 +47,7 @@ impl Benchmark {
     ///
     /// # Errors
     /// Everything that is wrong.
-    pub fn new(
+    pub(crate) fn new(
         url: Option<&str>,
         flows: Option<&String>,
         workers: Option<&String>,
@@ -80,19 +80,19 @@ impl Benchmark {
 
 /// The times of flows that succeeded, and what failed.
 #[derive(Debug, Default)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Inits.
-    pub init: Times,
+    pub(crate) init: Times,
     /// Purchases.
-    pub purchase: Times,
+    pub(crate) purchase: Times,
     /// Both together.
-    pub combined: Times,
+    pub(crate) combined: Times,
     /// Flows that failed.
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// The first failure.
-    pub example: Option<String>,
+    pub(crate) example: Option<String>,
     /// From the first flow's start to the last one's end.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 type Flow = Result<(Duration, Duration), String>;
@@ -101,7 +101,7 @@ type Flow = Result<(Duration, Duration), String>;
 ///
 /// # Errors
 /// When no client can be made, or the warm-up fails.
-pub async fn run(
+pub(crate) async fn run(
     benchmark: &Benchmark,
     stop: Arc<tokio::sync::Notify>,
     progress: impl Fn(&str),
@@ -186,7 +186,7 @@ impl Figures {
     }
 
     /// The block that the session clients print.
-    pub fn block(&self, workers: u64) -> String {
+    pub(crate) fn block(&self, workers: u64) -> String {
         let seconds = self.elapsed.as_secs_f64();
         let mut text = format!("\nTest Duration: {seconds:.2} s\n");
         let parts =

@@ -21,64 +21,64 @@ const SECRET_NAMES: [&str; 9] =
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// Where requests went, without user and password.
-    pub url: String,
+    pub(crate) url: String,
     /// Addresses that were connected to instead of the name's.
-    pub addresses: Vec<String>,
+    pub(crate) addresses: Vec<String>,
     /// `http/1.1`, `http/2`, `http/3`, `websocket` or `broker`.
-    pub protocol: String,
+    pub(crate) protocol: String,
     /// The method.
-    pub method: String,
+    pub(crate) method: String,
     /// Path and query: text or a template.
-    pub path: String,
+    pub(crate) path: String,
     /// Names of the request's own headers; their values may be secret and are not told.
-    pub headers: Vec<String>,
+    pub(crate) headers: Vec<String>,
     /// Bytes of the body, of a template its own; null for no body.
-    pub body_bytes: Option<u64>,
+    pub(crate) body_bytes: Option<u64>,
     /// Whether the body is a template.
-    pub body_template: bool,
+    pub(crate) body_template: bool,
     /// When requests started.
-    pub arrival: Arrived,
+    pub(crate) arrival: Arrived,
     /// How long was to be measured, in seconds; null for no bound.
-    pub duration_s: Option<f64>,
+    pub(crate) duration_s: Option<f64>,
     /// How many requests were to be made; null for no bound.
-    pub requests: Option<u64>,
+    pub(crate) requests: Option<u64>,
     /// What was left out of the totals at the beginning, in seconds.
-    pub warm_up_s: f64,
+    pub(crate) warm_up_s: f64,
     /// The wait between an answer and the next request, shortest and longest, in seconds; null for none.
-    pub think_s: Option<(f64, f64)>,
+    pub(crate) think_s: Option<(f64, f64)>,
     /// Whether a connection was used for more than one request.
-    pub reuse: bool,
+    pub(crate) reuse: bool,
     /// Requests at a time over one connection.
-    pub streams: usize,
+    pub(crate) streams: usize,
     /// Whether requests said `Connection: close`.
-    pub close_header: bool,
+    pub(crate) close_header: bool,
     /// Local addresses to come from.
-    pub sources: Vec<String>,
+    pub(crate) sources: Vec<String>,
     /// To open a connection, in seconds.
-    pub connect_timeout_s: f64,
+    pub(crate) connect_timeout_s: f64,
     /// For a whole request, in seconds.
-    pub request_timeout_s: f64,
+    pub(crate) request_timeout_s: f64,
     /// TLS; null for plain connections.
-    pub tls: Option<AskedTls>,
+    pub(crate) tls: Option<AskedTls>,
     /// Sealed sessions; null for none.
-    pub sealed: Option<AskedSealed>,
+    pub(crate) sealed: Option<AskedSealed>,
     /// A broker's operation; null for another target.
     #[serde(default)]
-    pub broker: Option<AskedBroker>,
+    pub(crate) broker: Option<AskedBroker>,
     /// What an answer had to be, each in words.
-    pub assertions: Vec<String>,
+    pub(crate) assertions: Vec<String>,
     /// Threads that offered the load.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// The seed of all that was drawn at random.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// When requests started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "model", rename_all = "snake_case")]
-pub enum Arrived {
+pub(crate) enum Arrived {
     /// Each worker sends its next request when it has its answer.
     Closed {
         /// Workers, over time.
@@ -110,68 +110,68 @@ pub enum Arrived {
 
 /// A stage of a value over time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StageAsked {
+pub(crate) struct StageAsked {
     /// What it reaches.
-    pub value: f64,
+    pub(crate) value: f64,
     /// How long it takes, in seconds; 0 in the last one for the rest of the run.
-    pub length_s: f64,
+    pub(crate) length_s: f64,
     /// Whether it goes there in a straight line.
-    pub ramp: bool,
+    pub(crate) ramp: bool,
 }
 
 /// TLS, without whatever is secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedTls {
+pub(crate) struct AskedTls {
     /// Whether the server's certificate was looked at.
-    pub verify: bool,
+    pub(crate) verify: bool,
     /// Whether it had to be of the host's name.
-    pub verify_name: bool,
+    pub(crate) verify_name: bool,
     /// Whether authorities of a file were trusted.
-    pub own_authority: bool,
+    pub(crate) own_authority: bool,
     /// Whether a client certificate was shown.
-    pub client_certificate: bool,
+    pub(crate) client_certificate: bool,
     /// `off`, `on` or `both`.
-    pub resumption: String,
+    pub(crate) resumption: String,
     /// The lowest version: `1.2` or `1.3`.
-    pub min_version: String,
+    pub(crate) min_version: String,
 }
 
 /// Sealed sessions, without whatever is secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedSealed {
+pub(crate) struct AskedSealed {
     /// The wire.
-    pub wire: u8,
+    pub(crate) wire: u8,
     /// When a session was agreed: `per_request`, `per_connection`, `reuse` or `init_only`.
-    pub agree: String,
+    pub(crate) agree: String,
     /// The path of the init endpoint.
-    pub init_path: String,
+    pub(crate) init_path: String,
     /// Whether a bearer token was shown.
-    pub token: bool,
+    pub(crate) token: bool,
     /// Wire 3: by what the service's identity key was trusted: `pins`, `root` or `first_use`.
     #[serde(default)]
-    pub trust: Option<String>,
+    pub(crate) trust: Option<String>,
     /// Wire 3: the suites that were offered.
     #[serde(default)]
-    pub suites: Vec<String>,
+    pub(crate) suites: Vec<String>,
 }
 
 /// What was asked of a broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedBroker {
+pub(crate) struct AskedBroker {
     /// The socket's path.
-    pub socket: String,
+    pub(crate) socket: String,
     /// `v1` or `open`.
-    pub wire: String,
+    pub(crate) wire: String,
     /// Such as `hash`.
-    pub operation: String,
+    pub(crate) operation: String,
     /// The profile; null for what needs none.
-    pub profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// The key's id; null for what needs none.
-    pub key: Option<String>,
+    pub(crate) key: Option<String>,
     /// Bytes of each input, or of each output; null where neither is chosen.
-    pub input_bytes: Option<u32>,
+    pub(crate) input_bytes: Option<u32>,
     /// Inputs in a call.
-    pub batch: u32,
+    pub(crate) batch: u32,
 }
 
 impl From<&Plan> for Asked {
@@ -236,7 +236,7 @@ impl From<&Arrival> for Arrived {
 
 impl Arrived {
     /// In words: `64 workers`, `1000 requests/s (poisson)`, `4 bursts of 3000, every 5 s`.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match self {
             Arrived::Closed { concurrency, .. } => {
                 let workers = over_time(concurrency);
@@ -322,7 +322,7 @@ impl From<&Broker> for AskedBroker {
 
 impl AskedBroker {
     /// In words: `hash on wire v1, profile Default, 64 bytes, 1 a call`.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let mut text = format!("{} on wire {}", self.operation, self.wire);
         let parts = [
             self.profile.as_ref().map(|profile| format!("profile {profile}")),

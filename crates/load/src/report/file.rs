@@ -12,7 +12,7 @@ const REPORT_LEN_MAX: u64 = 256 * 1024 * 1024;
 
 /// Why a report cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum ReportError {
+pub(crate) enum ReportError {
     /// The file system said no.
     #[error("cannot {doing} {path}: {error}")]
     Io {
@@ -39,7 +39,7 @@ impl ReportError {
 ///
 /// # Errors
 /// When the file cannot be read, is larger than 256 MiB, is no JSON, or not the report of a run in a version that is known.
-pub fn read(path: &Path) -> Result<Report, ReportError> {
+pub(crate) fn read(path: &Path) -> Result<Report, ReportError> {
     let length = std::fs::metadata(path).map_err(ReportError::io("read", path))?.len();
     let fault = |why: String| ReportError::Content(format!("{} is no report of a run: {why}", path.display()));
     if length > REPORT_LEN_MAX {
@@ -81,20 +81,55 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return std::fs::write(path, bytes).map_err(ReportError::io("write", path));
     }
-    let Some(name) = path.file_name() else {
+    let Some((beside, folder)) = beside(path) else {
         return Err(ReportError::Content(format!("cannot write {}: it names no file", path.display())));
     };
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let mut beside = std::ffi::OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{}.{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let beside = folder.join(beside);
     let written = place(&beside, path, folder, bytes);
     if written.is_err() {
         let _ = std::fs::remove_file(&beside);
     }
     written.map_err(ReportError::io("write", path))
+}
+
+/// Whether [`write`] can place a file at this path: creates one beside it and removes it again. What is there stays as it is.
+///
+/// # Errors
+/// What is wrong and what to do, without the path.
+pub(crate) fn check(path: &Path) -> Result<(), String> {
+    if path == Path::new("-") {
+        return Ok(());
+    }
+    let found = std::fs::metadata(path);
+    if path.is_dir() {
+        return Err("is a folder; name a file in it".to_owned());
+    }
+    // A pipe or a terminal: to open it would be to write to it.
+    if found.is_ok_and(|found| !found.is_file()) {
+        return rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
+            .map_err(|err| format!("cannot be written: {}; name another", std::io::Error::from(err)));
+    }
+    let (beside, folder) = beside(path).ok_or("names no file; give one, such as report.json")?;
+    if !folder.exists() {
+        return Err(format!("the folder {} does not exist; create it, or name another", folder.display()));
+    }
+    if !folder.is_dir() {
+        return Err(format!("{} is not a folder; name another", folder.display()));
+    }
+    let created = File::options().write(true).create_new(true).open(&beside);
+    created.and_then(|_| std::fs::remove_file(&beside)).map_err(|err| {
+        format!("a file cannot be created in {}: {err}; allow it, or name another folder", folder.display())
+    })
+}
+
+/// A name for a file beside this one, and the folder of both; none for a path that names no file.
+fn beside(path: &Path) -> Option<(PathBuf, &Path)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().filter(|_| !path.as_os_str().as_encoded_bytes().ends_with(b"/"))?;
+    let mut beside = std::ffi::OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}.{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some((folder.join(beside), folder))
 }
 
 fn place(beside: &Path, path: &Path, folder: &Path, bytes: &[u8]) -> std::io::Result<()> {

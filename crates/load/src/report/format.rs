@@ -9,7 +9,7 @@ use super::{csv, hlog, html, junit, markdown, text, tuned_forms};
 
 /// A form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// The whole document; `spec/load-report.schema.json`.
     Json,
     /// The seconds of a run, the points of a search, or the cells of a matrix.
@@ -28,11 +28,11 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 7] =
+    pub(crate) const ALL: [Format; 7] =
         [Format::Json, Format::Csv, Format::Hlog, Format::Junit, Format::Markdown, Format::Html, Format::Text];
 
     /// Its name, as a flag has it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Format::Json => "json",
             Format::Csv => "csv",
@@ -44,16 +44,11 @@ impl Format {
         }
     }
 
-    /// The form of this name.
-    pub fn named(name: &str) -> Option<Format> {
-        Format::ALL.into_iter().find(|format| format.name() == name)
-    }
-
     /// The form that a file's extension asks for; `-` and a name without one are JSON.
     ///
     /// # Errors
     /// An extension that is none of ours, with those that are.
-    pub fn of(path: &Path) -> Result<Format, ReportError> {
+    pub(crate) fn of(path: &Path) -> Result<Format, ReportError> {
         let Some(extension) = path.extension() else { return Ok(Format::Json) };
         Ok(match extension.to_string_lossy().to_ascii_lowercase().as_str() {
             "json" => Format::Json,
@@ -76,7 +71,7 @@ impl Format {
 
 /// What is written.
 #[derive(Clone, Copy, Debug)]
-pub enum Document<'a> {
+pub(crate) enum Document<'a> {
     /// A run.
     Run(&'a Report),
     /// A search for the knee.
@@ -107,7 +102,7 @@ impl<'a> From<&'a MatrixReport> for Document<'a> {
 ///
 /// # Errors
 /// When the document has no such form: a search or a matrix holds no histograms, so there is no log of them.
-pub fn render<'a>(document: impl Into<Document<'a>>, format: Format) -> Result<String, ReportError> {
+pub(crate) fn render<'a>(document: impl Into<Document<'a>>, format: Format) -> Result<String, ReportError> {
     match document.into() {
         Document::Run(report) => Ok(match format {
             Format::Json => json(report)?,
@@ -134,7 +129,11 @@ pub fn render<'a>(document: impl Into<Document<'a>>, format: Format) -> Result<S
 ///
 /// # Errors
 /// An extension or a form that does not fit, or a file that cannot be written.
-pub fn write<'a>(path: &Path, document: impl Into<Document<'a>>, format: Option<Format>) -> Result<(), ReportError> {
+pub(crate) fn write<'a>(
+    path: &Path,
+    document: impl Into<Document<'a>>,
+    format: Option<Format>,
+) -> Result<(), ReportError> {
     let format = match format {
         Some(format) => format,
         None => Format::of(path)?,

@@ -11,7 +11,7 @@ use super::file::ReportError;
 const TEXT_LEN_MAX: usize = 4 * 1024 * 1024;
 
 /// The text of this histogram.
-pub fn encode(histogram: &Histogram<u64>) -> String {
+pub(crate) fn encode(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
     // Writing to memory cannot fail, and a counter cannot exceed what the format holds: both are 63 bits.
     match V2DeflateSerializer::new().serialize(histogram, &mut bytes) {
@@ -24,7 +24,7 @@ pub fn encode(histogram: &Histogram<u64>) -> String {
 ///
 /// # Errors
 /// When it is no text that [`encode`] could have made.
-pub fn decode(text: &str) -> Result<Histogram<u64>, ReportError> {
+pub(crate) fn decode(text: &str) -> Result<Histogram<u64>, ReportError> {
     let fault = |why: String| ReportError::Content(format!("a histogram cannot be read: {why}"));
     if text.len() > TEXT_LEN_MAX {
         return Err(fault(format!("it is longer than {TEXT_LEN_MAX} characters")));

@@ -4,24 +4,24 @@ use serde::{Deserialize, Serialize};
 
 /// What of the machine a reader must know to compare two reports. No name of a host, user or folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Cores that this process may use.
-    pub cores: usize,
+    pub(crate) cores: usize,
     /// The operating system, such as `linux`.
-    pub os: String,
+    pub(crate) os: String,
     /// The kernel's release, such as `6.1.0-18-amd64`; empty where it does not say.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// The processor's architecture, such as `x86_64`.
-    pub architecture: String,
+    pub(crate) architecture: String,
     /// The processor's name; empty where the kernel does not say.
-    pub processor: String,
+    pub(crate) processor: String,
     /// Sealway's version.
-    pub sealway: String,
+    pub(crate) sealway: String,
 }
 
 impl Machine {
     /// This one.
-    pub fn here() -> Machine {
+    pub(crate) fn here() -> Machine {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -24,7 +24,7 @@ const OMISSION_MIN_NS: u64 = 1_000_000;
 
 impl Report {
     /// The report of this run, held against these thresholds, as measured on this machine.
-    pub fn new(outcome: &Outcome, thresholds: &[Threshold], machine: Machine) -> Report {
+    pub(crate) fn new(outcome: &Outcome, thresholds: &[Threshold], machine: Machine) -> Report {
         let totals = &outcome.totals;
         let checks: Vec<_> = thresholds.iter().map(|threshold| checked(&threshold.check(totals))).collect();
         Report {
@@ -71,6 +71,7 @@ impl From<&Limit> for LimitTold {
             Limit::Target => LimitTold::Target,
             Limit::Offered => LimitTold::Offered,
             Limit::Generator(why) => LimitTold::Generator { why: why.clone() },
+            Limit::Unmeasured(why) => LimitTold::Unmeasured { why: why.clone() },
         }
     }
 }

@@ -29,19 +29,15 @@ mod tuned;
 mod tuned_forms;
 pub(crate) mod units;
 mod words;
+pub(crate) mod wrap;
 
-pub use self::asked::{Arrived, Asked, AskedSealed, AskedTls, StageAsked};
-pub use self::compare::{Change, Comparison, Side, compare};
-pub use self::document::{
-    Checked, Ended, FaultSeen, GeneratorCost, HistogramText, LimitTold, Made, Omission, PhaseTimes, Rates, Report,
-    SecondRow, StatusSeen, Times,
-};
-pub use self::file::{ReportError, read};
-pub use self::format::{Document, Format, render, write};
-pub use self::histogram::{decode as decode_histogram, encode as encode_histogram};
-pub use self::machine::Machine;
-pub use self::tuned::{AutotuneReport, Cell, Interval, Knee, MatrixReport, Point};
+pub(crate) use self::compare::compare;
+pub(crate) use self::document::{LimitTold, Report};
+pub(crate) use self::file::{check, read};
+pub(crate) use self::format::{Document, Format, render, write};
+pub(crate) use self::machine::Machine;
+pub(crate) use self::tuned::{AutotuneReport, Interval, Knee, MatrixReport, Point};
 
 /// The version of the documents, in each of them. It grows when a field changes its meaning or goes; a new field alone
 /// does not change it.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::document::*;
+use super::histogram::decode as decode_histogram;
 use super::sample::{self, Shape};
 use super::*;
 use crate::engine::{Ended as EndedSo, Limit, Outcome};

@@ -1,16 +1,22 @@
-//! The summary for a terminal, at most 100 columns but for strangers' words; no colours, no control characters.
+//! The summary for a terminal, at most 80 columns; no colours, no control characters.
 
 use std::fmt::Write;
 
 use super::document::{PhaseTimes, Report};
 use super::escape::line;
-use super::units::{bytes, count, counted, digits, in_unit, rate, share, time};
+use super::units::{bytes, count, counted, digits, in_unit, rate, share, short, time};
 use super::words;
+use super::wrap::{middle, put};
+
+/// Columns of a URL or a label, at most.
+const NAME_MAX: usize = 60;
 
 pub(super) fn render(report: &Report) -> String {
-    let mut out = format!("{}: {}\n", line(&report.label), line(&words::headline(report)));
+    let mut out = String::new();
+    let (label, url) = (middle(&report.label, NAME_MAX), middle(&report.asked.url, NAME_MAX));
+    put(&mut out, "", &format!("{}: {}", line(&label), line(&words::headline_of(report, &url))));
     for (grave, notice) in words::notices(report) {
-        let _ = writeln!(out, "{} {}", if grave { "!!" } else { " !" }, line(&notice));
+        put(&mut out, if grave { "!! " } else { " ! " }, &line(&notice));
     }
     out.push('\n');
     figures(&mut out, report);
@@ -22,7 +28,7 @@ pub(super) fn render(report: &Report) -> String {
             let word = if checked.passed { "met" } else { "MISSED" };
             let measured =
                 checked.measured.map_or("nothing to measure".to_owned(), |value| in_unit(value, &checked.unit));
-            let _ = writeln!(out, "    {word:<8}{:<24}{measured}", line(&checked.threshold));
+            put(&mut out, &format!("    {word:<8}"), &format!("{:<24}{measured}", line(&checked.threshold)));
         }
     }
     out
@@ -30,7 +36,7 @@ pub(super) fn render(report: &Report) -> String {
 
 fn figures(out: &mut String, report: &Report) {
     let (counts, rates, generator) = (&report.counts, &report.rates, &report.generator);
-    let mut row = |name: &str, value: String| _ = writeln!(out, "  {name:<14}{value}");
+    let mut row = |name: &str, value: String| put(out, &format!("  {name:<14}"), &value);
     row(
         "requests",
         format!(
@@ -80,20 +86,20 @@ fn figures(out: &mut String, report: &Report) {
 }
 
 fn times(out: &mut String, report: &Report) {
-    let _ = write!(out, "\n  {:<21}", "time");
+    let _ = write!(out, "\n  {:<20}", "time");
     for name in ["mean", "p50", "p90", "p95", "p99", "p99.9", "max"] {
-        let _ = write!(out, "{name:>10}");
+        let _ = write!(out, "{name:>8}");
     }
     out.push('\n');
     for PhaseTimes { phase, times } in &report.phases {
-        let _ = write!(out, "  {:<21}", words::phase(*phase));
+        let _ = write!(out, "  {:<20}", words::phase(*phase));
         if times.count == 0 {
-            let _ = writeln!(out, "{:>10}", "none");
+            let _ = writeln!(out, "{:>8}", "none");
             continue;
         }
         let all = [times.p50_ns, times.p90_ns, times.p95_ns, times.p99_ns, times.p999_ns, times.max_ns];
-        let _ = write!(out, "{:>10}", time(times.mean_ns));
-        all.into_iter().for_each(|ns| _ = write!(out, "{:>10}", time(ns as f64)));
+        let _ = write!(out, "{:>8}", short(times.mean_ns));
+        all.into_iter().for_each(|ns| _ = write!(out, "{:>8}", short(ns as f64)));
         out.push('\n');
     }
 }
@@ -107,7 +113,7 @@ fn faults(out: &mut String, report: &Report) {
         let (class, seen) = (words::class(fault.class), count(fault.count));
         let _ = writeln!(out, "    {class:<25}{seen:>12}  {:>10}", share(fault.share));
         if !fault.example.is_empty() {
-            let _ = writeln!(out, "      first: {}", line(&fault.example));
+            put(out, "      first: ", &line(&fault.example));
         }
     }
 }

@@ -13,133 +13,133 @@ use crate::progress::{CellSummary, Offered};
 
 /// A search for the knee.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AutotuneReport {
+pub(crate) struct AutotuneReport {
     /// `autotune`.
-    pub kind: Made,
+    pub(crate) kind: Made,
     /// [`super::VERSION`].
-    pub version: u32,
+    pub(crate) version: u32,
     /// What it is called.
-    pub label: String,
+    pub(crate) label: String,
     /// When it started, as ISO 8601 in UTC.
-    pub started_at: String,
+    pub(crate) started_at: String,
     /// The same, in milliseconds since 1970.
-    pub started_ms: u64,
+    pub(crate) started_ms: u64,
     /// How long it took, in seconds.
-    pub elapsed_s: f64,
+    pub(crate) elapsed_s: f64,
     /// What a reader must know before believing the figures.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     /// What was asked for; its concurrency or rate is the first point's.
-    pub asked: Asked,
+    pub(crate) asked: Asked,
     /// Where it was measured from.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// The points, in the order they were measured.
-    pub points: Vec<Point>,
+    pub(crate) points: Vec<Point>,
     /// The knee; null where no load was healthy.
-    pub knee: Option<Knee>,
+    pub(crate) knee: Option<Knee>,
     /// Why there is no knee, in one line; null where there is one.
-    pub missing: Option<String>,
+    pub(crate) missing: Option<String>,
     /// What held the rate back at the knee; null where there is none.
-    pub limit: Option<LimitTold>,
+    pub(crate) limit: Option<LimitTold>,
 }
 
 /// A load point: several runs at the same load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub(crate) struct Point {
     /// What was offered.
-    pub offered: Offered,
+    pub(crate) offered: Offered,
     /// Successful requests a second, of each repeat.
-    pub repeats_per_s: Vec<f64>,
+    pub(crate) repeats_per_s: Vec<f64>,
     /// Their mean and its 95 % confidence interval.
-    pub succeeded_per_s: Interval,
+    pub(crate) succeeded_per_s: Interval,
     /// Share of failed requests, 0.0 to 1.0.
-    pub failed_share: f64,
+    pub(crate) failed_share: f64,
     /// The mean response time, in nanoseconds.
-    pub mean_ns: f64,
+    pub(crate) mean_ns: f64,
     /// The 50th percentile of response times, in nanoseconds.
-    pub p50_ns: u64,
+    pub(crate) p50_ns: u64,
     /// The 95th percentile, in nanoseconds.
-    pub p95_ns: u64,
+    pub(crate) p95_ns: u64,
     /// The 99th percentile, in nanoseconds.
-    pub p99_ns: u64,
+    pub(crate) p99_ns: u64,
     /// Whether it was within the errors and times that are allowed.
-    pub healthy: bool,
+    pub(crate) healthy: bool,
     /// What was decided there, in one line.
-    pub verdict: String,
+    pub(crate) verdict: String,
     /// What held the rate back.
-    pub limit: LimitTold,
+    pub(crate) limit: LimitTold,
 }
 
 /// A mean and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// The mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// The interval's lower end.
-    pub low: f64,
+    pub(crate) low: f64,
     /// The interval's upper end.
-    pub high: f64,
+    pub(crate) high: f64,
 }
 
 /// Where more load brings no more throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Knee {
+pub(crate) struct Knee {
     /// The load.
-    pub offered: Offered,
+    pub(crate) offered: Offered,
     /// Successful requests a second there.
-    pub succeeded_per_s: Interval,
+    pub(crate) succeeded_per_s: Interval,
 }
 
 /// A matrix of cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MatrixReport {
+pub(crate) struct MatrixReport {
     /// `matrix`.
-    pub kind: Made,
+    pub(crate) kind: Made,
     /// [`super::VERSION`].
-    pub version: u32,
+    pub(crate) version: u32,
     /// What it is called.
-    pub label: String,
+    pub(crate) label: String,
     /// When it started, as ISO 8601 in UTC.
-    pub started_at: String,
+    pub(crate) started_at: String,
     /// The same, in milliseconds since 1970.
-    pub started_ms: u64,
+    pub(crate) started_ms: u64,
     /// How long it took, in seconds.
-    pub elapsed_s: f64,
+    pub(crate) elapsed_s: f64,
     /// What a reader must know before believing the figures.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     /// Where it was measured from.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// The cells, in order.
-    pub cells: Vec<Cell>,
+    pub(crate) cells: Vec<Cell>,
 }
 
 /// A cell of a matrix, at its knee.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Why there are no figures; null where there are.
-    pub missing: Option<String>,
+    pub(crate) missing: Option<String>,
     /// The load at the knee.
-    pub offered: Option<Offered>,
+    pub(crate) offered: Option<Offered>,
     /// Successful requests a second there.
-    pub succeeded_per_s: Interval,
+    pub(crate) succeeded_per_s: Interval,
     /// Share of failed requests there, 0.0 to 1.0.
-    pub failed_share: f64,
+    pub(crate) failed_share: f64,
     /// The mean response time there, in nanoseconds.
-    pub mean_ns: f64,
+    pub(crate) mean_ns: f64,
     /// The 95th percentile there, in nanoseconds.
-    pub p95_ns: u64,
+    pub(crate) p95_ns: u64,
     /// The 99th percentile there, in nanoseconds.
-    pub p99_ns: u64,
+    pub(crate) p99_ns: u64,
     /// Runs it took.
-    pub runs: u32,
+    pub(crate) runs: u32,
     /// What held the rate back.
-    pub limit: Option<LimitTold>,
+    pub(crate) limit: Option<LimitTold>,
 }
 
 impl Interval {
     /// A mean and the half-width of its interval, which does not go below 0.
-    pub fn around(mean: f64, half: f64) -> Self {
+    pub(crate) fn around(mean: f64, half: f64) -> Self {
         let (mean, half) = (finite(mean), finite(half).abs());
         Interval { mean, low: (mean - half).max(0.0).min(mean), high: mean + half }
     }
@@ -147,7 +147,7 @@ impl Interval {
 
 impl AutotuneReport {
     /// A search of this plan that started then and took so long, in seconds; without points yet.
-    pub fn new(plan: &Plan, machine: Machine, started_ms: u64, elapsed_s: f64) -> Self {
+    pub(crate) fn new(plan: &Plan, machine: Machine, started_ms: u64, elapsed_s: f64) -> Self {
         AutotuneReport {
             kind: Made::Autotune,
             version: VERSION,
@@ -168,7 +168,7 @@ impl AutotuneReport {
 
 impl MatrixReport {
     /// A matrix that started then and took so long, in seconds.
-    pub fn new(label: &str, cells: &[CellSummary], machine: Machine, started_ms: u64, elapsed_s: f64) -> Self {
+    pub(crate) fn new(label: &str, cells: &[CellSummary], machine: Machine, started_ms: u64, elapsed_s: f64) -> Self {
         MatrixReport {
             kind: Made::Matrix,
             version: VERSION,

@@ -10,6 +10,7 @@ use super::html;
 use super::tuned::{AutotuneReport, Cell, Interval, MatrixReport, Point};
 use super::units::{rate, share, time};
 use super::words;
+use super::wrap::{WIDTH, put};
 
 /// A heading, sentences, and a table: what all forms are made of.
 #[derive(Debug)]
@@ -74,6 +75,7 @@ fn limit(limit: Option<&LimitTold>) -> String {
             LimitTold::Target => "target",
             LimitTold::Offered => "none",
             LimitTold::Generator { .. } => "generator",
+            LimitTold::Unmeasured { .. } => "unmeasured",
         })
         .to_owned()
 }
@@ -137,10 +139,12 @@ fn as_markdown(table: &Table) -> String {
     out
 }
 
+/// Columns that do not fit a terminal of 80 go below their row, each with its name.
 fn as_text(table: &Table) -> String {
-    let mut out = format!("{}\n", line(&table.title));
-    table.warnings.iter().for_each(|warning| _ = writeln!(out, " ! {}", line(warning)));
-    table.sentences.iter().for_each(|sentence| _ = writeln!(out, "{}", line(sentence)));
+    let mut out = String::new();
+    put(&mut out, "", &line(&table.title));
+    table.warnings.iter().for_each(|warning| put(&mut out, " ! ", &line(warning)));
+    table.sentences.iter().for_each(|sentence| put(&mut out, "", &line(sentence)));
     out.push('\n');
     // A cell that says why there are no figures stands alone in its line and widens no column.
     let alone = |row: &[String]| row.get(2).is_some_and(String::is_empty);
@@ -150,10 +154,28 @@ fn as_text(table: &Table) -> String {
         of_rows.chain([table.columns[column].chars().count()]).max().unwrap_or_default()
     };
     let widths: Vec<_> = (0..table.columns.len()).map(width).collect();
-    let heading: Vec<_> = table.columns.iter().map(|name| (*name).to_owned()).collect();
-    for row in std::iter::once(&heading).chain(&table.rows) {
-        let cells = row.iter().zip(&widths).map(|(text, width)| format!("{:<width$}", line(text)));
-        let _ = writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    let mut end = 0;
+    let fitting = widths.iter().take_while(|width| {
+        end += *width + 2;
+        end <= WIDTH
+    });
+    let fitting = fitting.count().max(1);
+    let padded = |row: &[String]| -> String {
+        let cells = row.iter().zip(&widths).take(fitting).map(|(text, width)| format!("{:<width$}", line(text)));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    put(&mut out, "  ", &padded(&table.columns.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()));
+    for row in &table.rows {
+        if alone(row) {
+            put(&mut out, &format!("  {:<1$}  ", line(&row[0]), widths[0].min(WIDTH / 2)), &line(&row[1]));
+            continue;
+        }
+        put(&mut out, "  ", &padded(row));
+        let below = row.iter().zip(&table.columns).skip(fitting).filter(|(text, _)| !text.is_empty());
+        let below: Vec<_> = below.map(|(text, name)| format!("{name}: {}", line(text))).collect();
+        if !below.is_empty() {
+            put(&mut out, "      ", &below.join(", "));
+        }
     }
     out
 }

@@ -23,6 +23,16 @@ pub(crate) fn time(ns: f64) -> String {
     }
 }
 
+/// As [`time`], in at most seven columns: `12 min`, `2.50 h`.
+pub(crate) fn short(ns: f64) -> String {
+    let ns = finite(ns);
+    match ns {
+        ns if ns < 119.5e9 => time(ns),
+        ns if ns < 119.5 * 60e9 => format!("{:.0} min", ns / 60e9),
+        ns => format!("{} h", digits(ns / 3600e9)),
+    }
+}
+
 /// A number with three digits, and no exponent.
 pub(crate) fn digits(value: f64) -> String {
     let value = finite(value);
@@ -102,6 +112,7 @@ mod tests {
         let want =
             ["0 ns", "850 ns", "12.3 µs", "999 µs", "1.00 ms", "4.56 ms", "1.20 s", "12 min 5 s", "2 h 30 min", "0 ns"];
         assert_eq!(told, want);
+        assert_eq!([12_345.0, 725e9, 9000e9, 1e15].map(short), ["12.3 µs", "12 min", "2.50 h", "278 h"]);
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
         assert_eq!([0, 1, 1500].map(|number| counted(number, "run")), ["0 runs", "1 run", "1,500 runs"]);

@@ -7,6 +7,11 @@ use crate::record::{Class, Phase};
 
 /// What was asked for, in one line.
 pub(crate) fn headline(report: &Report) -> String {
+    headline_of(report, &report.asked.url)
+}
+
+/// As [`headline`], with the URL as it is given here.
+pub(crate) fn headline_of(report: &Report, url: &str) -> String {
     let asked = &report.asked;
     let warm_up =
         if asked.warm_up_s > 0.0 { format!(" after {} s of warm-up", asked.warm_up_s) } else { String::new() };
@@ -14,7 +19,7 @@ pub(crate) fn headline(report: &Report) -> String {
     format!(
         "{} {} over {}: {}{reuse}; {} measured{warm_up}",
         asked.method,
-        asked.url,
+        url,
         asked.protocol,
         asked.arrival.words(),
         time(report.measured_s * 1e9)
@@ -53,6 +58,7 @@ pub(crate) fn limit(limit: &LimitTold) -> String {
         LimitTold::Target => "the target: the generator had time to spare, and waited for answers".to_owned(),
         LimitTold::Offered => "none: the offered rate was met".to_owned(),
         LimitTold::Generator { why } => format!("the generator: {why}"),
+        LimitTold::Unmeasured { why } => format!("nothing was measured: {why}"),
     }
 }
 

@@ -19,11 +19,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use self::checks::Checks;
 pub(crate) use self::checks::excerpt;
-pub use self::prepared::Prepared;
+pub(crate) use self::prepared::Prepared;
 pub(crate) use self::prepared::Raw;
-pub use self::random::Random;
+pub(crate) use self::random::Random;
+pub(crate) use self::template::Template;
 use self::template::{Name, Values, write};
-pub use self::template::{Template, TemplateError};
 use crate::plan::{Plan, Protocol};
 
 /// What asks for the end of a connection of HTTP/1.1.
@@ -32,11 +32,11 @@ const CLOSE: &[u8] = b"connection: close\r\n";
 /// Why what is to be sent cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{part}: {message}")]
-pub struct RequestError {
+pub(crate) struct RequestError {
     /// `path`, `header NAME`, `body` or `assertion`.
-    pub part: String,
+    pub(crate) part: String,
     /// What is wrong, in one line.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl RequestError {
@@ -49,7 +49,7 @@ impl RequestError {
 ///
 /// # Errors
 /// [`RequestError`], with the place.
-pub fn check_json_path(path: &str) -> Result<(), RequestError> {
+pub(crate) fn check_json_path(path: &str) -> Result<(), RequestError> {
     checks::json_path(path).map(|_| ())
 }
 
@@ -57,12 +57,12 @@ pub fn check_json_path(path: &str) -> Result<(), RequestError> {
 ///
 /// # Errors
 /// [`RequestError`], of the first that does not.
-pub fn check(plan: &Plan) -> Result<(), RequestError> {
+pub(crate) fn check(plan: &Plan) -> Result<(), RequestError> {
     Program::new(plan).map(|_| ())
 }
 
 /// What all workers of a run send, taken apart.
-pub struct Program {
+pub(crate) struct Program {
     pub(crate) method: Method,
     path: Template,
     headers: Vec<(HeaderName, Template)>,
@@ -99,7 +99,7 @@ impl Program {
     ///
     /// # Errors
     /// [`RequestError`].
-    pub fn new(plan: &Plan) -> Result<Arc<Program>, RequestError> {
+    pub(crate) fn new(plan: &Plan) -> Result<Arc<Program>, RequestError> {
         let request = &plan.request;
         let path = Template::parse(&request.path).map_err(|err| RequestError::new("path", err))?;
         let mut headers = Vec::with_capacity(request.headers.len());

@@ -18,7 +18,7 @@ use crate::target::Agreed;
 const ANSWER_KEPT: usize = 64 * 1024;
 
 /// What one worker sends: made anew for each request, into memory that it keeps.
-pub struct Prepared {
+pub(crate) struct Prepared {
     program: Arc<Program>,
     random: Random,
     values: Values,
@@ -50,7 +50,7 @@ pub(crate) struct Raw {
 
 impl Prepared {
     /// What a worker with this seed sends.
-    pub fn new(program: &Arc<Program>, seed: u64) -> Self {
+    pub(crate) fn new(program: &Arc<Program>, seed: u64) -> Self {
         Prepared {
             program: program.clone(),
             random: Random::new(seed),
@@ -99,7 +99,7 @@ impl Prepared {
     }
 
     /// Makes the next request: values are drawn anew.
-    pub fn renew(&mut self) {
+    pub(crate) fn renew(&mut self) {
         let uses = self.program.uses;
         if uses.uuid {
             self.values.uuid = self.random.uuid();
@@ -127,7 +127,7 @@ impl Prepared {
     }
 
     /// The request as HTTP/1.1 has it.
-    pub fn http1(&self) -> &[u8] {
+    pub(crate) fn http1(&self) -> &[u8] {
         match &self.program.http1_fixed {
             Some(fixed) if self.raw.is_none() => fixed,
             _ => &self.buffer,
@@ -168,12 +168,12 @@ impl Prepared {
     }
 
     /// Whether it is a HEAD, whose answer has no body.
-    pub fn is_head(&self) -> bool {
+    pub(crate) fn is_head(&self) -> bool {
         *self.method() == Method::HEAD
     }
 
     /// Where the answer's body is to be put, if anybody wants to look at it. Empty at first.
-    pub fn body(&mut self) -> Option<&mut Vec<u8>> {
+    pub(crate) fn body(&mut self) -> Option<&mut Vec<u8>> {
         (self.raw.is_some() || self.program.checks.want_body()).then_some(&mut self.answer)
     }
 
@@ -187,7 +187,7 @@ impl Prepared {
     ///
     /// # Errors
     /// A fault of class `Status` or `Assertion`.
-    pub fn check(&mut self, status: u16) -> Result<(), Fault> {
+    pub(crate) fn check(&mut self, status: u16) -> Result<(), Fault> {
         if self.raw.is_some() {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use crate::plan::Text;
 
 /// Why a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TemplateError {
+pub(crate) enum TemplateError {
     /// There is no such name.
     #[error(
         "{{{{{name}}}}} at character {at} is none of {{{{uuid}}}}, {{{{counter}}}}, {{{{timestamp}}}}, {{{{random}}}}"
@@ -54,7 +54,7 @@ enum Part {
 
 /// A text whose names are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Template {
+pub(crate) struct Template {
     parts: Vec<Part>,
 }
 
@@ -63,7 +63,7 @@ impl Template {
     ///
     /// # Errors
     /// [`TemplateError`], with the place.
-    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
         let (mut parts, mut rest) = (Vec::new(), text);
         while let Some(open) = rest.find("{{") {
             let at = || text[..text.len() - rest.len() + open].chars().count() + 1;

@@ -17,7 +17,7 @@ pub(super) const NEWS_MAX: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs plans one after another.
-pub struct Driver {
+pub(crate) struct Driver {
     watchers: Vec<mpsc::Sender<Event>>,
     signals: StopSignals,
     asked: Arc<Notify>,
@@ -29,17 +29,17 @@ impl Driver {
     ///
     /// # Errors
     /// When a signal's handler cannot be installed.
-    pub fn new(watchers: Vec<mpsc::Sender<Event>>, asked: Arc<Notify>) -> std::io::Result<Self> {
+    pub(crate) fn new(watchers: Vec<mpsc::Sender<Event>>, asked: Arc<Notify>) -> std::io::Result<Self> {
         Ok(Driver { watchers, signals: StopSignals::install()?, asked, is_stopped: false })
     }
 
     /// Whether somebody stopped a run: then no other is to be started.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
     /// Tells all who watch. Nobody holds up the run for long: who does not take news is told no more.
-    pub async fn tell(&mut self, event: Event) {
+    pub(crate) async fn tell(&mut self, event: Event) {
         let is_second = matches!(event, Event::Tick(_));
         let mut gone = Vec::new();
         for (index, watcher) in self.watchers.iter().enumerate() {
@@ -62,7 +62,7 @@ impl Driver {
     ///
     /// # Errors
     /// When it cannot start.
-    pub async fn run(&mut self, plan: Plan, mark: Duration) -> Result<(Outcome, Option<Totals>), StartError> {
+    pub(crate) async fn run(&mut self, plan: Plan, mark: Duration) -> Result<(Outcome, Option<Totals>), StartError> {
         let shared = Arc::new(plan.clone());
         let started = tokio::task::spawn_blocking(move || Run::start(plan)).await;
         let mut run = started.map_err(|err| StartError::Thread(err.to_string()))??;

@@ -14,12 +14,12 @@ mod view;
 use std::fmt::Display;
 use std::process::ExitCode;
 
-pub use self::drive::Driver;
+pub(crate) use self::drive::Driver;
 use crate::flags::{Action, Extra, Job, LoadArgs, resolve};
 
 /// Why a job did not end well.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The command line is wrong; everything that is, a line each.
     Usage(String),
     /// What was asked for failed; what has to be said, if it was not said yet.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Failure, print, say, view};
-use crate::engine::{Ended, Outcome};
+use crate::engine::{Ended, Limit, Outcome};
 use crate::flags::{Job, Output, Verdict};
 use crate::record::Class;
 use crate::report::{Document, Format, Machine, Report, render, write};
@@ -63,6 +63,11 @@ fn judge(outcome: &Outcome, verdict: &Verdict) -> Vec<String> {
     }
     if verdict.fail_on_errors && failed > asserted {
         reasons.push(format!("{} of {ended} requests failed", failed - asserted));
+    }
+    if let (Limit::Unmeasured(why), true) = (&outcome.limit, reasons.is_empty())
+        && sum.faults().iter().all(|fault| fault.class.is_connecting())
+    {
+        reasons.push(format!("nothing was measured: {why}"));
     }
     if verdict.fail_on_errors && ended == 0 && outcome.ended != Ended::Stopped {
         reasons.push("no request was answered".to_owned());

@@ -76,16 +76,15 @@ async fn proof(args: &LoadArgs) -> Result<(), Failure> {
     let report = Report::new(&outcome, &job.verdict.thresholds, Machine::here());
     let mut reasons = Vec::new();
     leave(&report, &job.output, &mut reasons);
-    let (text, accepted) = poc::render(&poc::verdict(&outcome, usage.as_ref()));
+    let verdict = poc::verdict(&outcome, usage.as_ref());
+    let text = verdict.text();
     if job.output.json_lines || job.output.out.iter().any(|(file, _)| file.as_os_str() == "-") {
         say(text.trim_end());
     } else {
         print(&text);
     }
     reasons.extend(report.missed().map(|missed| format!("missed: {}", missed.threshold)));
-    if !accepted {
-        reasons.push("not accepted".to_owned());
-    }
+    reasons.extend(verdict.refusal());
     ended(&reasons)
 }
 
@@ -150,8 +149,8 @@ async fn litegateway(words: &[String], ours: &Flags) -> Result<(), Failure> {
             let mut problems = Problems::default();
             let how = How::new(&search, &flags, &mut problems);
             problems.into_result().map_err(Failure::usage)?;
-            let cells = six(&matrix, &how.flags(&flags), Naming::Old, password.as_ref()).map_err(Failure::usage)?;
             let output = flags.output().map_err(Failure::usage)?;
+            let cells = six(&matrix, &how.flags(&flags), Naming::Old, password.as_ref()).map_err(Failure::usage)?;
             let (mut driver, views) = view::start(&output)?;
             let ran = run_cells(&mut driver, &cells, Some(&how)).await;
             drop(driver);

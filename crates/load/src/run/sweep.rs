@@ -11,12 +11,12 @@ use super::{Driver, Failure, view};
 use crate::autotune::{Found, Measured, Model, Settings, Tuning, Why, tune};
 use crate::engine::Ended;
 use crate::flags::values::parse_time;
-use crate::flags::{ArrivalFlags, AutotuneFlags, Extra, Flags, Job, MatrixFlags, resolve};
+use crate::flags::{ArrivalFlags, AutotuneFlags, Extra, Flags, Job, MatrixFlags, Output, resolve};
 use crate::matrix::{Cells, usual};
 use crate::plan::Arrival;
 use crate::progress::{CellSummary, Event, Offered};
 use crate::record::Phase;
-use crate::report::{AutotuneReport, Interval, Knee, LimitTold, Machine, MatrixReport, Point};
+use crate::report::{AutotuneReport, Format, Interval, Knee, LimitTold, Machine, MatrixReport, Point};
 
 /// What is left out at the beginning of each run, unless said.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -24,6 +24,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// `sealway load autotune`.
 pub(super) async fn autotune(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(), Failure> {
     let (tuning, job) = tuning(url, search, flags)?;
+    has_form(&job.output)?;
     let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
     let (mut driver, views) = view::start(&job.output)?;
     let found = tune(&mut driver, &tuning).await;
@@ -115,6 +116,19 @@ impl How {
     }
 }
 
+/// A search and a matrix have no form of those that are of one run alone.
+fn has_form(output: &Output) -> Result<(), Failure> {
+    let mut problems = Problems::default();
+    for (file, format) in output.out.iter().filter(|(_, format)| matches!(format, Format::Hlog | Format::Junit)) {
+        let allowed = "give .json, .csv, .md, .html or .txt, or --format";
+        problems.add(
+            format!("--out {}", file.display()),
+            format!("there is no {} of several runs: {allowed}", format.name()),
+        );
+    }
+    problems.into_result().map_err(Failure::usage)
+}
+
 /// Puts what was found into the report.
 fn tell(report: &mut AutotuneReport, found: &Found, tuning: &Tuning) {
     let model = tuning.settings.model;
@@ -141,10 +155,7 @@ fn tell(report: &mut AutotuneReport, found: &Found, tuning: &Tuning) {
             p99_ns: point.mean(|run| run.p99_ns as f64) as u64,
             healthy: point.failed_share() <= tuning.settings.errors_max && point.missed().is_none(),
             verdict,
-            limit: LimitTold::from(
-                &generator
-                    .map_or(crate::engine::Limit::Target, |reason| crate::engine::Limit::Generator(reason.to_owned())),
-            ),
+            limit: LimitTold::from(&point.limit()),
         });
     }
     let summary = found.summary(&report.label, model);
@@ -171,6 +182,9 @@ pub(super) async fn matrix(
     search: &AutotuneFlags,
     flags: &Flags,
 ) -> Result<(), Failure> {
+    // Once, and not by each cell.
+    let output = flags.output().map_err(Failure::usage)?;
+    has_form(&output)?;
     let mut problems = Problems::default();
     let (cells, how) = match file {
         Some(file) => {
@@ -188,7 +202,7 @@ pub(super) async fn matrix(
         }
     };
     problems.into_result().map_err(Failure::usage)?;
-    sweep(cells, how, flags).await
+    sweep(cells, how, &output).await
 }
 
 /// What the command line says, else what the file does.
@@ -202,10 +216,9 @@ fn filled(search: &AutotuneFlags, defaults: &AutotuneFlags) -> Result<AutotuneFl
     serde_json::from_value(all)
 }
 
-async fn sweep(cells: Cells, how: Option<How>, flags: &Flags) -> Result<(), Failure> {
-    let output = flags.output().map_err(Failure::usage)?;
+async fn sweep(cells: Cells, how: Option<How>, output: &Output) -> Result<(), Failure> {
     let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
-    let (mut driver, views) = view::start(&output)?;
+    let (mut driver, views) = view::start(output)?;
     let ran = run_cells(&mut driver, &cells, how.as_ref()).await;
     drop(driver);
     views.end().await;
@@ -213,7 +226,7 @@ async fn sweep(cells: Cells, how: Option<How>, flags: &Flags) -> Result<(), Fail
     let elapsed = started.elapsed().as_secs_f64();
     let report = MatrixReport::new(&cells.label, &summaries, Machine::here(), started_ms, elapsed);
     let mut reasons = Vec::new();
-    leave(&report, &output, &mut reasons);
+    leave(&report, output, &mut reasons);
     let failed = |cell: &&CellSummary| cell.missing.as_deref().is_some_and(|why| why.starts_with("failed"));
     let named = summaries.iter().filter(failed);
     reasons.extend(named.map(|cell| format!("{}: {}", cell.name, cell.missing.as_deref().unwrap_or_default())));

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::drive::NEWS_MAX;
 use super::{Driver, Failure, say};
-use crate::export::{ExportError, Exporter};
+use crate::export::Exporter;
 use crate::flags::Output;
 use crate::progress::Event;
 use crate::{plain, tui};
@@ -44,10 +44,7 @@ fn open(output: &Output, is_silent: bool, is_apart: bool) -> Result<(Driver, Vie
     let mut watchers = vec![send];
     let mut tasks = Vec::new();
     if output.exports.is_any() {
-        let exporter = Exporter::start(&output.exports).map_err(|err| match err {
-            ExportError::Address { .. } => Failure::usage(err),
-            ExportError::Listen { .. } => Failure::failed(err),
-        })?;
+        let exporter = Exporter::start(&output.exports).map_err(Failure::usage)?;
         // Few news wait for it: it wants the newest, and each holds the histograms of a whole run.
         let (send, news) = mpsc::channel(EXPORT_NEWS_MAX);
         watchers.push(send);

@@ -19,7 +19,7 @@ use super::sealed::{Sealed, Seals};
 use super::stream::{Opened, Stream};
 use super::tls::{Handshakes, Material};
 use super::ws::WebSocket;
-use super::{Connection, Sample};
+use super::{Connection, Sample, warm};
 use crate::engine::StartError;
 use crate::plan::{Plan, Protocol};
 use crate::record::{Class, Fault, Gauge};
@@ -28,7 +28,7 @@ use crate::request::{Prepared, Program};
 /// What is done once for a run and shared by all shards: the request is taken apart, the target's name is looked up,
 /// files are read.
 #[derive(Debug)]
-pub struct Ground {
+pub(crate) struct Ground {
     program: Arc<Program>,
     addresses: Addresses,
     material: Option<Material>,
@@ -41,7 +41,8 @@ impl Ground {
     ///
     /// # Errors
     /// Where the plan asks for what cannot be done.
-    pub fn new(plan: &Plan) -> Result<Self, StartError> {
+    pub(crate) fn new(plan: &Plan) -> Result<Self, StartError> {
+        warm::up(plan);
         let unfit = StartError::Target;
         Ok(Ground {
             program: Program::new(plan).map_err(|err| unfit(err.to_string()))?,
@@ -59,14 +60,14 @@ impl Ground {
     }
 
     /// What every worker sends.
-    pub fn program(&self) -> &Arc<Program> {
+    pub(crate) fn program(&self) -> &Arc<Program> {
         &self.program
     }
 }
 
 /// Opens connections to the target; each thread has one.
 #[derive(Debug)]
-pub struct Connector {
+pub(crate) struct Connector {
     lines: Rc<Lines>,
     seals: Option<Seals>,
     program: Arc<Program>,
@@ -180,7 +181,7 @@ impl Connector {
     ///
     /// # Errors
     /// Where the plan asks for what cannot be done here.
-    pub fn new(plan: &Plan, ground: &Ground, shard: usize) -> Result<Self, StartError> {
+    pub(crate) fn new(plan: &Plan, ground: &Ground, shard: usize) -> Result<Self, StartError> {
         let protocol = plan.target.protocol;
         let opener = Rc::new(Opener {
             dial: Dial::new(plan, ground.addresses.clone(), shard),
@@ -233,7 +234,7 @@ impl Connector {
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn open(&self, sample: &mut Sample) -> Result<Connection, Fault> {
+    pub(crate) async fn open(&self, sample: &mut Sample) -> Result<Connection, Fault> {
         let connection = self.lines.open(sample).await?;
         let Some(seals) = &self.seals else { return Ok(connection) };
         Ok(Connection::Sealed(Box::new(Sealed::new(connection, self.lines.clone(), seals.clone(), &self.program))))

@@ -40,7 +40,9 @@ impl Addresses {
             return Ok(Addresses { all: Vec::new().into(), may_narrow: false });
         }
         let (host, port) = host_and_port(&plan.target.url);
-        let found = (host, port).to_socket_addrs().map_err(|err| format!("the host {host} has no address: {err}"))?;
+        let found = (host, port).to_socket_addrs().map_err(|err| {
+            format!("the host {host} has no address: {err}; check the URL, or give --resolve {host}:ADDRESS")
+        })?;
         let mut all: Vec<_> = Vec::new();
         for address in found.take(ADDRESSES_MAX) {
             if !all.contains(&address) {

@@ -54,7 +54,7 @@ impl Live for Line {
 }
 
 /// A connection, or a share of one.
-pub struct Http2 {
+pub(crate) struct Http2 {
     lines: Rc<Http2Lines>,
     line: Line,
     _seat: Seat<Line>,

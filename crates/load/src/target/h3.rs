@@ -60,7 +60,7 @@ impl Live for Line {
 }
 
 /// A connection, or a share of one.
-pub struct Http3 {
+pub(crate) struct Http3 {
     lines: Rc<Http3Lines>,
     line: Line,
     _seat: Seat<Line>,

@@ -14,21 +14,22 @@ mod sealed;
 mod server_timing;
 mod stream;
 mod tls;
+mod warm;
 mod watched;
 mod ws;
 
 use std::time::{Duration, Instant};
 
-pub use self::broker::Broker;
-pub use self::channel::Channel;
-pub use self::connect::{Connector, Ground};
-pub use self::h1::Http1;
-pub use self::h2::Http2;
+pub(crate) use self::broker::Broker;
+pub(crate) use self::channel::Channel;
+pub(crate) use self::connect::{Connector, Ground};
+pub(crate) use self::h1::Http1;
+pub(crate) use self::h2::Http2;
 #[cfg(feature = "http3")]
-pub use self::h3::Http3;
+pub(crate) use self::h3::Http3;
 pub(crate) use self::sealed::Agreed;
-pub use self::sealed::Sealed;
-pub use self::ws::WebSocket;
+pub(crate) use self::sealed::Sealed;
+pub(crate) use self::ws::WebSocket;
 use sealway_client::sealed::Suite;
 
 use crate::record::Fault;
@@ -36,7 +37,7 @@ use crate::request::Prepared;
 
 /// A connection that stands.
 #[derive(Debug)]
-pub enum Connection {
+pub(crate) enum Connection {
     /// HTTP/1.1.
     Http1(Http1),
     /// HTTP/2, or a share of a connection of it.
@@ -56,7 +57,7 @@ pub enum Connection {
 
 impl Connection {
     /// Whether its last answer allows another request.
-    pub fn keeps(&self) -> bool {
+    pub(crate) fn keeps(&self) -> bool {
         match self {
             Connection::Http1(connection) => connection.keeps(),
             Connection::Http2(connection) => connection.is_open(),
@@ -74,7 +75,7 @@ impl Connection {
     /// # Errors
     ///
     /// A fault if the server did between requests what it must not.
-    pub async fn is_open(&mut self) -> Result<bool, Fault> {
+    pub(crate) async fn is_open(&mut self) -> Result<bool, Fault> {
         match self {
             Connection::Http1(connection) => connection.is_open().await,
             Connection::Http2(connection) => Ok(connection.is_open()),
@@ -93,7 +94,7 @@ impl Connection {
     ///
     /// What went wrong on the way, or with the answer. After a fault of another class than `Status` and `Assertion` the
     /// connection is of no use, and is dropped.
-    pub async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+    pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         match self {
             Connection::Http1(connection) => connection.exchange(prepared, sample).await,
             // Their futures are large, and every worker would carry the largest along.
@@ -108,7 +109,7 @@ impl Connection {
     }
 
     /// Ends it after its last request. With `wait`, the server was asked to close it, and has so long to do so.
-    pub async fn finish(self, wait: Option<Duration>) {
+    pub(crate) async fn finish(self, wait: Option<Duration>) {
         match self {
             Connection::Http1(connection) => connection.finish(wait).await,
             // It says goodbye by itself when its last share is gone.
@@ -123,51 +124,51 @@ impl Connection {
 
 /// What one request told; filled as it goes on. A new one is made for each request, on the stack.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// When it was meant to start.
-    pub due: Instant,
+    pub(crate) due: Instant,
     /// When it did.
-    pub started: Instant,
+    pub(crate) started: Instant,
     /// When its answer was whole, where the connection looked at the clock then; otherwise the engine does.
-    pub ended: Option<Instant>,
+    pub(crate) ended: Option<Instant>,
     /// Connections that were tried for it.
-    pub connections_tried: u32,
+    pub(crate) connections_tried: u32,
     /// Connections that stood, their handshake included.
-    pub connections_opened: u32,
+    pub(crate) connections_opened: u32,
     /// Whether its connection was found closed by the server before anything was sent.
-    pub reconnected: bool,
+    pub(crate) reconnected: bool,
     /// Sessions that were agreed for it.
-    pub sessions_agreed: u32,
+    pub(crate) sessions_agreed: u32,
     /// The suite of the last of them, on wire 3.
-    pub suite: Option<Suite>,
+    pub(crate) suite: Option<Suite>,
     /// Opening a TCP connection, where that was part of it.
-    pub connect: Option<Duration>,
+    pub(crate) connect: Option<Duration>,
     /// The TLS handshake, where that was part of it.
-    pub tls: Option<(Duration, Handshake)>,
+    pub(crate) tls: Option<(Duration, Handshake)>,
     /// From the request's first byte to its answer's.
-    pub first_byte: Option<Duration>,
+    pub(crate) first_byte: Option<Duration>,
     /// What was done at its start and is no part of it: agreeing the session that its worker uses from then on. Response
     /// and service times are without it.
-    pub aside: Duration,
+    pub(crate) aside: Duration,
     /// Agreeing a session, where that was part of it.
-    pub key_agreement: Option<Duration>,
+    pub(crate) key_agreement: Option<Duration>,
     /// Sealing the request.
-    pub seal: Option<Duration>,
+    pub(crate) seal: Option<Duration>,
     /// Opening the answer.
-    pub open: Option<Duration>,
+    pub(crate) open: Option<Duration>,
     /// What the server says it took.
-    pub server: Option<Duration>,
+    pub(crate) server: Option<Duration>,
     /// The answer's status; 0 for none.
-    pub status: u16,
+    pub(crate) status: u16,
     /// Bytes written.
-    pub bytes_sent: u64,
+    pub(crate) bytes_sent: u64,
     /// Bytes read.
-    pub bytes_received: u64,
+    pub(crate) bytes_received: u64,
 }
 
 /// Which kind of TLS handshake it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handshake {
+pub(crate) enum Handshake {
     /// With certificates.
     Full,
     /// By a ticket.
@@ -176,7 +177,7 @@ pub enum Handshake {
 
 impl Sample {
     /// Of a request that starts now.
-    pub fn new(due: Instant, started: Instant) -> Self {
+    pub(crate) fn new(due: Instant, started: Instant) -> Self {
         Sample {
             due,
             started,

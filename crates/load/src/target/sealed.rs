@@ -102,7 +102,7 @@ impl Seals {
 
 /// A connection whose requests are sealed.
 #[derive(Debug)]
-pub struct Sealed {
+pub(crate) struct Sealed {
     inner: Connection,
     lines: Rc<Lines>,
     seals: Seals,
@@ -209,8 +209,8 @@ impl Sealed {
             let raw = raw(Method::POST, self.seals.init_path.clone(), message, is_last);
             let (status, _, body) = self.send(raw, sample).await?;
             let arrived = Instant::now();
-            let key_id = match agreement.claimed(status, &body) {
-                Ok(key_id) => key_id,
+            let signer = match agreement.claimed(status, &body) {
+                Ok(signer) => signer,
                 Err(err) => {
                     let wanted = suite_required(&err, &options.suites).filter(|_| std::mem::take(&mut may_change));
                     let index = options.suites.iter().position(|suite| Some(*suite) == wanted);
@@ -218,11 +218,11 @@ impl Sealed {
                     continue;
                 }
             };
-            let key = match three.keyring.key(&key_id).map_err(not_agreed)? {
+            let key = match three.keyring.key(&signer).map_err(not_agreed)? {
                 Some(key) => key,
                 None => {
                     let set = self.key_set(sample, is_last).await?;
-                    three.keyring.look_up(&key_id, &set).map_err(not_agreed)?
+                    three.keyring.look_up(&signer, &set).map_err(not_agreed)?
                 }
             };
             let session = agreement.finish(&key, &body, arrived).map_err(not_agreed)?;

@@ -5,17 +5,28 @@ use std::time::Duration;
 /// An entry may say no more than an hour, in milliseconds.
 const ENTRY_MS_MAX: f64 = 3_600_000.0;
 
-/// Adds the durations of all entries of one header to what others said.
+/// Adds what one header says to what others said: its entry `total` where it has one, which covers the others, or else all of its
+/// entries.
 pub(crate) fn add(known: Option<Duration>, value: &[u8]) -> Option<Duration> {
     let Ok(value) = std::str::from_utf8(value) else { return known };
-    let parameters = value.split(',').flat_map(|entry| entry.split(';').skip(1));
-    let took = parameters.filter_map(|parameter| {
+    let entries = || value.split(',').filter_map(duration);
+    let total = entries().find(|(name, _)| name.eq_ignore_ascii_case("total")).map(|(_, took)| took);
+    let took = total.or_else(|| entries().map(|(_, took)| took).reduce(|sum, took| sum + took));
+    match (known, took) {
+        (Some(known), Some(took)) => Some(known + took),
+        (known, took) => known.or(took),
+    }
+}
+
+/// The name of an entry and its duration, if it has one.
+fn duration(entry: &str) -> Option<(&str, Duration)> {
+    let (name, parameters) = entry.split_once(';')?;
+    let ms = parameters.split(';').find_map(|parameter| {
         let (name, ms) = parameter.split_once('=')?;
         let ms: f64 = ms.trim().trim_matches('"').parse().ok()?;
-        let is_duration = name.trim().eq_ignore_ascii_case("dur") && (0.0..=ENTRY_MS_MAX).contains(&ms);
-        is_duration.then(|| Duration::from_secs_f64(ms / 1000.0))
-    });
-    took.fold(known, |sum, took| Some(sum.unwrap_or_default() + took))
+        (name.trim().eq_ignore_ascii_case("dur") && (0.0..=ENTRY_MS_MAX).contains(&ms)).then_some(ms)
+    })?;
+    Some((name.trim(), Duration::from_secs_f64(ms / 1000.0)))
 }
 
 #[cfg(test)]
@@ -28,5 +39,12 @@ mod tests {
         assert_eq!(told, Some(Duration::from_micros(3500)));
         assert_eq!(add(told, b"last;dur=0.5"), Some(Duration::from_millis(4)));
         assert_eq!(add(None, b"miss"), None);
+    }
+
+    #[test]
+    fn a_total_covers_the_entries_beside_it() {
+        let told = add(None, b"parse;dur=0.1, open;dur=0.2, total;dur=0.5");
+        assert_eq!(told, Some(Duration::from_micros(500)));
+        assert_eq!(add(told, b"cdn;dur=1"), Some(Duration::from_micros(1500)));
     }
 }

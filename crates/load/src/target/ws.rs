@@ -27,7 +27,7 @@ const BUFFER_LEN: usize = 4 * 1024;
 const FINISH_MAX: Duration = Duration::from_secs(2);
 
 /// A connection that was upgraded.
-pub struct WebSocket {
+pub(crate) struct WebSocket {
     socket: WebSocketStream<Watched<Stream>>,
     seen: Arc<Seen>,
     is_closed: bool,

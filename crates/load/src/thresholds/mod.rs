@@ -9,24 +9,24 @@ use std::fmt;
 
 use crate::record::{Phase, Times, Totals};
 
-pub use self::parse::ThresholdError;
+pub(crate) use self::parse::ThresholdError;
 
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Threshold {
+pub(crate) struct Threshold {
     /// What is measured.
-    pub figure: Figure,
+    pub(crate) figure: Figure,
     /// How it is compared.
-    pub relation: Relation,
+    pub(crate) relation: Relation,
     /// With what: nanoseconds, a share of 0.0 to 1.0, or requests a second, by [`Figure::unit`].
-    pub bound: f64,
+    pub(crate) bound: f64,
     /// As it was written.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// What a threshold looks at.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Figure {
+pub(crate) enum Figure {
     /// A time of a phase.
     Time(Phase, Statistic),
     /// Failed requests, as a share of those that ended.
@@ -37,7 +37,7 @@ pub enum Figure {
 
 /// A figure of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Statistic {
+pub(crate) enum Statistic {
     /// The time within which this share lies, 0.0 to 1.0.
     Quantile(f64),
     /// The mean.
@@ -50,7 +50,7 @@ pub enum Statistic {
 
 /// How a figure is compared with its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub(crate) enum Relation {
     /// `<`
     Below,
     /// `<=`
@@ -63,7 +63,7 @@ pub enum Relation {
 
 /// What a figure is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// Nanoseconds.
     Nanoseconds,
     /// A share of 0.0 to 1.0.
@@ -74,13 +74,13 @@ pub enum Unit {
 
 /// What came of a threshold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Check {
+pub(crate) struct Check {
     /// Which.
-    pub threshold: Threshold,
+    pub(crate) threshold: Threshold,
     /// What was measured, in the unit of its figure; `None` where there was nothing to measure.
-    pub measured: Option<f64>,
+    pub(crate) measured: Option<f64>,
     /// Whether it was met.
-    pub passed: bool,
+    pub(crate) passed: bool,
 }
 
 impl Threshold {
@@ -88,12 +88,12 @@ impl Threshold {
     ///
     /// # Errors
     /// What is wrong, at which character, and what is allowed there.
-    pub fn parse_list(flag: &str, text: &str) -> Result<Vec<Threshold>, ThresholdError> {
+    pub(crate) fn parse_list(flag: &str, text: &str) -> Result<Vec<Threshold>, ThresholdError> {
         parse::list(flag, text)
     }
 
     /// Looks at a run.
-    pub fn check(&self, totals: &Totals) -> Check {
+    pub(crate) fn check(&self, totals: &Totals) -> Check {
         let measured = self.figure.measure(totals).filter(|value| value.is_finite());
         let passed = measured.is_some_and(|value| self.relation.holds(value, self.bound));
         Check { threshold: self.clone(), measured, passed }
@@ -108,7 +108,7 @@ impl fmt::Display for Threshold {
 
 impl Figure {
     /// What it is counted in.
-    pub fn unit(self) -> Unit {
+    pub(crate) fn unit(self) -> Unit {
         match self {
             Figure::Time(..) => Unit::Nanoseconds,
             Figure::Errors => Unit::Share,
@@ -117,7 +117,7 @@ impl Figure {
     }
 
     /// Its value in this run; `None` where nothing was measured.
-    pub fn measure(self, totals: &Totals) -> Option<f64> {
+    pub(crate) fn measure(self, totals: &Totals) -> Option<f64> {
         let counts = &totals.sum.counts;
         match self {
             Figure::Time(phase, statistic) => statistic.of(totals.sum.times(phase)),

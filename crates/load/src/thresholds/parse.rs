@@ -14,15 +14,15 @@ const TIME_UNITS: [(&str, f64); 8] =
 
 /// Why a text is no threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThresholdError {
+pub(crate) struct ThresholdError {
     /// The flag it came from.
-    pub flag: String,
+    pub(crate) flag: String,
     /// The whole text.
-    pub text: String,
+    pub(crate) text: String,
     /// The character at fault, counted from 1.
-    pub position: usize,
+    pub(crate) position: usize,
     /// What is wrong, and what is allowed there.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl fmt::Display for ThresholdError {

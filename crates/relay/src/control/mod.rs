@@ -22,13 +22,13 @@ use aws_lc_rs::digest::{SHA256, digest};
 use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::service::Service;
-use metrics::counter;
 use sealway_proto::relay::{Grant, Issuer};
 use sealway_runtime::clock::Clock;
+use sealway_runtime::http::share::Taker;
 use sealway_runtime::http::{Body, BodyRefusal, RequestBody, full, read_body};
 use serde_json::{Value, json};
 
-use rendezvous::{NoGrant, Rendezvous};
+use rendezvous::{NoGrant, Rendezvous, WAIT};
 pub use server::{ControlServer, ControlSettings};
 
 /// Longest body of a request, in bytes.
@@ -65,19 +65,22 @@ impl Tokens {
         self.0.is_empty()
     }
 
-    fn lets_in(&self, headers: &HeaderMap) -> bool {
+    /// Whether a request is let in, and the number of its token; 0 where none is asked for.
+    fn lets_in(&self, headers: &HeaderMap) -> Option<usize> {
         if self.0.is_empty() {
-            return true;
+            return Some(0);
         }
         let mut values = headers.get_all(AUTHORIZATION).iter();
-        let (Some(value), None) = (values.next(), values.next()) else { return false };
-        let Some((scheme, token)) = value.as_bytes().split_at_checked(7) else { return false };
+        let (Some(value), None) = (values.next(), values.next()) else { return None };
+        let (scheme, token) = value.as_bytes().split_at_checked(7)?;
         if !scheme.eq_ignore_ascii_case(b"bearer ") {
-            return false;
+            return None;
         }
         let shown = hash(token);
         // All of them, so that the time does not tell which one it was.
-        self.0.iter().fold(false, |is_in, known| is_in | verify_slices_are_equal(known, &shown).is_ok())
+        self.0.iter().enumerate().fold(None, |found, (number, known)| {
+            if verify_slices_are_equal(known, &shown).is_ok() { Some(number) } else { found }
+        })
     }
 }
 
@@ -115,7 +118,8 @@ impl From<NoGrant> for Refusal {
         let status = match err {
             NoGrant::NobodyListens => StatusCode::NOT_FOUND,
             NoGrant::NameInvalid => StatusCode::BAD_REQUEST,
-            NoGrant::TooMany => StatusCode::SERVICE_UNAVAILABLE,
+            NoGrant::ShareTaken(_) => StatusCode::TOO_MANY_REQUESTS,
+            NoGrant::TooManyNames | NoGrant::TooManyListeners => StatusCode::SERVICE_UNAVAILABLE,
             NoGrant::Mint(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Refusal(status, err.to_string())
@@ -123,8 +127,13 @@ impl From<NoGrant> for Refusal {
 }
 
 impl Control {
-    pub(crate) fn new(issuer: Issuer, tokens: Tokens, clock: Arc<dyn Clock>) -> Self {
-        Control { issuer, tokens, meetings: Rendezvous::default(), clock }
+    pub(crate) fn new(
+        issuer: Issuer,
+        tokens: Tokens,
+        names_per_client_max: Option<u64>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Control { issuer, tokens, meetings: Rendezvous::new(names_per_client_max), clock }
     }
 
     fn now_s(&self) -> i64 {
@@ -149,21 +158,27 @@ impl Control {
         if method == Method::GET {
             return Response::new(full("ok"));
         }
-        if !self.tokens.lets_in(&head.headers) {
-            counter!("sealway_relay_control_refused_total").increment(1);
+        let Some(token) = self.tokens.lets_in(&head.headers) else {
             let mut answer = refusal(&Refusal(StatusCode::UNAUTHORIZED, "a token is needed".into()));
             answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return answer;
-        }
+        };
+        // One token for all tells no two clients apart.
+        let client = match self.tokens.0.len() {
+            0 | 1 => Taker::network(head.extensions.get()),
+            _ => Some(Taker::Token(token)),
+        };
         let done = match read(body).await {
-            Ok(asked) if head.uri.path() == "/v1/grant" => self.grant(&asked).await,
-            Ok(asked) => self.pair(&asked),
+            Ok(asked) if head.uri.path() == "/v1/grant" => self.grant(&asked, client).await,
+            Ok(asked) => self.pair(&asked).map(Some),
             Err(err) => Err(err),
         };
         match done {
-            Ok(text) => {
-                counter!("sealway_relay_control_grants_total").increment(1);
-                json_answer(StatusCode::OK, text)
+            Ok(Some(text)) => json_answer(StatusCode::OK, text),
+            Ok(None) => {
+                let mut answer = Response::new(full(""));
+                *answer.status_mut() = StatusCode::NO_CONTENT;
+                answer
             }
             Err(err) => refusal(&err),
         }
@@ -182,15 +197,30 @@ impl Control {
         Ok(format!("{{\"grant_client\":{},\"grant_server\":{}}}", *client, *server))
     }
 
-    /// One end of a channel that another one knows by the same name.
-    async fn grant(&self, asked: &Value) -> Result<String, Refusal> {
+    /// One end of a channel that another one knows by the same name; none for a listener that waited and heard of no client.
+    async fn grant(&self, asked: &Value, client: Option<Taker>) -> Result<Option<String>, Refusal> {
         let name = asked.get("name").and_then(Value::as_str).ok_or_else(|| Refusal::bad("name is no text"))?;
-        let grant = match asked.get("role").and_then(Value::as_str) {
-            Some("server") => self.meetings.listen(name, &self.issuer, self.now_s())?,
-            Some("client") => self.meetings.connect(name, &self.issuer, || self.now_s()).await?,
+        let grant = match (asked.get("role").and_then(Value::as_str), wait(asked)?) {
+            (Some("server"), Some(wait)) => match self.meetings.await_client(name, client, wait, self.now_s()).await? {
+                Some(grant) => grant,
+                None => return Ok(None),
+            },
+            (Some("server"), None) => self.meetings.listen(name, client, &self.issuer, self.now_s())?,
+            (Some("client"), _) => self.meetings.connect(name, client, &self.issuer, || self.now_s()).await?,
             _ => return Err(Refusal::bad("role is neither \"client\" nor \"server\"")),
         };
-        Ok(String::clone(&grant.encode()))
+        Ok(Some(String::clone(&grant.encode())))
+    }
+}
+
+/// How long a listener waits for a client.
+fn wait(asked: &Value) -> Result<Option<Duration>, Refusal> {
+    match asked.get("wait_s") {
+        None | Some(Value::Null) => Ok(None),
+        Some(wait) => match wait.as_u64().filter(|wait| (1..=WAIT.as_secs()).contains(wait)) {
+            Some(wait) => Ok(Some(Duration::from_secs(wait))),
+            None => Err(Refusal(StatusCode::BAD_REQUEST, format!("wait_s is no number from 1 to {}", WAIT.as_secs()))),
+        },
     }
 }
 
@@ -246,12 +276,12 @@ mod tests {
             headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
             tokens.lets_in(&headers)
         };
-        assert!(shows("Bearer 0123456789abcdef") && shows("bearer fedcba9876543210"));
+        assert_eq!((shows("Bearer 0123456789abcdef"), shows("bearer fedcba9876543210")), (Some(0), Some(1)));
         for wrong in ["Bearer 0123456789abcdeg", "Bearer ", "Bearer", "Basic 0123456789abcdef", "0123456789abcdef", ""]
         {
-            assert!(!shows(wrong), "{wrong}");
+            assert_eq!(shows(wrong), None, "{wrong}");
         }
-        assert!(!tokens.lets_in(&HeaderMap::new()));
+        assert_eq!(tokens.lets_in(&HeaderMap::new()), None);
         assert_eq!(Tokens::parse("0123456789abcdef\nshort").unwrap_err(), 2);
         assert!(!format!("{tokens:?}").contains("0123"));
     }

@@ -1,23 +1,26 @@
-//! Two ends that meet under a name: who listens gets one grant of a new channel, and the other one waits for whoever connects.
-//! SPEC relay.md#rendezvous
+//! Two ends that meet under a name. SPEC relay.md#rendezvous
 //!
-//! Both ends of a channel need grants that were made together, so the control plane keeps the second one, in memory and for
-//! as long as the channel has to begin. It may not know who may use which name.
+//! A listener that waits is given its grant when a client asks, so that both are made for two ends that are there: no grant lies
+//! about that belongs to a listener or a relay that is gone. A listener that does not wait is given one at once, and its counterpart
+//! is kept, in memory and for as long as the channel has to begin. It may not know who may use which name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use sealway_proto::relay::{Grant, Issuer, MintInvalid};
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use sealway_runtime::http::share::{Share, Shared, Taker};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Longest name, in bytes.
 pub(super) const NAME_LEN_MAX: usize = 128;
 /// Names under which somebody listens or is asked for.
-const NAMES_MAX: usize = 10_000;
-/// Grants that wait under a name.
+const NAMES_MAX: u64 = 10_000;
+/// Names that one client may hold once three quarters of all are taken, where no bound is configured.
+const SHARE_WHEN_SCARCE: u64 = NAMES_MAX / 16;
+/// Grants that wait under a name; listeners that wait.
 const WAITING_MAX: usize = 64;
 /// How long somebody who connects waits for a listener.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
@@ -31,59 +34,131 @@ pub(super) enum NoGrant {
     /// The name is empty or too long.
     #[error("a name has 1 to {NAME_LEN_MAX} bytes")]
     NameInvalid,
-    /// More names, or more grants of one, than are kept.
-    #[error("too many wait")]
-    TooMany,
+    /// All names are taken.
+    #[error("all {NAMES_MAX} names are taken")]
+    TooManyNames,
+    /// The client holds its share of the names.
+    #[error(
+        "too many names of one client: this one may hold {0} at present; see --max-names-per-client of the control plane"
+    )]
+    ShareTaken(u64),
+    /// As many listeners wait under the name as may.
+    #[error("{WAITING_MAX} listeners wait under this name")]
+    TooManyListeners,
     /// It could not be made.
     #[error(transparent)]
     Mint(#[from] MintInvalid),
 }
 
 /// Grants of clients that wait for them, by name.
-#[derive(Debug, Default)]
-pub(super) struct Rendezvous(Mutex<HashMap<Arc<str>, Meeting>>);
+#[derive(Debug)]
+pub(super) struct Rendezvous {
+    names: Mutex<Names>,
+    /// Places of names, shared by the clients that brought the names.
+    places: Arc<Shared>,
+    names_per_client_max: Option<u64>,
+}
 
 #[derive(Debug, Default)]
+struct Names {
+    by_name: HashMap<Arc<str>, Meeting>,
+    /// The second in which grants that are over were last looked for.
+    swept_s: i64,
+}
+
+#[derive(Debug)]
 struct Meeting {
+    /// The name's place.
+    _place: Share,
     /// The newest last: whoever listened before may be gone by now.
     waiting: Vec<Grant>,
+    /// Listeners that wait for a client, the one that has waited longest first.
+    listening: VecDeque<oneshot::Sender<Grant>>,
     came: Arc<Notify>,
     /// Those who wait for a listener.
     asking: usize,
 }
 
 impl Rendezvous {
+    /// `names_per_client_max`: names that one client holds at most; 0 for no bound. By default any number until three quarters of
+    /// all names are taken; the last quarter is for clients that hold less than a sixteenth.
+    pub(super) fn new(names_per_client_max: Option<u64>) -> Self {
+        Rendezvous { names: Mutex::default(), places: Shared::new(NAMES_MAX), names_per_client_max }
+    }
+
     /// A grant for whoever listens under a name; its counterpart is kept for whoever connects.
     ///
     /// # Errors
     /// [`NoGrant`].
-    pub(super) fn listen(&self, name: &str, issuer: &Issuer, now_s: i64) -> Result<Grant, NoGrant> {
+    pub(super) fn listen(
+        &self,
+        name: &str,
+        client: Option<Taker>,
+        issuer: &Issuer,
+        now_s: i64,
+    ) -> Result<Grant, NoGrant> {
         check(name)?;
-        let [client, server] = issuer.pair(None, now_s)?;
-        let mut names = self.0.lock();
-        make_room(&mut names, name, now_s)?;
-        let meeting = names.entry(name.into()).or_default();
+        let [for_client, for_server] = issuer.pair(None, now_s)?;
+        let mut names = self.names.lock();
+        let (_, meeting) = self.enter(&mut names, name, client, now_s)?;
         // Whoever listens asks again and again, and perhaps nobody ever connects: keys that are over are not kept.
         meeting.waiting.retain(|grant| grant.init_exp_s > now_s);
         if meeting.waiting.len() >= WAITING_MAX {
             // Whoever listens most recently is surely there.
             meeting.waiting.remove(0);
         }
-        meeting.waiting.push(client);
+        meeting.waiting.push(for_client);
         meeting.came.notify_one();
-        Ok(server)
+        Ok(for_server)
     }
 
-    /// The newest grant that waits under a name, with a fresh token. Where there is none it waits for [`WAIT`]. `now_s` tells
-    /// the time.
+    /// A grant for a listener once a client asks for its counterpart; none where nobody does for as long as it waits.
     ///
     /// # Errors
     /// [`NoGrant`].
-    pub(super) async fn connect(&self, name: &str, issuer: &Issuer, now_s: impl Fn() -> i64) -> Result<Grant, NoGrant> {
+    pub(super) async fn await_client(
+        &self,
+        name: &str,
+        client: Option<Taker>,
+        wait: Duration,
+        now_s: i64,
+    ) -> Result<Option<Grant>, NoGrant> {
+        check(name)?;
+        let (grant, granted) = oneshot::channel();
+        let waiting = {
+            let mut names = self.names.lock();
+            let (name, meeting) = self.enter(&mut names, name, client, now_s)?;
+            meeting.listening.retain(|listener| !listener.is_closed());
+            if meeting.listening.len() >= WAITING_MAX {
+                return Err(NoGrant::TooManyListeners);
+            }
+            meeting.listening.push_back(grant);
+            meeting.came.notify_one();
+            Listening { of: self, name, granted }
+        };
+        // A listener that goes away drops this, and is asked no more.
+        waiting.granted(wait).await
+    }
+
+    /// A grant whose counterpart goes to the listener that has waited longest, or the newest grant that waits under a name, with a
+    /// fresh token. Where there is none it waits for [`WAIT`]. `now_s` tells the time.
+    ///
+    /// # Errors
+    /// [`NoGrant`].
+    pub(super) async fn connect(
+        &self,
+        name: &str,
+        client: Option<Taker>,
+        issuer: &Issuer,
+        now_s: impl Fn() -> i64,
+    ) -> Result<Grant, NoGrant> {
         check(name)?;
         let deadline = Instant::now() + WAIT;
-        let asking = self.ask(name, now_s())?;
+        let asking = self.ask(name, client, now_s())?;
         loop {
+            if let Some(grant) = self.call(name, issuer, now_s())? {
+                return Ok(grant);
+            }
             if let Some(grant) = self.take(name, now_s()) {
                 return Ok(issuer.reissue(&grant, now_s())?);
             }
@@ -93,18 +168,78 @@ impl Rendezvous {
         }
     }
 
-    fn ask(&self, name: &str, now_s: i64) -> Result<Asking<'_>, NoGrant> {
-        let mut names = self.0.lock();
-        make_room(&mut names, name, now_s)?;
-        let name: Arc<str> = name.into();
-        let meeting = names.entry(name.clone()).or_default();
+    fn ask(&self, name: &str, client: Option<Taker>, now_s: i64) -> Result<Asking<'_>, NoGrant> {
+        let mut names = self.names.lock();
+        let (name, meeting) = self.enter(&mut names, name, client, now_s)?;
         meeting.asking += 1;
         Ok(Asking { of: self, name, came: meeting.came.clone() })
     }
 
+    /// What is known under a name; a new name takes a place of the client that brings it.
+    fn enter<'a>(
+        &self,
+        names: &'a mut Names,
+        name: &str,
+        client: Option<Taker>,
+        now_s: i64,
+    ) -> Result<(Arc<str>, &'a mut Meeting), NoGrant> {
+        let name: Arc<str> = name.into();
+        if !names.by_name.contains_key(&name) {
+            let place = self.place(client).or_else(|err| {
+                // Looking for grants that are over takes a while, and finds no more in the same second.
+                if std::mem::replace(&mut names.swept_s, now_s) == now_s {
+                    return Err(err);
+                }
+                names.by_name.retain(|_, meeting| {
+                    meeting.waiting.retain(|grant| grant.init_exp_s > now_s);
+                    meeting.is_used()
+                });
+                self.place(client)
+            })?;
+            names.by_name.insert(name.clone(), Meeting::new(place));
+        }
+        let meeting = names.by_name.get_mut(&name).ok_or(NoGrant::TooManyNames)?;
+        Ok((name, meeting))
+    }
+
+    /// Called under the lock of the names, so that nobody takes a place in between.
+    fn place(&self, client: Option<Taker>) -> Result<Share, NoGrant> {
+        let taken = self.places.taken();
+        let max = match self.names_per_client_max {
+            None if taken >= NAMES_MAX - NAMES_MAX / 4 => SHARE_WHEN_SCARCE,
+            None | Some(0) => NAMES_MAX,
+            Some(max) => max,
+        };
+        let mut place = self.places.share([client.map(|client| (client, max)), None]);
+        match place.grow(1) {
+            true => Ok(place),
+            false if taken >= NAMES_MAX => Err(NoGrant::TooManyNames),
+            false => Err(NoGrant::ShareTaken(max)),
+        }
+    }
+
+    /// Calls a listener that waits: it is given one end of a new channel, and the other end is the answer.
+    fn call(&self, name: &str, issuer: &Issuer, now_s: i64) -> Result<Option<Grant>, NoGrant> {
+        let mut names = self.names.lock();
+        let Some(meeting) = names.by_name.get_mut(name) else { return Ok(None) };
+        while let Some(listener) = meeting.listening.pop_front() {
+            if listener.is_closed() {
+                continue;
+            }
+            let [client, server] = issuer.pair(None, now_s)?;
+            if listener.send(server).is_ok() {
+                if !meeting.listening.is_empty() {
+                    meeting.came.notify_one();
+                }
+                return Ok(Some(client));
+            }
+        }
+        Ok(None)
+    }
+
     fn take(&self, name: &str, now_s: i64) -> Option<Grant> {
-        let mut names = self.0.lock();
-        let meeting = names.get_mut(name)?;
+        let mut names = self.names.lock();
+        let meeting = names.by_name.get_mut(name)?;
         meeting.waiting.retain(|grant| grant.init_exp_s > now_s);
         let taken = meeting.waiting.pop();
         if !meeting.waiting.is_empty() {
@@ -112,6 +247,37 @@ impl Rendezvous {
             meeting.came.notify_one();
         }
         taken
+    }
+}
+
+/// A listener that waits for a client, for as long as it lives.
+struct Listening<'a> {
+    of: &'a Rendezvous,
+    name: Arc<str>,
+    granted: oneshot::Receiver<Grant>,
+}
+
+impl Listening<'_> {
+    async fn granted(mut self, wait: Duration) -> Result<Option<Grant>, NoGrant> {
+        match timeout(wait, &mut self.granted).await {
+            Ok(granted) => Ok(granted.ok()),
+            Err(_) => {
+                // A client may have asked at this very moment.
+                self.granted.close();
+                Ok(self.granted.try_recv().ok())
+            }
+        }
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.granted.close();
+        let mut names = self.of.names.lock();
+        if let Some(meeting) = names.by_name.get_mut(&self.name) {
+            meeting.listening.retain(|listener| !listener.is_closed());
+        }
+        forget_if_unused(&mut names, &self.name);
     }
 }
 
@@ -124,30 +290,32 @@ struct Asking<'a> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        let mut names = self.of.0.lock();
-        if let Some(meeting) = names.get_mut(&self.name) {
+        let mut names = self.of.names.lock();
+        if let Some(meeting) = names.by_name.get_mut(&self.name) {
             meeting.asking -= 1;
-            if meeting.asking == 0 && meeting.waiting.is_empty() {
-                names.remove(&self.name);
-            }
         }
+        forget_if_unused(&mut names, &self.name);
+    }
+}
+
+impl Meeting {
+    fn new(place: Share) -> Self {
+        Meeting { _place: place, waiting: Vec::new(), listening: VecDeque::new(), came: Arc::default(), asking: 0 }
+    }
+
+    fn is_used(&self) -> bool {
+        self.asking > 0 || !self.waiting.is_empty() || !self.listening.is_empty()
+    }
+}
+
+fn forget_if_unused(names: &mut Names, name: &str) {
+    if names.by_name.get(name).is_some_and(|meeting| !meeting.is_used()) {
+        names.by_name.remove(name);
     }
 }
 
 fn check(name: &str) -> Result<(), NoGrant> {
     if (1..=NAME_LEN_MAX).contains(&name.len()) { Ok(()) } else { Err(NoGrant::NameInvalid) }
-}
-
-/// Forgets what is over, where a new name would be one too many.
-fn make_room(names: &mut HashMap<Arc<str>, Meeting>, name: &str, now_s: i64) -> Result<(), NoGrant> {
-    if names.len() < NAMES_MAX || names.contains_key(name) {
-        return Ok(());
-    }
-    names.retain(|_, meeting| {
-        meeting.waiting.retain(|grant| grant.init_exp_s > now_s);
-        meeting.asking > 0 || !meeting.waiting.is_empty()
-    });
-    if names.len() < NAMES_MAX { Ok(()) } else { Err(NoGrant::TooMany) }
 }
 
 #[cfg(test)]
@@ -165,51 +333,152 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_connects_gets_the_other_end_of_the_newest_listener_once() {
-        let (issuer, meeting) = (issuer(), Rendezvous::default());
-        let _older = meeting.listen("db", &issuer, 100).unwrap();
-        let newer = meeting.listen("db", &issuer, 110).unwrap();
-        let taken = meeting.connect("db", &issuer, || 120).await.unwrap();
+        let (issuer, meeting) = (issuer(), Rendezvous::new(None));
+        let _older = meeting.listen("db", None, &issuer, 100).unwrap();
+        let newer = meeting.listen("db", None, &issuer, 110).unwrap();
+        let taken = meeting.connect("db", None, &issuer, || 120).await.unwrap();
         assert_eq!(
             (&taken.channel_id, taken.init_exp_s, &taken.psk),
             (&newer.channel_id, newer.init_exp_s, &newer.psk)
         );
         assert_ne!(taken.role, newer.role);
-        let older = meeting.connect("db", &issuer, || 120).await.unwrap();
+        let older = meeting.connect("db", None, &issuer, || 120).await.unwrap();
         assert_ne!(older.channel_id, newer.channel_id);
-        let none = meeting.connect("db", &issuer, || 120).await.unwrap_err();
+        let none = meeting.connect("db", None, &issuer, || 120).await.unwrap_err();
         assert!(matches!(none, NoGrant::NobodyListens), "{none}");
-        assert!(meeting.0.lock().is_empty(), "nothing is kept of a name that nobody uses");
+        assert!(meeting.names.lock().by_name.is_empty(), "nothing is kept of a name that nobody uses");
     }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_waits_is_woken_and_what_is_over_is_not_given() {
-        let (issuer, meeting) = (Arc::new(issuer()), Arc::new(Rendezvous::default()));
-        let _over = meeting.listen("db", &issuer, 100).unwrap();
+        let (issuer, meeting) = (Arc::new(issuer()), Arc::new(Rendezvous::new(None)));
+        let _over = meeting.listen("db", None, &issuer, 100).unwrap();
         let waits: Vec<_> = (0..3)
             .map(|_| {
                 let (issuer, meeting) = (issuer.clone(), meeting.clone());
-                tokio::spawn(async move { meeting.connect("db", &issuer, || 1000).await })
+                tokio::spawn(async move { meeting.connect("db", None, &issuer, || 1000).await })
             })
             .collect();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let made: Vec<_> = (0..3).map(|_| meeting.listen("db", &issuer, 1000).unwrap().channel_id).collect();
+        let made: Vec<_> = (0..3).map(|_| meeting.listen("db", None, &issuer, 1000).unwrap().channel_id).collect();
         for wait in waits {
             let got = wait.await.unwrap().unwrap();
             assert!(made.contains(&got.channel_id), "a grant that was over");
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_that_waits_is_called_for_each_client_and_one_that_went_away_for_none() {
+        let (issuer, meeting) = (Arc::new(issuer()), Arc::new(Rendezvous::new(None)));
+        let wait = |meeting: &Arc<Rendezvous>| {
+            let meeting = meeting.clone();
+            tokio::spawn(async move { meeting.await_client("db", None, WAIT, 100).await })
+        };
+        let (gone, first) = (wait(&meeting), wait(&meeting));
+        tokio::task::yield_now().await;
+        gone.abort();
+        let _ = gone.await;
+        let second = wait(&meeting);
+        tokio::task::yield_now().await;
+        for listener in [first, second] {
+            let client = meeting.connect("db", None, &issuer, || 100).await.unwrap();
+            let server = listener.await.unwrap().unwrap().unwrap();
+            assert_eq!((&server.channel_id, &server.psk), (&client.channel_id, &client.psk));
+            assert_ne!(server.role, client.role);
+        }
+        // One who asks first is served by the listener that comes next.
+        let asking = tokio::spawn({
+            let (issuer, meeting) = (issuer.clone(), meeting.clone());
+            async move { meeting.connect("db", None, &issuer, || 100).await }
+        });
+        tokio::task::yield_now().await;
+        let server = meeting.await_client("db", None, WAIT, 100).await.unwrap().unwrap();
+        assert_eq!(asking.await.unwrap().unwrap().channel_id, server.channel_id);
+        assert!(meeting.await_client("db", None, WAIT, 100).await.unwrap().is_none(), "nobody asked");
+        assert!(meeting.names.lock().by_name.is_empty(), "nothing is kept of a name that nobody uses");
+    }
+
+    #[tokio::test]
+    async fn listeners_that_wait_under_a_name_are_bounded() {
+        let meeting = Arc::new(Rendezvous::new(None));
+        let waiting: Vec<_> = (0..WAITING_MAX)
+            .map(|_| {
+                let meeting = meeting.clone();
+                tokio::spawn(async move { meeting.await_client("db", None, WAIT, 0).await })
+            })
+            .collect();
+        while meeting.names.lock().by_name.get("db").is_none_or(|meeting| meeting.listening.len() < WAITING_MAX) {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(meeting.await_client("db", None, WAIT, 0).await, Err(NoGrant::TooManyListeners)));
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
     #[test]
     fn names_and_what_waits_under_them_are_bounded() {
-        let (issuer, meeting) = (issuer(), Rendezvous::default());
+        let (issuer, meeting) = (issuer(), Rendezvous::new(None));
         for bad in ["", &"x".repeat(NAME_LEN_MAX + 1)] {
-            assert!(matches!(meeting.listen(bad, &issuer, 0), Err(NoGrant::NameInvalid)));
+            assert!(matches!(meeting.listen(bad, None, &issuer, 0), Err(NoGrant::NameInvalid)));
         }
         for _ in 0..WAITING_MAX + 5 {
-            meeting.listen("db", &issuer, 0).unwrap();
+            meeting.listen("db", None, &issuer, 0).unwrap();
         }
-        assert_eq!(meeting.0.lock()["db"].waiting.len(), WAITING_MAX);
-        meeting.listen("db", &issuer, 1_000_000).unwrap();
-        assert_eq!(meeting.0.lock()["db"].waiting.len(), 1, "what is over is forgotten when the next one listens");
+        assert_eq!(meeting.names.lock().by_name["db"].waiting.len(), WAITING_MAX);
+        meeting.listen("db", None, &issuer, 1_000_000).unwrap();
+        assert_eq!(
+            meeting.names.lock().by_name["db"].waiting.len(),
+            1,
+            "what is over is forgotten when the next one listens"
+        );
+    }
+
+    fn client(address: &str) -> Option<Taker> {
+        Some(Taker::Network(address.parse().unwrap()))
+    }
+
+    /// Has a client ask under new names until it is refused, or has `max`; returns what it holds and why it was refused.
+    fn fill<'a>(meeting: &'a Rendezvous, address: &str, max: usize) -> (Vec<Asking<'a>>, Option<String>) {
+        let mut held = Vec::new();
+        while held.len() < max {
+            match meeting.ask(&format!("{address}/{}", held.len()), client(address), 1) {
+                Ok(asking) => held.push(asking),
+                Err(err) => return (held, Some(err.to_string())),
+            }
+        }
+        (held, None)
+    }
+
+    #[test]
+    fn one_client_leaves_names_to_others_and_has_all_that_are_free_while_there_are_many() {
+        let meeting = Rendezvous::new(None);
+        let (mut greedy, refused) = fill(&meeting, "10.0.0.1", usize::MAX);
+        assert_eq!(greedy.len(), 7_500);
+        assert_eq!(
+            refused.unwrap(),
+            "too many names of one client: this one may hold 625 at present; see --max-names-per-client of the control plane"
+        );
+        assert!(meeting.ask("10.0.0.1/0", client("10.0.0.1"), 1).is_ok(), "a name that is there takes no place");
+        let others: Vec<_> = (2..=5).map(|host| fill(&meeting, &format!("10.0.0.{host}"), usize::MAX)).collect();
+        assert!(others.iter().all(|(held, _)| held.len() == 625));
+        let refused = meeting.ask("one more", client("10.0.0.9"), 1).err().unwrap();
+        assert_eq!(refused.to_string(), "all 10000 names are taken");
+        greedy.truncate(7_000);
+        assert!(meeting.ask("one more", client("10.0.0.9"), 1).is_ok());
+        drop((greedy, others));
+        assert_eq!(meeting.places.taken(), 0);
+    }
+
+    #[test]
+    fn a_bound_of_names_per_client_holds_and_grants_that_are_over_make_room() {
+        let (issuer, meeting) = (issuer(), Rendezvous::new(Some(2)));
+        for name in ["a", "b", "a"] {
+            meeting.listen(name, client("10.0.0.1"), &issuer, 100).unwrap();
+        }
+        let refused = meeting.listen("c", client("10.0.0.1"), &issuer, 100).unwrap_err();
+        assert!(matches!(refused, NoGrant::ShareTaken(2)), "{refused}");
+        meeting.listen("c", client("10.0.0.2"), &issuer, 100).unwrap();
+        meeting.listen("d", client("10.0.0.1"), &issuer, 1_000_000).unwrap();
+        let unbounded = Rendezvous::new(Some(0));
+        assert_eq!(fill(&unbounded, "10.0.0.1", usize::MAX).0.len(), 10_000);
     }
 }

@@ -13,7 +13,7 @@ use sealway_runtime::tls;
 
 use super::rendezvous::WAIT;
 use super::{Control, Door, Tokens};
-use crate::server::StartError;
+use crate::server::{StartError, tls_error};
 
 /// How long requests go on once it stops: those that wait for a listener are cut off.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -29,6 +29,9 @@ pub struct ControlSettings {
     pub tokens: Tokens,
     /// Who mints.
     pub issuer: Issuer,
+    /// Names that one client holds at most, 0 for no bound. A client is a token where there are several, else a network. By default
+    /// any number until three quarters of all names are taken; the last quarter is for clients that hold less than a sixteenth.
+    pub names_per_client_max: Option<u64>,
 }
 
 /// A control plane that serves.
@@ -51,11 +54,11 @@ impl ControlServer {
             return Err(StartError::new(text));
         }
         let tls = settings.tls.map(|files| tls::Server::load(files, clock.clone()));
-        let tls = tls.transpose().map_err(|err| StartError::new(format!("TLS: {err}")))?.map(Arc::new);
+        let tls = tls.transpose().map_err(|err| StartError::new(tls_error(&err)))?.map(Arc::new);
         let sockets = listener::bind(&settings.listen, "--listen").map_err(|err| StartError::new(err.to_string()))?;
         let addresses = sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect();
         let shutdown = Shutdown::new();
-        let door = Door(Arc::new(Control::new(settings.issuer, settings.tokens, clock)));
+        let door = Door(Arc::new(Control::new(settings.issuer, settings.tokens, settings.names_per_client_max, clock)));
         let limits = HttpLimits { idle_timeout: WAIT * 2, ..HttpLimits::default() };
         let connections = Arc::new(Connections::new("control"));
         let listening = Arc::new(Listening { name: "control".into(), limits, tls, connections });

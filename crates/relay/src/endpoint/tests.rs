@@ -21,7 +21,7 @@ fn relay() -> Arc<Relay> {
     settings.limits.tick = Duration::from_millis(10);
     settings.limits.keepalive = Duration::from_millis(100);
     settings.limits.linger = Duration::from_millis(100);
-    Arc::new(Relay::new(settings, Keys::open(file).unwrap(), None, Arc::new(SystemClock)))
+    Arc::new(Relay::new(settings, Keys::open(file, crate::keyset::Tenancy::One).unwrap(), None, Arc::new(SystemClock)))
 }
 
 async fn joined() -> (TcpStream, TcpStream) {

@@ -136,6 +136,10 @@ fn the_attach_message_is_one_text_within_its_bound() {
         "its length is looked at first"
     );
     assert_eq!(first(&frame(0x82, b"x")).0, Next::Broken(CloseCause::ExpectedAttach));
+    let v2 = [&b"FSB2\x02\x02"[..], &[b'x'; 9000]].concat();
+    assert_eq!(first(&frame(0x82, &v2)).0, Next::Broken(CloseCause::WireUnsupported), "the v2 wire is named");
+    assert_eq!(first(&frame(0x82, b"FSB3....")).0, Next::Broken(CloseCause::ExpectedAttach));
+    assert_eq!(first(&frame(0x81, b"FSB2....")).0, Next::Attach, "a text is no opening of v2");
     assert_eq!(
         first(&[frame(0x01, &[b'x'; 8000]), frame(0x80, &[b'x'; 193])].concat()).0,
         Next::Broken(CloseCause::AttachTooLarge)

@@ -107,10 +107,13 @@ impl Nodes {
     /// Reaches Redis and says that this node is there, at `bound`.
     pub(crate) async fn join(sharing: Sharing, bound: std::net::SocketAddr, now_s: i64) -> Result<Self, String> {
         if sharing.secret.len() < 16 {
-            return Err("the secret of the nodes has less than 16 bytes".into());
+            return Err("--node-secret-file: expected one line of at least 16 bytes".into());
         }
         // The library's words may hold the URL, and that a password.
-        let client = Client::open(sharing.redis_url.as_str()).map_err(|_| "the Redis URL is none".to_owned())?;
+        let client = Client::open(sharing.redis_url.as_str()).map_err(|_| {
+            "--redis-url: expected redis://USER:PASSWORD@HOST:PORT, or rediss:// for TLS (not shown: it may hold a password)"
+        })?;
+        let server = client.get_connection_info().addr().to_string();
         let mut id = [0; 12];
         default_provider().fill_random(&mut id).map_err(|err| err.to_string())?;
         let nodes = Nodes {
@@ -123,7 +126,7 @@ impl Nodes {
             floor_s: AtomicI64::new(i64::MIN),
             admit: Script::new(ADMIT),
         };
-        nodes.begin(now_s).await.map_err(|err| format!("Redis: {}", err.kind_text()))?;
+        nodes.begin(now_s).await.map_err(|err| format!("--redis-url: {server}: {}", err.kind_text()))?;
         Ok(nodes)
     }
 

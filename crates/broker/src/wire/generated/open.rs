@@ -22,6 +22,15 @@ pub mod crypto_grpc_server {
             &self,
             request: tonic::Request<::sealway_proto::broker::open::DecryptDataRequest>,
         ) -> std::result::Result<tonic::Response<::sealway_proto::broker::open::DecryptDataResponse>, tonic::Status>;
+        /// W5.
+        async fn sign_data(
+            &self,
+            request: tonic::Request<::sealway_proto::broker::open::SignDataRequest>,
+        ) -> std::result::Result<tonic::Response<::sealway_proto::broker::open::SignDataResponse>, tonic::Status>;
+        async fn verify_data(
+            &self,
+            request: tonic::Request<::sealway_proto::broker::open::VerifyDataRequest>,
+        ) -> std::result::Result<tonic::Response<::sealway_proto::broker::open::VerifyDataResponse>, tonic::Status>;
         /// W1 and W2.
         async fn hash(
             &self,
@@ -233,6 +242,68 @@ pub mod crypto_grpc_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DecryptDataSvc(inner);
+                        let codec = crate::wire::codec::Bounded::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
+                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/CryptoBroker.CryptoGrpc/SignData" => {
+                    #[allow(non_camel_case_types)]
+                    struct SignDataSvc<T: CryptoGrpc>(pub Arc<T>);
+                    impl<T: CryptoGrpc> tonic::server::UnaryService<::sealway_proto::broker::open::SignDataRequest> for SignDataSvc<T> {
+                        type Response = ::sealway_proto::broker::open::SignDataResponse;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<::sealway_proto::broker::open::SignDataRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move { <T as CryptoGrpc>::sign_data(&inner, request).await };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SignDataSvc(inner);
+                        let codec = crate::wire::codec::Bounded::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(accept_compression_encodings, send_compression_encodings)
+                            .apply_max_message_size_config(max_decoding_message_size, max_encoding_message_size);
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/CryptoBroker.CryptoGrpc/VerifyData" => {
+                    #[allow(non_camel_case_types)]
+                    struct VerifyDataSvc<T: CryptoGrpc>(pub Arc<T>);
+                    impl<T: CryptoGrpc> tonic::server::UnaryService<::sealway_proto::broker::open::VerifyDataRequest> for VerifyDataSvc<T> {
+                        type Response = ::sealway_proto::broker::open::VerifyDataResponse;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<::sealway_proto::broker::open::VerifyDataRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move { <T as CryptoGrpc>::verify_data(&inner, request).await };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = VerifyDataSvc(inner);
                         let codec = crate::wire::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(accept_compression_encodings, send_compression_encodings)

@@ -54,8 +54,8 @@ impl Key {
     }
 }
 
-/// A key that is not there is the request's fault on this wire.
-fn told(doing: &str, refusal: Refusal) -> Status {
+/// A key that is not there is the request's fault on these wires.
+pub(super) fn told(doing: &str, refusal: Refusal) -> Status {
     let code = if refusal.code == Code::NotFound { Code::InvalidArgument } else { refusal.code };
     failed(doing, Refusal { code, ..refusal })
 }

@@ -1,7 +1,8 @@
-//! The wires W1 to W4 of the Open Crypto Broker, which share their paths.
+//! The wires W1 to W5 of the Open Crypto Broker, which share their paths.
 
 mod encrypt;
 pub(super) mod request;
+mod sign;
 
 use std::sync::Arc;
 
@@ -10,8 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 use sealway_proto::broker::open::{
     BenchmarkRequest, BenchmarkResponse, CryptoDescriptor, DecryptDataRequest, DecryptDataResponse, EncryptDataRequest,
     EncryptDataResponse, FakeEndpointRequest, FakeEndpointResponse, HashDataRequest, HashDataResponse,
-    HashOutputFormat, HashRequest, HashResponse, SignCertificateRequest, SignCertificateResponse, SignOutputFormat,
-    SignRequest, SignResponse, hash_data_response, sign_certificate_response,
+    HashOutputFormat, HashRequest, HashResponse, SignCertificateRequest, SignCertificateResponse, SignDataRequest,
+    SignDataResponse, SignOutputFormat, SignRequest, SignResponse, VerifyDataRequest, VerifyDataResponse,
+    hash_data_response, sign_certificate_response,
 };
 use tonic::{Request, Response, Status};
 use zeroize::Zeroizing;
@@ -144,6 +146,16 @@ impl CryptoGrpc for Open {
     ) -> Result<Response<DecryptDataResponse>, Status> {
         let call = Call::of(&request)?;
         encrypt::decrypt(&call, &self.service, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn sign_data(&self, request: Request<SignDataRequest>) -> Result<Response<SignDataResponse>, Status> {
+        let call = Call::of(&request)?;
+        sign::sign(&call, &self.service, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn verify_data(&self, request: Request<VerifyDataRequest>) -> Result<Response<VerifyDataResponse>, Status> {
+        let call = Call::of(&request)?;
+        sign::verify(&call, &self.service, request.into_inner()).await.map(Response::new)
     }
 
     async fn hash(&self, request: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {

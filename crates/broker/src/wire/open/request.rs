@@ -8,22 +8,22 @@ use crate::certificate::Bound;
 use crate::profile::policy::Deprecation;
 use crate::telemetry::Trace;
 
-pub(in super::super) fn check_metadata(metadata: Option<&Metadata>) -> Result<(), Refusal> {
+pub(super) fn check_metadata(metadata: Option<&Metadata>) -> Result<(), Refusal> {
     metadata.map_or(Ok(()), |metadata| bounds::metadata(&metadata.id, metadata.trace_context.as_ref()))
 }
 
-pub(super) fn check_metadata_w1(metadata: Option<&MetadataW1>) -> Result<(), Refusal> {
+pub(in super::super) fn check_metadata_w1(metadata: Option<&MetadataW1>) -> Result<(), Refusal> {
     let Some(metadata) = metadata else { return Ok(()) };
     bounds::metadata(&metadata.id, metadata.trace_context.as_ref())?;
     bounds::at_most("metadata.createdAt", metadata.created_at.len(), bounds::CREATED_AT_MAX)
 }
 
 /// The parent that the message names; of one that is refused nothing is told on.
-pub(in super::super) fn trace<'a>(metadata: Option<&'a Metadata>, fits: &Result<(), Refusal>) -> Trace<'a> {
+pub(super) fn trace<'a>(metadata: Option<&'a Metadata>, fits: &Result<(), Refusal>) -> Trace<'a> {
     of(metadata.and_then(|metadata| metadata.trace_context.as_ref()), fits)
 }
 
-pub(super) fn trace_w1<'a>(metadata: Option<&'a MetadataW1>, fits: &Result<(), Refusal>) -> Trace<'a> {
+pub(in super::super) fn trace_w1<'a>(metadata: Option<&'a MetadataW1>, fits: &Result<(), Refusal>) -> Trace<'a> {
     of(metadata.and_then(|metadata| metadata.trace_context.as_ref()), fits)
 }
 

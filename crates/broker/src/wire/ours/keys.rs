@@ -113,7 +113,7 @@ impl Keys for OurKeys {
 
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListResponse>, Status> {
         let (arrived, request) = Arrived::of(request)?;
-        let peer = *arrived.call.peer();
+        let peer = arrived.call.peer();
         let limit = usize::try_from(request.limit).ok().filter(|limit| (1..=LIST_MAX).contains(limit));
         let shape = bounds::at_most("after", request.after.len(), KEY_ID_LEN_MAX);
         let asked = Asked { operation: "ListKeys", wire: "v1", profile: None, key: None, count: 1, bytes_in: 0 };
@@ -121,7 +121,7 @@ impl Keys for OurKeys {
             let store = self.service.store()?;
             let profiles = self.service.profiles.current();
             let value = self.service.with_callers(&profiles, |callers| {
-                page(store, &request.after, limit.unwrap_or(LIST_MAX), |key| callers.may_see(&peer, key))
+                page(store, &request.after, limit.unwrap_or(LIST_MAX), |key| callers.may_see(peer, key))
             });
             // The longest answer to the shortest question.
             if !arrived.call.holds(value.encoded_len()) {

@@ -179,12 +179,12 @@ impl Broker for Ours {
 
     async fn information(&self, request: Request<InformationRequest>) -> Result<Response<InformationResponse>, Status> {
         let (arrived, _) = Arrived::of(request)?;
-        let peer = *arrived.call.peer();
+        let peer = arrived.call.peer();
         let asked = Asked { operation: "Information", wire: "v1", profile: None, key: None, count: 0, bytes_in: 0 };
         let told = arrived.call.run(&self.service, arrived.trace(), asked, Ok(()), |_| {
             let profiles = self.service.profiles.current();
             let may_use = self.service.with_callers(&profiles, |callers| {
-                let names = profiles.names().filter(|name| callers.may_use(&peer, name));
+                let names = profiles.names().filter(|name| callers.may_use(peer, name));
                 names.map(str::to_owned).collect()
             });
             Ok(Done { value: may_use, key_version: None, bytes_out: 0 })

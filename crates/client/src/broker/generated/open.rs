@@ -127,6 +127,37 @@ pub mod crypto_grpc_client {
             req.extensions_mut().insert(GrpcMethod::new("CryptoBroker.CryptoGrpc", "DecryptData"));
             self.inner.unary(req, path, codec).await
         }
+        /// W5.
+        pub async fn sign_data(
+            &mut self,
+            request: impl tonic::IntoRequest<::sealway_proto::broker::open::SignDataRequest>,
+        ) -> std::result::Result<tonic::Response<::sealway_proto::broker::open::SignDataResponse>, tonic::Status>
+        {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/CryptoBroker.CryptoGrpc/SignData");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("CryptoBroker.CryptoGrpc", "SignData"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn verify_data(
+            &mut self,
+            request: impl tonic::IntoRequest<::sealway_proto::broker::open::VerifyDataRequest>,
+        ) -> std::result::Result<tonic::Response<::sealway_proto::broker::open::VerifyDataResponse>, tonic::Status>
+        {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/CryptoBroker.CryptoGrpc/VerifyData");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("CryptoBroker.CryptoGrpc", "VerifyData"));
+            self.inner.unary(req, path, codec).await
+        }
         /// W1 and W2.
         pub async fn hash(
             &mut self,

@@ -93,7 +93,13 @@ pub(super) async fn open(channel: &Channel) -> Result<Stream, Error> {
 /// # Errors
 /// Why there is no stream, or why it broke off.
 pub async fn carry_over(channel: &Channel, local: TcpStream) -> Result<(), Error> {
-    carry(local, open(channel).await?).await
+    match open(channel).await {
+        Ok(stream) => carry(local, stream).await,
+        Err(err) => {
+            reset(local);
+            Err(err)
+        }
+    }
 }
 
 /// Joins a stream with an input and an output. It is done when both directions are finished; where `is_input_awaited` is
@@ -133,7 +139,12 @@ pub async fn join(
     Ok(())
 }
 
+/// A channel's own word, where the failure has one.
 fn broken(err: &io::Error) -> Error {
+    let told = err.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    if let Some(told) = told {
+        return told.clone();
+    }
     Error::new(Stage::Stream, "broken_off", format!("a connection broke off: {err}"))
 }
 
@@ -144,11 +155,21 @@ async fn connect(place: &str) -> Result<TcpStream, Error> {
     connected.map_err(unreachable)
 }
 
-/// Both ways until both ends are finished: one side's end is passed on, and the other way goes on.
+/// Both ways until both ends are finished: one side's end is passed on, and the other way goes on. Where one side breaks off, the
+/// other one is reset: an end that nobody said must not look like one.
 pub(super) async fn carry(mut local: TcpStream, mut stream: Stream) -> Result<(), Error> {
     let _ = local.set_nodelay(true);
     let carried = copy_bidirectional_with_sizes(&mut local, &mut stream, BUFFER, BUFFER).await;
+    if carried.is_err() {
+        reset(local);
+    }
     carried.map(|_| ()).map_err(|err| broken(&err))
+}
+
+/// Ends a connection with a reset instead of an end.
+pub(super) fn reset(local: TcpStream) {
+    // Without it the connection would end in order; there is nothing better to do.
+    let _ = local.set_zero_linger();
 }
 
 #[cfg(test)]

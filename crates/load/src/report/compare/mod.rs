@@ -26,59 +26,59 @@ const METHOD: &str = "Rates, shares and means: Welch's t-test on seconds, p < 0.
 
 /// Two runs beside each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// `comparison`.
-    pub kind: String,
+    pub(crate) kind: String,
     /// [`super::VERSION`].
-    pub version: u32,
+    pub(crate) version: u32,
     /// The run that is compared with.
-    pub old: Side,
+    pub(crate) old: Side,
     /// The run that is compared.
-    pub new: Side,
+    pub(crate) new: Side,
     /// Why there is no verdict, in one sentence; null where there is.
-    pub refused: Option<String>,
+    pub(crate) refused: Option<String>,
     /// What else differs between both, each in one sentence.
-    pub differences: Vec<String>,
+    pub(crate) differences: Vec<String>,
     /// The figures.
-    pub figures: Vec<Change>,
+    pub(crate) figures: Vec<Change>,
     /// How they were compared.
-    pub method: String,
+    pub(crate) method: String,
 }
 
 /// One of both runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Side {
+pub(crate) struct Side {
     /// What it is called.
-    pub label: String,
+    pub(crate) label: String,
     /// When it started.
-    pub started_at: String,
+    pub(crate) started_at: String,
 }
 
 /// A figure of both runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub(crate) struct Change {
     /// Which, such as `response_p99`.
-    pub figure: String,
+    pub(crate) figure: String,
     /// `ns`, `share` or `per_s`.
-    pub unit: String,
+    pub(crate) unit: String,
     /// In the old run; null where it was not measured.
-    pub old: Option<f64>,
+    pub(crate) old: Option<f64>,
     /// In the new run.
-    pub new: Option<f64>,
+    pub(crate) new: Option<f64>,
     /// The old figure's 95 % confidence interval; its upper end is null where the samples do not reach so far.
-    pub old_interval: Option<(f64, Option<f64>)>,
+    pub(crate) old_interval: Option<(f64, Option<f64>)>,
     /// The new figure's.
-    pub new_interval: Option<(f64, Option<f64>)>,
+    pub(crate) new_interval: Option<(f64, Option<f64>)>,
     /// From old to new, as a share of old: 0.05 is 5 % more. Null where old is nothing.
-    pub change: Option<f64>,
+    pub(crate) change: Option<f64>,
     /// Whether chance would hardly do it; null where that cannot be told.
-    pub significant: Option<bool>,
+    pub(crate) significant: Option<bool>,
     /// Whether new is worse than old, significantly or not.
-    pub worse: bool,
+    pub(crate) worse: bool,
 }
 
 /// Compares two runs.
-pub fn compare(old: &Report, new: &Report) -> Comparison {
+pub(crate) fn compare(old: &Report, new: &Report) -> Comparison {
     let side = |report: &Report| Side { label: report.label.clone(), started_at: report.started_at.clone() };
     let mut figures = vec![
         by_seconds(
@@ -118,7 +118,7 @@ pub fn compare(old: &Report, new: &Report) -> Comparison {
 impl Comparison {
     /// The figures that are significantly worse, by more than this share of what they were (0.05 is 5 %). None where the
     /// verdict is refused.
-    pub fn regressions(&self, more_than: f64) -> Vec<&Change> {
+    pub(crate) fn regressions(&self, more_than: f64) -> Vec<&Change> {
         if self.refused.is_some() {
             return Vec::new();
         }
@@ -214,6 +214,9 @@ fn refused(old: &Report, new: &Report) -> Option<String> {
             return Some(format!(
                 "In the {name} run the generator was the limit, so its figures say nothing of the target: {why}"
             ));
+        }
+        if let LimitTold::Unmeasured { why } = &report.limit {
+            return Some(format!("In the {name} run nothing was measured: {why}"));
         }
         if let Ended::Failed { why } = &report.ended {
             return Some(format!("The {name} run was given up: {why}"));

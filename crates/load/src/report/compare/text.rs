@@ -14,7 +14,7 @@ impl Comparison {
     ///
     /// # Errors
     /// When there is no such form of a comparison.
-    pub fn render(&self, format: Format, more_than: f64) -> Result<String, ReportError> {
+    pub(crate) fn render(&self, format: Format, more_than: f64) -> Result<String, ReportError> {
         match format {
             Format::Text => Ok(self.text(more_than)),
             Format::Markdown => Ok(self.markdown(more_than)),
@@ -30,7 +30,7 @@ impl Comparison {
     }
 
     /// The verdict in one sentence.
-    pub fn verdict(&self, more_than: f64) -> String {
+    pub(crate) fn verdict(&self, more_than: f64) -> String {
         if let Some(why) = &self.refused {
             return format!("No verdict. {why}");
         }

@@ -39,7 +39,7 @@ impl Live for Line {
 }
 
 /// A connection, or a share of one.
-pub struct Broker {
+pub(crate) struct Broker {
     lines: Rc<BrokerLines>,
     line: Line,
     _seat: Seat<Line>,

@@ -53,7 +53,7 @@ impl std::fmt::Debug for Held {
 }
 
 /// A place from which channels are made, one after the other.
-pub struct Channel {
+pub(crate) struct Channel {
     lines: Rc<ChannelLines>,
     opener: Rc<Opener>,
 }

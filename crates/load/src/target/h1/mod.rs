@@ -42,7 +42,7 @@ impl Default for ReadBuffer {
 
 /// A connection that sends one request at a time.
 #[derive(Debug)]
-pub struct Http1 {
+pub(crate) struct Http1 {
     stream: Stream,
     to: SocketAddr,
     buffer: ReadBuffer,
@@ -56,7 +56,7 @@ impl Http1 {
     }
 
     /// Whether the last answer allows another request.
-    pub fn keeps(&self) -> bool {
+    pub(crate) fn keeps(&self) -> bool {
         self.keeps
     }
 
@@ -65,7 +65,7 @@ impl Http1 {
     /// # Errors
     ///
     /// A fault of class `Malformed` if the server sent something that no request asked for.
-    pub async fn is_open(&mut self) -> Result<bool, Fault> {
+    pub(crate) async fn is_open(&mut self) -> Result<bool, Fault> {
         if !self.keeps {
             return Ok(false);
         }
@@ -89,7 +89,7 @@ impl Http1 {
     /// # Errors
     ///
     /// What went wrong on the way, or with the answer. The connection is of no use afterwards.
-    pub async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+    pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         let sending = if sample.connections_opened > 0 { Instant::now() } else { sample.started };
         self.keeps = false;
         let written = self.write(prepared.http1(), sample).await;
@@ -165,7 +165,7 @@ impl Http1 {
 
     /// Ends the connection; where the server was asked to close, waits so long for it to do so, and so takes what it still
     /// sends, such as tickets of TLS sessions.
-    pub async fn finish(mut self, wait: Option<Duration>) {
+    pub(crate) async fn finish(mut self, wait: Option<Duration>) {
         if let Some(wait) = wait {
             let to_the_end = poll_fn(|cx| {
                 loop {

@@ -44,6 +44,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
                 Limit::Target => line(pane, "the limit was the target", Look::Plain),
                 Limit::Offered => line(pane, "no limit was met: the offered load was served", Look::Good),
                 Limit::Generator(_) => {}
+                Limit::Unmeasured(why) => line(pane, &format!("nothing was measured: {why}"), Look::Bad),
             }
             if let Ended::Failed(why) = &end.ended {
                 line(pane, &figures::clean(why), Look::Bad);

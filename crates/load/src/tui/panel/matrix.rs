@@ -73,6 +73,7 @@ fn row(cell: &Cell, tuning: &Tuning) -> (Vec<String>, Look) {
         Some(Limit::Target) => "target",
         Some(Limit::Offered) => "none met",
         Some(Limit::Generator(_)) => "! generator",
+        Some(Limit::Unmeasured(_)) => "! unmeasured",
         None => "",
     };
     let row = vec![
