@@ -1,9 +1,9 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test sdk matrix test-fips e2e-faults load-long scan-tls check coverage bench bench-gateway bench-load bench-broker bench-channel bench-wire3 accept-gateway fuzz vectors model fmt tidy clean help
+.PHONY: run test advisories sdk matrix test-fips e2e-faults load-long scan-tls check coverage bench bench-gateway bench-load bench-broker bench-channel bench-wire3 accept-gateway fuzz vectors model fmt tidy clean help
 .DEFAULT_GOAL := help
 
-run: ## build in release and run the demo, which keeps serving on port 3000
-	cargo run --release --locked -p sealway-cli -- demo
+run: ## build what the demo needs, without the optimisations of a release, and run it; it keeps serving on port 3000
+	cargo run --profile demo --locked -p sealway-cli --no-default-features --features sessions -- demo $(ARGS)
 test: ## everything that CI tests, installing what the tests need
 	cargo xtask test
 sdk: ## build and test the SDKs and the pages alone, and hold each SDK against each other
@@ -18,6 +18,8 @@ load-long: ## the load generator's searches held to the truth in their long form
 	cargo xtask load-long
 scan-tls: ## testssl.sh and sslyze at a TLS listener, two minutes
 	cargo xtask scan-tls
+advisories: ## known vulnerabilities of what is locked; fails, too, where a database is away
+	cargo xtask advisories --require
 check: ## the fast subset: format, clippy, tidy
 	cargo xtask check
 tidy: ## the repository's own rules: import table, names, sizes, anchors
@@ -42,7 +44,7 @@ fuzz: ## fuzz every target for a minute, or TARGET=name
 	cargo xtask fuzz $(TARGET)
 vectors: ## write vectors/ anew from the reference
 	cargo xtask vectors
-model: ## run Verifpal, where it is installed, over the models of spec/model
+model: ## run Verifpal over the models of spec/model, half a minute
 	cargo xtask model
 fmt: ## format
 	cargo fmt --all

@@ -18,10 +18,12 @@ helm_version=v3.22.0
 helm_stamp=$venv/.helm
 zlint_version=v3.6.1
 zlint_stamp=$venv/.zlint
+# It says that it needs a newer Rust than the workspace, and does not.
+verifpal_version=1.6.7
 otelcol_stamp=$venv/.otelcol
 go_min=1.25
 node_min=20.19
-jdk_min=25
+jdk_min=21
 
 fail() {
     printf 'setup-tests: %s\n' "$*" >&2
@@ -145,6 +147,14 @@ if [[ ! -x $venv/bin/zlint || ! -f $zlint_stamp || $(<"$zlint_stamp") != "$zlint
     GOBIN=$PWD/$venv/bin fetched go install "github.com/zmap/zlint/v3/cmd/zlint@$zlint_version"
     printf '%s %s\n' "$zlint_version" "$go" >"$zlint_stamp"
 fi
+# --- what Cargo builds ---
+# The protocol's models are run by it. What it is compiled of is kept for the next clone.
+if [[ $("$venv/bin/verifpal" --version 2>/dev/null) != *"$verifpal_version"* ]]; then
+    echo "setup-tests: building verifpal $verifpal_version"
+    CARGO_TARGET_DIR=${XDG_CACHE_HOME:-$HOME/.cache}/sealway/verifpal fetched cargo install --quiet --locked --ignore-rust-version \
+        --no-track --force --root "$venv" --version "$verifpal_version" verifpal
+fi
+
 # What the broker exports goes to a real collector, of the parts that tests/collector/go.mod pins.
 want=$({ printf '%s\n' "$go"; cat tests/collector/{main.go,go.mod,go.sum}; } | sha256sum | cut -d' ' -f1)
 if [[ ! -x $venv/bin/otelcol || ! -f $otelcol_stamp || $(<"$otelcol_stamp") != "$want" ]]; then
@@ -188,6 +198,7 @@ postgres=$("${postgres:?PostgreSQL is not there}" --version) || fail "PostgreSQL
 redis=$(redis-server --version | cut -d' ' -f3) || fail "redis-server does not run."
 haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | sed -n 1p | cut -d' ' -f3) || fail "haproxy does not run."
 openssl version >/dev/null || fail "openssl does not run."
+"$venv/bin/verifpal" --version >/dev/null || fail "verifpal does not run from $venv."
 chromium --version >/dev/null 2>&1 || fail "chromium does not run."
 tmux -V >/dev/null || fail "tmux does not run."
 sslyze=$("$venv/scan/bin/python" -m pip show sslyze | sed -n 's/^Version: //p') && "$venv/scan/bin/sslyze" --help >/dev/null || fail "sslyze does not run from $venv/scan."

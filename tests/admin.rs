@@ -63,6 +63,9 @@ fn every_path_but_the_page_and_the_probes_takes_the_token_in_a_header() {
         ("GET", "/admin/certificates"),
         ("GET", "/admin/upstreams"),
         ("GET", "/admin/sessions"),
+        ("GET", "/admin/identity"),
+        ("GET", "/admin/routes"),
+        ("GET", "/admin/refusals"),
         ("GET", "/admin/logs"),
         ("POST", "/admin/reload"),
         ("POST", "/admin/drain"),
@@ -149,6 +152,56 @@ fn the_status_tells_how_everything_stands() {
     assert_eq!(get(&server, "/admin/sessions"), status["sessions"]);
     assert_eq!(get(&server, "/admin/upstreams"), status["upstreams"]);
     assert_eq!(get(&server, "/admin/config")["listeners"][0]["name"], "main");
+}
+
+#[test]
+fn routes_identity_keys_and_refusals_are_shown_without_a_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let key_file = folder.path().join("keys");
+    for more in [&[][..], &["--not-before", "1d", "--not-after", "30d"]] {
+        let mut command = Command::new(BINARY);
+        let made = command.args(["identity", "generate"]).arg(&key_file).args(more).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+    let config = config(free_port().unwrap(), "")
+        .replace("[/session/, ", "[/session/, /v3/, ")
+        .replace("store: 'memory:'", "store: 'memory:', identity: { key_file: keys }")
+        .replace(
+            "sealed: required,",
+            "name: all, sealed: required, request_headers: { set: { X-Key: of-the-upstream } },",
+        );
+    let server = Launch::new(BINARY, &config).folder(folder.path()).start().unwrap();
+    for (path, status) in [("/ok", 200), ("/ok", 200), ("/transaction/purchase", 400)] {
+        assert_eq!(Request::post(path, "{}").send(server.address()).unwrap().status, status, "{path}");
+    }
+
+    let keys = get(&server, "/admin/identity");
+    let states = keys.as_array().unwrap().iter().map(|key| (&key["state"], &key["signs_by_default"]));
+    assert_eq!(states.collect::<Vec<_>>(), [(&"next".into(), &false.into()), (&"active".into(), &true.into())]);
+    assert_eq!(keys[1]["id"].as_str().unwrap().len(), 32, "{keys:#}");
+    assert!(keys[1]["not_before_ms"].as_u64().unwrap() < keys[0]["not_before_ms"].as_u64().unwrap(), "{keys:#}");
+
+    let routes = get(&server, "/admin/routes");
+    assert_eq!(routes.as_array().unwrap().len(), 4, "{routes:#}");
+    assert_eq!(routes[1]["match"]["path"], serde_json::json!(["/ok"]));
+    assert_eq!((&routes[1]["action"], &routes[1]["requests"]["2xx"]), (&"standalone".into(), &2.into()), "{routes:#}");
+    assert_eq!((&routes[2]["name"], &routes[2]["sealed"]), (&"all".into(), &"required".into()));
+    assert_eq!((&routes[2]["upstream"], routes[2]["requests"]["4xx"].as_u64() > Some(0)), (&"shop".into(), true));
+    assert_eq!((&routes[3]["name"], &routes[3]["match"]), (&"none".into(), &Value::Null));
+
+    let refusals = get(&server, "/admin/refusals");
+    let calls = refusals.as_array().unwrap().iter().find(|one| one["on"] == "call").expect("a call was refused");
+    assert!(calls["class"].is_string() && calls["count"].as_u64() > Some(0), "{refusals:#}");
+
+    let status = get(&server, "/admin/status");
+    assert_eq!((&status["identity_keys"], &status["refusals"]), (&keys, &refusals));
+    let file = std::fs::read_to_string(&key_file).unwrap();
+    let secrets: Vec<_> = file.split('"').filter(|text| text.len() > 150).chain(["of-the-upstream"]).collect();
+    assert_eq!(secrets.len(), 3, "the private halves of two keys, and a header");
+    for path in ["/admin/identity", "/admin/routes", "/admin/refusals", "/admin/status"] {
+        let text = ask(&server, "GET", path).text();
+        assert!(!secrets.iter().any(|secret| text.contains(secret)), "{path} has a secret");
+    }
 }
 
 #[test]
@@ -388,4 +441,41 @@ fn the_admin_listener_may_be_a_unix_socket_whose_path_goes_with_it() {
     assert!(answer.ends_with(" 200") && answer.contains("\"store\":\"memory\""), "{answer}");
     assert_eq!(server.stop().unwrap().code(), Some(0));
     assert!(!path.exists());
+}
+
+#[test]
+fn the_metrics_listener_serves_metrics_to_its_own_token_and_nothing_else() {
+    let (port, metrics) = (free_port().unwrap(), free_port().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("metrics.token"), "a-token-for-the-scraper").unwrap();
+    let section = format!(" }}\nmetrics: {{ address: '127.0.0.1:{metrics}', token_file: metrics.token");
+    let server = Launch::new(BINARY, &config(port, &section)).folder(folder.path()).start().unwrap();
+    let address: SocketAddr = format!("127.0.0.1:{metrics}").parse().unwrap();
+    let ask = |method: &str, path: &str, token: &str| {
+        Request::new(method, path).header("Authorization", format!("Bearer {token}")).send(address).unwrap()
+    };
+    let scraper = "a-token-for-the-scraper";
+    let answer = ask("GET", "/metrics", scraper);
+    assert_eq!(answer.status, 200);
+    let text = answer.text();
+    for name in
+        ["sealway_build_info{", "process_resident_memory_bytes ", "process_start_time_seconds ", "sealway_sessions "]
+    {
+        assert!(text.contains(name), "{name} is not in:\n{text}");
+    }
+    // Every metric says what it is.
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let name = line.split(' ').next().unwrap();
+        assert!(text.contains(&format!("# HELP {name} ")), "{name} has no HELP");
+    }
+    assert_eq!(ask("HEAD", "/metrics", scraper).status, 200);
+    assert_eq!(ask("GET", "/metrics", ADMIN_TOKEN).status, 401);
+    assert_eq!(ask("POST", "/metrics", scraper).status, 405);
+    for path in ["/", "/admin/status", "/admin/sessions/x", "/v1/session/S-00000000000000000000000000000000"] {
+        assert_eq!(ask("GET", path, scraper).status, 404, "{path}");
+    }
+    // The scraper's token opens nothing on the admin listener.
+    let request = Request::get("/admin/status").header("Authorization", format!("Bearer {scraper}"));
+    assert_eq!(request.send(server.admin()).unwrap().status, 401);
+    assert_eq!(health(address).unwrap(), 200);
 }

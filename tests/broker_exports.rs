@@ -1,4 +1,4 @@
-//! Spans, metrics and log records of the broker at a real collector of OpenTelemetry, over HTTP and over gRPC; at one that is
+//! Spans, metrics and log records of the broker, and spans of the gateway, at a real collector of OpenTelemetry, over HTTP and over gRPC; at one that is
 //! away, slow or refuses; and on the broker's own output.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
@@ -10,7 +10,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use sealway_testkit::daemon::{Daemon, free_port, program, root};
+use sealway_testkit::daemon::{Daemon, clear_environment, free_port, program, root};
+use sealway_testkit::raw_http;
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
@@ -41,17 +42,29 @@ struct Collector {
 
 impl Collector {
     fn new() -> Collector {
+        Collector::with("")
+    }
+
+    /// One with a certificate of `sealway certs`; the authority's is in `certs/ca.cert.pem` of its folder.
+    fn with_tls() -> Collector {
+        let collector = Collector::with(", tls: { cert_file: certs/server.cert.pem, key_file: certs/server.key.pem }");
+        let certs = collector.folder.path().join("certs");
+        assert!(Command::new(BINARY).arg("certs").arg(certs).output().unwrap().status.success());
+        collector
+    }
+
+    fn with(more: &str) -> Collector {
         let (folder, http, grpc) = (tempfile::tempdir().unwrap(), free_port().unwrap(), free_port().unwrap());
         let sample = std::fs::read_to_string(root().join("deploy/compose/collector.yaml")).unwrap();
         let mut config = sample.clone();
         for (from, to) in [
             (
                 "{ endpoint: 0.0.0.0:4318 }",
-                format!("{{ endpoint: 127.0.0.1:{http}, auth: {{ authenticator: token }} }}"),
+                format!("{{ endpoint: 127.0.0.1:{http}, auth: {{ authenticator: token }}{more} }}"),
             ),
             (
                 "{ endpoint: 0.0.0.0:4317 }",
-                format!("{{ endpoint: 127.0.0.1:{grpc}, auth: {{ authenticator: token }} }}"),
+                format!("{{ endpoint: 127.0.0.1:{grpc}, auth: {{ authenticator: token }}{more} }}"),
             ),
             ("verbosity: normal", "verbosity: detailed".to_owned()),
             ("batch: {}", "batch: { timeout: 10ms }".to_owned()),
@@ -65,6 +78,7 @@ impl Collector {
             assert!(config.contains(from), "the sample has no {from}: {sample}");
             config = config.replace(from, &to);
         }
+        let config = config.replace("_file: certs/", &format!("_file: {}/certs/", folder.path().display()));
         std::fs::write(folder.path().join("config.yaml"), config).unwrap();
         Collector { folder, http, grpc, daemon: None }
     }
@@ -196,6 +210,77 @@ fn spans_metrics_and_log_records_reach_a_collector_over_http_and_grpc() {
             assert!(!told.contains(INPUT) && !told.contains("of-the-tests"), "{told}");
         }
     }
+}
+
+#[test]
+fn a_collector_behind_tls_is_reached_over_http_and_grpc_by_its_authority_alone() {
+    let collector = Collector::with_tls().start();
+    let ca = collector.folder.path().join("certs/ca.cert.pem");
+    for (exporter, port) in [("otlphttp", collector.http), ("otlpgrpc", collector.grpc)] {
+        let endpoint = format!("https://localhost:{port}");
+        let serve = |more: &[(&str, &str)]| {
+            let mut variables =
+                vec![("OTEL_METRICS_EXPORTER", exporter), ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
+            variables.extend_from_slice(more);
+            let broker = Broker::start(&variables);
+            broker.hash();
+            broker
+        };
+        let before = collector.said().len();
+        let other = other_authority(&collector);
+        let broker = serve(&[("OTEL_EXPORTER_OTLP_CERTIFICATE", other.to_str().unwrap())]);
+        wait_for("no warning", || broker.log().contains("metrics do not reach where they go"));
+        broker.stop();
+        assert!(!collector.said()[before..].contains("crypto_"), "{exporter}: it was sent to an impostor");
+        let broker = serve(&[("OTEL_EXPORTER_OTLP_CERTIFICATE", ca.to_str().unwrap())]);
+        wait_for("no metrics arrive", || collector.said()[before..].contains("crypto_requests_total"));
+        let log = broker.stop();
+        assert!(log.contains("metrics reach where they go") && !log.contains("do not reach"), "{exporter}: {log}");
+    }
+}
+
+#[test]
+fn the_gateway_reaches_a_collector_behind_tls_by_its_authority_alone() {
+    let mut collector = Collector::with_tls();
+    let file = collector.folder.path().join("config.yaml");
+    // The gateway has no token to show.
+    std::fs::write(&file, read(&file).replace(", auth: { authenticator: token }", "")).unwrap();
+    collector.listen();
+    let serve = |ca: &Path| {
+        let (folder, port) = (tempfile::tempdir().unwrap(), free_port().unwrap());
+        let config = format!(
+            "listeners: [{{ address: '127.0.0.1:{port}' }}]\n\
+             routes: [{{ match: {{ path_prefix: [/session/, /v3/] }}, sessions: {{}} }}]\n\
+             telemetry: {{ otlp_endpoint: 'https://localhost:{}/v1/traces', otlp_ca_file: '{}' }}\n",
+            collector.http,
+            ca.display()
+        );
+        std::fs::write(folder.path().join("serve.yaml"), config).unwrap();
+        let mut command = Command::new(BINARY);
+        clear_environment(&mut command).current_dir(folder.path()).args(["serve", "--config", "serve.yaml"]);
+        let mut gateway = Daemon::start(command, &folder.path().join("log")).unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        gateway.wait_for(address).unwrap();
+        raw_http::Request::new("POST", "/session/init").send(address).unwrap();
+        (gateway, folder)
+    };
+    let before = collector.said().len();
+    let (gateway, folder) = serve(&other_authority(&collector));
+    wait_for("no warning", || read(&folder.path().join("log")).contains("spans do not reach where they go"));
+    drop(gateway);
+    assert!(!collector.said()[before..].contains("Span #"), "it was sent to an impostor");
+    let ca = collector.folder.path().join("certs/ca.cert.pem");
+    let (_gateway, _folder) = serve(&ca);
+    wait_for("no span arrives", || collector.said()[before..].contains("service.name: Str(sealway)"));
+}
+
+/// The certificate of another authority.
+fn other_authority(collector: &Collector) -> PathBuf {
+    let other = collector.folder.path().join("other");
+    if !other.exists() {
+        assert!(Command::new(BINARY).arg("certs").arg(&other).output().unwrap().status.success());
+    }
+    other.join("ca.cert.pem")
 }
 
 /// Calls go on, and the log says once of each kind that it does not arrive.

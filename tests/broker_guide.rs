@@ -70,7 +70,7 @@ fn a_file_of_callers_as_the_guide_has_it_is_one() {
     let block = blocks(GUIDE).into_iter().find(|block| block.file.as_deref() == Some("callers.yaml")).unwrap();
     let callers = sealway_broker::callers::Callers::parse(&block.text, sealway_broker::profile::Leniency::Strict);
     let callers = callers.unwrap_or_else(|err| panic!("{err:?}"));
-    let peer = sealway_broker::callers::Peer { uid: 1000, gid: 1000, pid: None };
+    let peer = sealway_broker::callers::Peer { uid: 1000, gid: 1000, ..Default::default() };
     let ask = |operation| sealway_broker::callers::Ask { operation, profile: Some("Default"), key: None };
     assert!(callers.allows(&peer, ask("HashData")).is_ok() && callers.allows(&peer, ask("Random")).is_err());
 }

@@ -107,7 +107,7 @@ fn run(arguments: &[&str]) -> (bool, String) {
 #[test]
 fn every_wire_is_answered_as_its_clients_expect() {
     let broker = Broker::start(&["--dev"]);
-    broker.call(&["hashes", "certificates", "encryption", "health", "development"]);
+    broker.call(&["hashes", "certificates", "encryption", "w5", "health", "development"]);
     let log = broker.stop();
     for line in log.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -126,6 +126,13 @@ fn every_wire_is_answered_as_its_clients_expect() {
     for secret in ["PRIVATE KEY", "a secret of 20 bytes", "abc\""] {
         assert!(!log.contains(secret), "{secret}");
     }
+}
+
+#[test]
+fn a_client_that_connects_long_before_its_first_call_is_answered() {
+    let broker = Broker::start(&[]);
+    broker.call(&["idle"]);
+    broker.stop();
 }
 
 #[test]

@@ -7,12 +7,16 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use sealway_client::channel::{self, Curve, Grant, Hello, Identity, Instance, Options};
+use sealway_client::channel::keep::Connector;
+use sealway_client::channel::reconnect::Backoff;
+use sealway_client::channel::{self, Control, Curve, Grant, Grants, Hello, Identity, Instance, Options, Role};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::relay::{Issuer, Minting, b64u_decode};
+use sealway_proto::relay::{Attach, Issuer, Minting, Profile, b64u_decode};
 use sealway_relay::key_file::read_issuer_key;
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::daemon::{Daemon, clear_environment, free_port, root};
+use sealway_testkit::raw_http::Request;
+use sealway_testkit::relay as raw_relay;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
@@ -131,7 +135,7 @@ fn two_terminals_and_a_command_each_carry_a_port_as_the_readme_says() {
         told.lines().find(|line| line.contains("sealway channel connect")).map(str::to_owned)
     });
     let port = free_port().unwrap();
-    let command = command.replace("127.0.0.1:9000", &local(port).to_string());
+    let command = command.replace("127.0.0.1:9001", &local(port).to_string());
     let words: Vec<_> = command.split_whitespace().skip_while(|word| *word != "channel").collect();
     let mut connecting = start(folder.path(), "connect.log", &words);
     connecting.wait_for(local(port)).unwrap();
@@ -307,4 +311,183 @@ async fn keys_that_a_grant_pins_keep_out_whoever_holds_another() {
 fn channel_now() -> i64 {
     use sealway_runtime::clock::{Clock, SystemClock};
     i64::try_from(SystemClock.now_ms() / 1000).unwrap()
+}
+
+/// `cat` on the end of a grant, whose standard input stays open.
+fn open_cat(middle: &Middle, grant: &str) -> std::process::Child {
+    let mut command = sealway(middle.path(), &["channel", "cat", "--grant", grant]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn end(child: &std::process::Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// What a process said once it has ended. Its standard input stays open until then: an end of it would be a clean one.
+fn said(mut child: std::process::Child) -> (Option<i32>, String) {
+    let _stdin = child.stdin.take();
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn cat_says_that_it_has_not_all_when_the_peer_the_relay_or_itself_is_ended() {
+    use rustix::process::Signal;
+    let mut middle = Middle::start(&["--token-file", "token"]);
+    for (profile, killed) in
+        [("native", "sender"), ("native", "relay"), ("flowersec-v1", "sender"), ("flowersec-v1", "relay")]
+    {
+        grants(&middle, &["--profile", profile]);
+        let (mut receiver, mut sender) = (open_cat(&middle, "server"), open_cat(&middle, "client"));
+        sender.stdin.as_mut().unwrap().write_all(b"the first half").unwrap();
+        receiver.stdout.as_mut().unwrap().read_exact(&mut [0; 14]).unwrap();
+        let mut ended = vec![("receiver", receiver)];
+        if killed == "sender" {
+            end(&sender, Signal::KILL);
+            let _ = sender.wait();
+        } else {
+            middle.relay.signal(Signal::KILL).unwrap();
+            middle.relay.wait().unwrap();
+            ended.push(("sender", sender));
+        }
+        for (who, child) in ended {
+            let (code, told) = said(child);
+            assert!(
+                code == Some(1) && told.contains("broken off"),
+                "{profile}, {killed} killed, {who}: {code:?} {told}"
+            );
+        }
+        if killed == "relay" {
+            middle.relay = relay(middle.path(), middle.relay_port);
+        }
+    }
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        grants(&middle, &[]);
+        let (mut receiver, mut sender) = (open_cat(&middle, "server"), open_cat(&middle, "client"));
+        sender.stdin.as_mut().unwrap().write_all(b"the first half").unwrap();
+        receiver.stdout.as_mut().unwrap().read_exact(&mut [0; 14]).unwrap();
+        end(&sender, signal);
+        let (sent, told) = said(sender);
+        assert!(sent == Some(code) && told.contains("interrupted"), "an interrupted sender: {sent:?} {told}");
+        let (received, told) = said(receiver);
+        assert!(received == Some(1) && told.contains("broken off"), "its receiver: {received:?} {told}");
+    }
+}
+
+/// A server whose connections say one thing and stay open.
+fn greeter() -> SocketAddr {
+    let listener = TcpListener::bind(local(0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            stream.write_all(b"the first half").unwrap();
+            open.push(stream);
+        }
+    });
+    address
+}
+
+#[test]
+fn a_forwarded_connection_is_reset_and_not_ended_when_its_channel_is_lost() {
+    for killed in ["listener", "relay"] {
+        let mut middle = Middle::start(&["--token-file", "token"]);
+        let control = format!("http://{}", local(middle.control_port));
+        let common = ["--control", &control, "--token-file", "token"];
+        let (target, port) = (format!("tcp://{}", greeter()), free_port().unwrap());
+        let mut listen = vec!["channel", "listen", "--forward", &target];
+        listen.extend(common);
+        let mut listening = start(middle.path(), "listen.log", &listen);
+        let address = local(port).to_string();
+        let mut connect = vec!["channel", "connect", "--listen", &address];
+        connect.extend(common);
+        let mut connecting = start(middle.path(), "connect.log", &connect);
+        connecting.wait_for(local(port)).unwrap();
+        let mut stream = TcpStream::connect(local(port)).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.read_exact(&mut [0; 14]).unwrap();
+        let process = if killed == "relay" { &mut middle.relay } else { &mut listening };
+        process.signal(rustix::process::Signal::KILL).unwrap();
+        process.wait().unwrap();
+        let read = stream.read(&mut [0; 1]);
+        let kind = read.as_ref().map_err(std::io::Error::kind);
+        assert_eq!(kind, Err(std::io::ErrorKind::ConnectionReset), "{killed} killed: {}", connecting.tail());
+    }
+}
+
+/// How long it takes to reach the listener by a new channel, and to hear from it.
+async fn reached(middle: &Middle) -> Duration {
+    let begun = Instant::now();
+    let control = format!("http://{}", local(middle.control_port));
+    let grants = Grants::Control(Box::new(Control::new(&control, "db", Role::Client, Some(TOKEN), None).unwrap()));
+    let connector = Connector::new(grants, Options::default(), Backoff::default()).unwrap();
+    let channel = tokio::time::timeout(LONG, connector.channel(|_, _| {})).await.unwrap().unwrap();
+    let mut stream = channel.open(&Hello::new("forward").unwrap()).await.unwrap();
+    stream.write_all(b"there").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).await.unwrap();
+    assert_eq!(back, b"ereht");
+    begun.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_reachable_again_at_once_after_unused_grants_silent_peers_and_deaths() {
+    let mut middle = Middle::start(&["--token-file", "token"]);
+    let control = format!("http://{}", local(middle.control_port));
+    let target = format!("tcp://{}", reverser());
+    let listen =
+        ["channel", "listen", "--forward", &target, "--control", &control, "--token-file", "token", "--name", "db"];
+    let mut listening = start(middle.path(), "listen.log", &listen);
+    let mut measured = vec![("at first", reached(&middle).await)];
+    let ask = |middle: &Middle| {
+        let request = Request::post("/v1/grant", br#"{"name":"db","role":"client"}"#);
+        let answer = request.header("Authorization", format!("Bearer {TOKEN}")).send(local(middle.control_port));
+        Grant::parse(&answer.unwrap().body).unwrap()
+    };
+    (0..5).for_each(|_| drop(ask(&middle)));
+    measured.push(("after 5 grants that nobody used", reached(&middle).await));
+    let silent: Vec<_> = (0..5)
+        .map(|_| {
+            let Grant { channel_id, role, token, .. } = ask(&middle);
+            let profile = Profile::Native;
+            let mut ws = raw_relay::connect(local(middle.relay_port), None);
+            ws.text(
+                &Attach { channel_id, role, token, endpoint_instance_id: raw_relay::instance(1), profile }.encode(),
+            );
+            ws
+        })
+        .collect();
+    measured.push(("beside 5 peers that attach and say nothing", reached(&middle).await));
+    drop(silent);
+    middle.relay.signal(rustix::process::Signal::KILL).unwrap();
+    middle.relay.wait().unwrap();
+    middle.relay = relay(middle.path(), middle.relay_port);
+    measured.push(("after the death of the relay", reached(&middle).await));
+    listening.signal(rustix::process::Signal::KILL).unwrap();
+    listening.wait().unwrap();
+    let listening = start(middle.path(), "listen-2.log", &listen);
+    measured.push(("after the death of the listener", reached(&middle).await));
+    println!("{measured:#?}");
+    // Well below what a grant, an idle channel and a silent peer last: 60 s each. It is 3 s where nothing else runs.
+    let slow = measured.iter().find(|(_, took)| *took > Duration::from_secs(15));
+    assert!(slow.is_none(), "{slow:?}: {}", listening.tail());
+}
+
+#[test]
+fn a_grant_in_a_file_that_was_used_ends_the_command_and_says_what_to_do() {
+    let middle = Middle::start(&["--token-file", "token"]);
+    grants(&middle, &[]);
+    let (client, server) = (cat(&middle, "client", b"once"), cat(&middle, "server", b""));
+    assert!(client.join().unwrap().status.success() && server.join().unwrap().status.success());
+    let port = free_port().unwrap();
+    let address = local(port).to_string();
+    let mut connecting =
+        start(middle.path(), "connect.log", &["channel", "connect", "--listen", &address, "--grant", "client"]);
+    connecting.wait_for(local(port)).unwrap();
+    assert_eq!(reversed(local(port), b"again"), None);
+    let ended = eventually("it ends", || connecting.ended().unwrap());
+    assert!(!ended.success() && connecting.tail().contains("a grant works once"), "{}", connecting.tail());
 }

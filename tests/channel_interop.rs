@@ -103,26 +103,26 @@ async fn our_client_calls_a_server_of_v1_which_answers_one_after_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thirty_two_streams_of_a_client_of_v1_run_at_once_and_each_end_closes_by_itself() {
+async fn two_hundred_streams_of_a_client_of_v1_run_at_once_and_each_end_closes_by_itself() {
     for suite in SUITES {
         // Together within what an endpoint of v1 keeps unread.
-        does(suite, &["--job", "echo", "--streams", "32", "--bytes", "100000"]).await;
+        does(suite, &["--job", "echo", "--streams", "200", "--bytes", "20000"]).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thirty_two_streams_of_ours_run_at_once_and_each_end_closes_by_itself() {
+async fn two_hundred_streams_of_ours_run_at_once_and_each_end_closes_by_itself() {
     for suite in SUITES {
         let (peer, channel) = our_client(suite, &[]).await;
         let mut all = Vec::new();
-        for _ in 0..32 {
+        for _ in 0..200 {
             all.push(open(&channel, "echo").await);
         }
         let echoes = all.into_iter().enumerate().map(|(at, stream)| {
             tokio::spawn(async move {
                 let (mut from, mut to) = tokio::io::split(stream);
                 let sending = tokio::spawn(async move {
-                    let sent = pour(&mut to, 100_000 + at as u64).await.unwrap();
+                    let sent = pour(&mut to, 20_000 + at as u64).await.unwrap();
                     // Half of it: the other side's bytes still come.
                     to.shutdown().await.unwrap();
                     sent
@@ -135,7 +135,7 @@ async fn thirty_two_streams_of_ours_run_at_once_and_each_end_closes_by_itself() 
             soon(echo).await.unwrap();
         }
         let seen = ended((peer, channel)).await;
-        assert_eq!(seen["streams_in"], 32, "{seen}");
+        assert_eq!(seen["streams_in"], 200, "{seen}");
     }
 }
 
@@ -162,7 +162,7 @@ async fn our_client_sends_and_takes_much() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_v1_far_away_that_writes_megabytes_at_a_time_gets_them_through() {
-    // Over a long way our window grows; all of it may come as one frame, and ours takes frames up to 1 MiB.
+    // Our window stays at 256 KiB however long the way: peers of v1 end a session whose window grows.
     let arguments = ["--job", "bulk", "--bytes", "8000000", "--part", "16777216"];
     let (peer, channel) = client_of_v1_from_afar(1, &arguments, Duration::from_millis(20)).await;
     let (channel, gate) = (channel.unwrap(), Gate::new());

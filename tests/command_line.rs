@@ -175,6 +175,20 @@ fn a_verbose_call_shows_headers_aad_and_timings() {
     }
 }
 
+/// Bytes both ways, what the seal is bound to, and where the time went; none of it nothing.
+fn assert_lengths_and_times_are_told(said: &str, bound: &str) {
+    assert!(said.contains(&format!("> AAD {bound}")), "{bound} is not in:\n{said}");
+    for mark in ['>', '<'] {
+        let line = said.lines().find(|line| line.starts_with(mark) && line.ends_with(" sealed bytes")).unwrap();
+        assert!(line[2..].split(' ').next().unwrap().parse::<u64>().unwrap() > 16, "{line}");
+    }
+    for name in ["Total Round-Trip", "- aes-gcm-encrypt", "- aes-gcm-decrypt"] {
+        let line = said.lines().rfind(|line| line.trim_start().starts_with(name)).unwrap();
+        let ms: f64 = line.split_whitespace().rev().nth(1).unwrap().parse().unwrap();
+        assert!(ms > 0.0, "{line} in:\n{said}");
+    }
+}
+
 #[test]
 fn a_call_on_wire_3_says_whom_it_met_and_keeps_to_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,6 +211,9 @@ fn a_call_on_wire_3_says_whom_it_met_and_keeps_to_it() {
         assert!(said.contains(part), "{part} is not in:\n{said}");
     }
     assert!(!said.to_ascii_lowercase().contains("> x-own"), "{said}");
+    assert_lengths_and_times_are_told(&said, "POST|/transaction/purchase|application/octet-stream|");
+    let asked = run(&["call", "GET", &url("/health-of-the-shop"), &trust, "-v"]);
+    assert_lengths_and_times_are_told(&text(&asked.stderr), "GET|/health-of-the-shop||");
     serde_json::from_slice::<serde_json::Value>(&first.stdout).expect("standard output is the answer alone");
     assert!(!text(&run(&args).stderr).contains("for the first time"));
 
@@ -214,7 +231,19 @@ fn a_call_on_wire_3_says_whom_it_met_and_keeps_to_it() {
     let refused = run(&args);
     let said = text(&refused.stderr);
     assert!(refused.status.code() == Some(1) && refused.stdout.is_empty(), "{said}");
-    assert!(said.contains(&known.display().to_string()) && said.contains("remove the line"), "{said}");
+    assert!(said.contains("this is another service, or an impostor"), "{said}");
+    assert!(said.contains(&format!("sealway trust forget {origin}")), "{said}");
+
+    // The remedy that the error names works.
+    let listed = run(&["trust", "list", &trust]);
+    assert_eq!((listed.status.code(), text(&listed.stdout)), (Some(0), format!("{origin} {other}\n")));
+    let forgotten = run(&["trust", "forget", &purchase, &trust]);
+    assert_eq!(forgotten.status.code(), Some(0), "{}", text(&forgotten.stderr));
+    assert_eq!(text(&run(&["trust", "list", &trust]).stdout), "");
+    assert!(text(&run(&args).stderr).contains("for the first time"));
+    let gone = run(&["trust", "forget", "https://never.example", &trust]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(text(&gone.stderr).contains("https://never.example:443 is not in"), "{}", text(&gone.stderr));
 }
 
 #[test]
@@ -261,7 +290,7 @@ fn a_call_that_fails_says_why_and_exits_with_1() {
         (&["call", &url("/x"), "--wire", "2", "-H", "a: b"], "--header is of wire 3"),
         (&["call", &url("/x"), "--init", "v1", "--wire", "3"], "--init is of wires 1 and 2"),
         (&["call", &url("/x"), "--pin", "abc"], "neither a key id"),
-        (&["call", &url("/x"), "--pin", "00112233445566778899aabbccddeeff"], "uses none of the trusted identity keys"),
+        (&["call", &url("/x"), "--pin", "00112233445566778899aabbccddeeff"], "another service, or an impostor"),
         (&["call", &url("/x"), "--key-log", "/nowhere"], "SEALWAY_KEY_LOG_ALLOWED"),
         (&["call", "POST", "not a url"], "URL"),
         (&["call", "POST", &nobody], "no answer from"),
@@ -279,81 +308,6 @@ fn a_call_that_fails_says_why_and_exits_with_1() {
     // The service's own answer is printed, whatever its status.
     assert_eq!(text(&run(&["call", "POST", &url("/service"), "-d", "what it said"]).stdout), "what it said");
     assert_eq!(run(&["call", "POST", &url("/x"), "--wire", "4"]).status.code(), Some(2));
-}
-
-fn config_file(folder: &Path, config: &str) -> String {
-    let file = folder.join("serve.yaml");
-    std::fs::write(&file, config).unwrap();
-    file.display().to_string()
-}
-
-#[test]
-fn config_check_names_every_problem_with_its_path() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = config_file(
-        folder.path(),
-        "
-listeners: [{ address: nowhere }]
-routes: [{ match: {}, upstream: missing, sealed_body_max: 1 }]
-sessions: { store: 'mysql:x' }
-replay: { window_ms: 0 }
-limits: { drain_ms: 0 }
-",
-    );
-    let output = run(&["config", "check", &file]);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1));
-    for part in [
-        file.as_str(),
-        "listeners[0].address",
-        "routes[0].upstream",
-        "routes[0].sealed_body_max",
-        "sessions.store",
-        "replay.window_ms",
-        "limits.drain_ms",
-    ] {
-        assert!(said.contains(part), "{part} is not in:\n{said}");
-    }
-    let file = config_file(folder.path(), "listeners:\n  - adress: 'x'\n");
-    let said = text(&run(&["config", "check", &file]).stderr);
-    assert!(said.contains("adress") && said.contains("line 2"), "{said}");
-    let said = text(&run(&["config", "check", "/nowhere/at/all.yaml"]).stderr);
-    assert!(said.contains("/nowhere/at/all.yaml"), "{said}");
-}
-
-#[test]
-fn config_check_takes_the_samples_and_tells_their_warnings() {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config");
-    let names = ["one-port.yaml", "ports-3000-3001.yaml", "single-machine.yaml", "reverse-proxy.yaml", "fleet.yaml"];
-    for name in names {
-        let warns = name == "ports-3000-3001.yaml";
-        let output = run(&["config", "check", &samples.join(name).display().to_string()]);
-        assert!(output.status.success() && text(&output.stdout).contains("OK"), "{name}: {}", text(&output.stderr));
-        assert_eq!(text(&output.stderr).contains("warning: compat.open_key_endpoint"), warns, "{name}");
-    }
-}
-
-#[test]
-fn config_print_shows_what_is_in_force_file_then_environment() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = "
-listeners: [{ address: '127.0.0.1:3000' }]
-routes: [{ match: {}, sessions: {} }]
-replay: { window_ms: 1000, nonces_max: 5000 }
-";
-    let file = config_file(folder.path(), config);
-    let mut command = Command::new(BINARY);
-    clear_environment(&mut command).args(["config", "print", &file]);
-    let output = command.env("PORT", "3456").env("SEALWAY_REPLAY__WINDOW_MS", "2000").output().unwrap();
-    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(printed["listeners"][0]["address"], "127.0.0.1:3456");
-    assert_eq!(
-        (printed["replay"]["window_ms"].as_u64(), printed["replay"]["nonces_max"].as_u64()),
-        (Some(2000), Some(5000))
-    );
-    // What it prints is itself a configuration.
-    let printed = config_file(folder.path(), &text(&output.stdout));
-    assert!(run(&["config", "check", &printed]).status.success());
 }
 
 #[test]

@@ -14,6 +14,8 @@ use sealway_testkit::raw_http::{Connection, Request};
 use sealway_testkit::upstream::{Upstream, answer};
 use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, init, nonce, now_ms};
 
+/// A body that is not quite 16 MiB when it is sealed.
+const LARGE: usize = 16 * 1024 * 1024 - 1024;
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 const BOTH: [Wire; 2] = [Wire::One, Wire::Two];
 const AT_ONCE: usize = 64;
@@ -224,7 +226,7 @@ fn draining_ends_at_its_bound_with_whoever_is_left() {
 }
 
 #[test]
-fn bodies_that_are_held_whole_have_one_bound_together() {
+fn bodies_that_are_held_whole_have_one_bound_together_and_each_address_a_share() {
     let config = "
 listeners: [{ address: '127.0.0.1:0' }]
 routes:
@@ -234,24 +236,31 @@ upstreams: { shop: { servers: ['demo:'] } }
 limits: { buffered_bytes_max: 134217728 }
 ";
     let server = Launch::new(BINARY, config).start().unwrap();
-    // Each announces 16 MiB and sends nothing. Eight of them, and a KiB each, are over 128 MiB.
     let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
-    let announced = || agreed.seal("/transaction/purchase", b"x").0.bare().set("Content-Length", "16777216");
-    let slow: Vec<std::net::TcpStream> = (0..7)
-        .map(|_| {
-            let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
-            std::io::Write::write_all(&mut stream, &announced().head_bytes()).unwrap();
-            stream
-        })
-        .collect();
-    std::thread::sleep(Duration::from_millis(300));
-    let large = Request::post("/transaction/purchase", vec![b'x'; 16 * 1024 * 1024]).send(server.address()).unwrap();
-    large.assert_error("over the bound", 503, "SERVICE_UNAVAILABLE");
-    assert_eq!(large.header("retry-after"), Some("1"));
+    let large = || agreed.seal("/transaction/purchase", &vec![b'x'; LARGE]).0.send(server.address()).unwrap();
+    let small = || agreed.call("/transaction/purchase", br#"{"schemeCode":"A","amount":1}"#).unwrap().0.status;
+    // Announces 16 MiB and sends this much of it.
+    let slow = |len: usize| {
+        let head = agreed.seal("/transaction/purchase", b"x").0.bare().set("Content-Length", "16777216");
+        let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
+        std::io::Write::write_all(&mut stream, &[head.head_bytes(), vec![b'x'; len]].concat()).unwrap();
+        stream
+    };
+    let until = |what: &str, is: &dyn Fn() -> bool| {
+        let since = Instant::now();
+        while !is() {
+            assert!(since.elapsed() < Duration::from_secs(30), "{what}");
+        }
+    };
+    // What is announced and not sent takes nothing.
+    let announced: Vec<_> = (0..16).map(|_| slow(0)).collect();
+    assert_ne!(large().status, 503);
+    // What was sent does: one address has a quarter, which is 32 MiB.
+    let sent = [slow(LARGE), slow(LARGE - 1024 * 1024)];
+    until("the share of the address is taken", &|| large().status == 503);
+    assert_eq!(large().header("retry-after"), Some("1"));
     // What is small still fits beside them.
-    assert_eq!(agreed.call("/transaction/purchase", br#"{"schemeCode":"A","amount":1}"#).unwrap().0.status, 200);
-    drop(slow);
-    std::thread::sleep(Duration::from_millis(300));
-    let large = Request::post("/transaction/purchase", vec![b'x'; 16 * 1024 * 1024]).send(server.address()).unwrap();
-    large.assert_error("within it again", 400, "CRYPTO_ERROR");
+    assert_eq!(small(), 200);
+    drop((announced, sent));
+    until("the share is free again", &|| large().status != 503);
 }

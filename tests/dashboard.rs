@@ -14,9 +14,12 @@ fn the_page_shows_live_numbers_and_stops_and_starts_a_listener_once_that_is_conf
     let config = format!(
         "
 listeners: [{{ name: 'a <b>name</b>', address: '127.0.0.1:{port}' }}]
-routes: [{{ match: {{ path: /health }}, sessions: {{}} }}, {{ match: {{ path_prefix: /shop/ }}, upstream: shop }}]
-upstreams: {{ shop: {{ servers: ['demo:'] }} }}
-sessions: {{ store: 'memory:' }}
+routes:
+  - {{ match: {{ path: /health, path_prefix: /v3/ }}, sessions: {{}} }}
+  - {{ name: 'sh<i>op', match: {{ host: [shop.example, '*.a-long-name-of-a-shop.example'], path_prefix: /shop/ }}, upstream: shop }}
+  - {{ match: {{ path_prefix: /transaction/ }}, sealed: required, upstream: shop }}
+upstreams: {{ shop: {{ servers: ['demo:'] }}, far: {{ servers: ['http://a-long-name-of-a-server.internal.example:8080'] }} }}
+sessions: {{ store: 'memory:', identity: {{ allow_generated: true }} }}
 admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
 "
     );

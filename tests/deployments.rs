@@ -68,7 +68,7 @@ fn on_two_ports_sessions_of_either_are_good_on_the_api_side_and_its_key_can_be_f
     assert_eq!(key.send(authority).unwrap().status, 200);
     assert_eq!(key.send(api).unwrap().status, 404);
     let health = Request::get("/health").send(api).unwrap();
-    assert!(health.text().contains("open_key_endpoint") && health.json()["store"] == "embedded", "{}", health.text());
+    assert!(health.text().contains("open_key_endpoint") && health.json()["store"] == "memory", "{}", health.text());
     assert!(server.log().iter().any(|line| line.contains("open_key_endpoint")), "no warning at start");
     // `localhost` is either loopback, where there are two.
     for address in &server.addresses {
@@ -131,21 +131,81 @@ fn a_nonce_lifetime_below_twice_the_window_is_raised_with_a_warning_never_refuse
     assert!(!server.log().iter().any(|line| line.contains("nonce_ttl_ms")));
 }
 
+/// Number of calls that the old environment is held to, in the short form and in `make e2e-faults`.
+fn calls() -> usize {
+    if sealway_testkit::fleet::is_full() { 1_000_000 } else { 2500 }
+}
+
+/// Sends inits over one connection, as a proxy in front would for this client; the statuses that came, and how often.
+fn inits(server: &Server, count: usize, client: &str, body: Option<&str>) -> std::collections::BTreeMap<u16, usize> {
+    let mut connection = sealway_testkit::raw_http::Connection::open(server.address()).unwrap();
+    let mut seen = std::collections::BTreeMap::new();
+    for _ in 0..count {
+        let mut request = init(Wire::Two, "/v1/session/init", CLIENT_ID, None).1.header("X-Forwarded-For", client);
+        if let Some(body) = body {
+            request = request.body(body);
+        }
+        connection.write(&request.header("Connection", "keep-alive").bytes()).unwrap();
+        *seen.entry(connection.read_answer("POST").unwrap().status).or_insert(0) += 1;
+    }
+    seen
+}
+
+fn behind_a_proxy() -> String {
+    let local = "localhost:0\"\n    trusted_proxies: [\"127.0.0.0/8\", \"::1\"]";
+    on_free_ports(ONE_PORT).replace("localhost:0\"", local)
+}
+
 #[test]
-fn the_old_bounds_of_the_nonce_store_hold() {
-    let server = Launch::new(BINARY, &on_free_ports(ONE_PORT))
+fn the_old_bound_of_nonces_is_not_filled_by_malformed_inits_nor_by_one_client() {
+    let server = Launch::new(BINARY, &behind_a_proxy())
         .env("MEMORY_NONCE_MAX_SIZE", "1000")
         .env("MEMORY_NONCE_CLEANUP_THRESHOLD", "100")
         .start()
         .unwrap();
-    let mut connection = sealway_testkit::raw_http::Connection::open(server.address()).unwrap();
-    let mut last = 0;
-    for _ in 0..1001 {
-        let request = init(Wire::Two, "/v1/session/init", CLIENT_ID, None).1.body(r#"{"clientPublicKey":"AAAA"}"#);
-        connection.write(&request.header("Connection", "keep-alive").bytes()).unwrap();
-        last = connection.read_answer("POST").unwrap().status;
+    assert!(server.log().iter().any(|line| line.contains("\"calls_per_sec\":1,")), "{:?}", server.log());
+    let malformed = inits(&server, 1500, "192.0.2.1", Some(r#"{"clientPublicKey":"AAAA"}"#));
+    assert_eq!(malformed.into_iter().collect::<Vec<_>>(), [(400, 1500)]);
+    let flood = inits(&server, 1500, "192.0.2.1", None);
+    assert!(!flood.contains_key(&503) && flood[&429] > 300, "{flood:?}");
+    // Beside it.
+    assert_eq!(inits(&server, 3, "192.0.2.2", None).into_iter().collect::<Vec<_>>(), [(200, 3)]);
+    assert_eq!(Request::get("/ready").send(server.address()).unwrap().status, 200);
+}
+
+#[test]
+fn with_redis_the_old_environment_bounds_nothing_but_the_fallback() {
+    let redis = sealway_testkit::redis::Redis::options().password("p@ss:w/rd").start().unwrap();
+    let kek = sealway_proto::wire::base64::encode(&sealway_testkit::wire_client::random::<32>());
+    let server = Launch::new(BINARY, &on_free_ports(ONE_PORT))
+        .env("REDIS_URL", &redis.url())
+        .env("REDIS_PASSWORD", "p@ss:w/rd")
+        .env("MEMORY_NONCE_MAX_SIZE", "1000")
+        .env("MEMORY_NONCE_CLEANUP_THRESHOLD", "800")
+        .env("CORS_ORIGIN", "true")
+        .env("PG_POOL_MAX", "20")
+        .env("SEALWAY_KEK", &format!("k {kek}"))
+        .start()
+        .unwrap();
+    let log = server.log().join("\n");
+    assert_eq!(log.matches("PG_POOL_MAX").count(), 1, "{log}");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while Agreed::open(server.address(), Wire::Two, "/session/init").is_err() {
+        assert!(std::time::Instant::now() < until, "Redis is not used: {}", server.log().join("\n"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    assert_eq!(last, 503);
+    let seen = inits(&server, calls(), "192.0.2.1", None);
+    // A busy machine may be late at any moment; a refusal for want of room is none of those, and lasts.
+    let granted = seen.get(&200).copied().unwrap_or_default();
+    assert!(granted > calls() * 9 / 10 && !seen.contains_key(&429), "{seen:?}");
+    let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    for _ in 0..10 {
+        assert_eq!(agreed.call(PURCHASE, ORDER).unwrap().0.status, 200);
+    }
+    let ready = Request::get("/ready").send(server.address()).unwrap();
+    assert_eq!(ready.status, 200, "{}", ready.text());
+    let answer = Request::get("/health").header("Origin", "http://any.example").send(server.address()).unwrap();
+    assert!(answer.header("access-control-allow-origin").is_some());
 }
 
 /// The output of a start that must fail.
@@ -182,6 +242,8 @@ fn a_bad_integer_stops_the_start_and_is_named() {
     }
     let both = failing(&[("PORT", "x"), ("NONCE_TTL_SEC", "y")]);
     assert!(both.contains("PORT") && both.contains("NONCE_TTL_SEC"), "{both}");
+    let source = failing(&[("SESSION_TTL_MAX_SEC", "99999999")]);
+    assert!(source.contains("from the environment variable SESSION_TTL_MAX_SEC"), "{source}");
     let threshold = failing(&[("MEMORY_NONCE_MAX_SIZE", "1000"), ("MEMORY_NONCE_CLEANUP_THRESHOLD", "2000")]);
     assert!(threshold.contains("MEMORY_NONCE_CLEANUP_THRESHOLD"), "{threshold}");
 }

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use sealway_proto::wire::Wire;
-use sealway_testkit::process::{Launch, Server};
+use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Connection, Request};
 use sealway_testkit::upstream::{Upstream, answer};
 use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, init, open};
@@ -323,4 +323,164 @@ limits: { connections_max: 3 }
     while Request::get("/health").send(server.address()).map_or(true, |answer| answer.status != 200) {
         assert!(Instant::now() < until, "the places of those who left are not free again");
     }
+}
+
+/// A gateway whose log is read, with its upstream's address and these sections.
+fn logged(upstream: SocketAddr, more: &str) -> Server {
+    let config = format!(
+        "
+listeners: [{{ name: front, address: '127.0.0.1:0' }}]
+admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
+routes: [{{ match: {{}}, upstream: service }}]
+upstreams: {{ service: {{ servers: ['http://{upstream}'] }} }}
+{more}
+"
+    );
+    Launch::new(BINARY, &config).log_level("info").start().unwrap()
+}
+
+fn metric(server: &Server, line: &str) -> u64 {
+    let request = Request::get("/metrics").header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
+    let text = request.send(server.admin()).unwrap().text();
+    let found = text.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok());
+    found.unwrap_or_else(|| panic!("{line} is not in {text}"))
+}
+
+#[test]
+fn malformed_requests_are_logged_with_their_peer_and_do_not_fill_the_log() {
+    const SENT: u64 = 200;
+    let upstream = Upstream::answering(|_, _| answer("200 OK", &[], b"")).unwrap();
+    let mut server = logged(upstream.address, "");
+    let mut peer = String::new();
+    for _ in 0..SENT {
+        let mut connection = Connection::open(server.address()).unwrap();
+        connection.write(b"GET /SECRET HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").unwrap();
+        assert!(connection.read_head().unwrap().0.starts_with("HTTP/1.1 400"));
+        peer = "127.0.0.1:".into();
+    }
+    let line = server.wait_for_log(0, |line| line["status"] == 400).unwrap();
+    assert!(line["peer"].as_str().unwrap().starts_with(&peer), "{line}");
+    assert_eq!((&line["listener"], &line["why"]), (&"front".into(), &"Host stands twice".into()));
+    let log = server.log();
+    let lines = log.iter().filter(|line| line.contains("Host stands twice")).count();
+    // Ten in ten seconds, however long a busy machine takes for all of them.
+    assert!(lines < 100 && !log.join("").contains("SECRET"), "{lines}");
+    let counted = metric(&server, "sealway_refused_requests_total{listener=\"front\",status=\"400\"}");
+    assert_eq!(counted, SENT);
+}
+
+#[test]
+fn an_upstreams_failure_names_route_upstream_and_peer_and_a_clients_abort_is_no_warning() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut server = logged(gone, "");
+    assert_eq!(Request::get("/").send(server.address()).unwrap().status, 502);
+    let line = server.wait_for_log(0, |line| line["message"] == "no answer from upstream").unwrap();
+    assert_eq!(
+        (&line["route"], &line["upstream"], &line["level"]),
+        (&"routes[0]".into(), &"service".into(), &"WARN".into())
+    );
+    assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
+
+    let upstream = Upstream::answering(|_, body| answer("200 OK", &[], body)).unwrap();
+    let server = logged(upstream.address, "");
+    for begun in ["POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nabc", "GET / HTTP/1.1\r\nHo"] {
+        let mut connection = Connection::open(server.address()).unwrap();
+        connection.write(begun.as_bytes()).unwrap();
+        drop(connection);
+    }
+    // Behind those that went away.
+    assert_eq!(Request::post("/", "x").send(server.address()).unwrap().text(), "x");
+    let until = Instant::now() + Duration::from_secs(20);
+    while metric(&server, "sealway_connections{listener=\"front\"}") > 0 {
+        assert!(Instant::now() < until, "connections stay");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let warnings: Vec<_> = server.log().into_iter().filter(|line| line.contains("\"WARN\"")).collect();
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn the_access_log_has_a_line_for_each_request_with_the_fields_that_were_chosen_and_no_secret() {
+    let upstream = Upstream::serve(|received, connection| {
+        if received.method_and_target().1.starts_with("/broken") {
+            connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")?;
+            return Ok(Vec::new());
+        }
+        connection.write(&answer("200 OK", &[], b"hello"))?;
+        Ok(Vec::new())
+    })
+    .unwrap();
+    let fields = "time, listener, peer, client, method, host, path, version, user_agent, route, upstream, status, \
+                  duration_ms, bytes_sent, complete";
+    let server = logged(upstream.address, &format!("access_log: {{ file: access.log, fields: [{fields}] }}"));
+    let request = Request::get("/a%20b?token=SECRET")
+        .header("Authorization", "Bearer SECRET")
+        .header("Cookie", "SECRET=1")
+        .header("User-Agent", "a \"b\"\\\u{e9}");
+    request.send(server.address()).unwrap();
+    let _ = Request::get("/broken").send(server.address());
+    let file = server.folder.join("access.log");
+    let until = Instant::now() + Duration::from_secs(20);
+    let lines = loop {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        if text.lines().count() >= 2 {
+            assert!(!text.contains("SECRET"), "{text}");
+            break text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>();
+        }
+        assert!(Instant::now() < until, "{text}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let line = lines.iter().find(|line| line["path"] == "/a%20b").unwrap();
+    for (field, value) in [
+        ("listener", "front".into()),
+        ("client", "127.0.0.1".into()),
+        ("method", "GET".into()),
+        ("version", "HTTP/1.1".into()),
+        ("route", "routes[0]".into()),
+        ("upstream", "service".into()),
+        ("status", 200.into()),
+        ("bytes_sent", 5.into()),
+        ("complete", true.into()),
+    ] as [(&str, serde_json::Value); 9]
+    {
+        assert_eq!(line[field], value, "{field} of {line}");
+    }
+    assert_eq!(line.as_object().unwrap().len(), 15);
+    assert!(line["duration_ms"].as_f64().unwrap() > 0.0 && line["time"].as_str().unwrap().ends_with('Z'), "{line}");
+    let broken = lines.iter().find(|line| line["path"] == "/broken").unwrap();
+    assert_eq!((&broken["complete"], &broken["bytes_sent"]), (&false.into(), &3.into()), "{broken}");
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn head_on_the_demo_page_answers_as_get_does_without_the_body() {
+    let config = "
+listeners: [{ address: '127.0.0.1:0' }]
+routes: [{ match: {}, upstream: shop }]
+upstreams: { shop: { servers: ['demo:'] } }
+";
+    let server = Launch::new(BINARY, config).start().unwrap();
+    let own = |answer: &Answer| {
+        let mut headers: Vec<_> = answer.headers.clone();
+        headers.retain(|(name, _)| !["date", "server-timing"].contains(&name.to_ascii_lowercase().as_str()));
+        headers
+    };
+    for path in ["/", "/index.html", "/assets/index.js", "/assets/index.css", "/config.json", "/icon.svg"] {
+        let get = Request::get(path).send(server.address()).unwrap();
+        let head = Request::new("HEAD", path).send(server.address()).unwrap();
+        assert_eq!((head.status, own(&head)), (200, own(&get)), "{path}");
+        assert_eq!(head.header("content-length"), Some(get.body.len().to_string().as_str()), "{path}");
+        assert!(head.body.is_empty() && !get.body.is_empty(), "{path}");
+
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["--silent", "--max-time", "20", "--http2-prior-knowledge", "--head"]);
+        let done =
+            curl.arg(format!("http://{}{path}", server.address())).output().expect("the package curl is missing");
+        let said = String::from_utf8(done.stdout).unwrap().to_ascii_lowercase();
+        assert!(said.starts_with("http/2 200") && done.status.success(), "{path}: {said}");
+        assert!(said.contains(&format!("content-length: {}\r\n", get.body.len())), "{path}: {said}");
+    }
+    assert_eq!(Request::new("HEAD", "/nothing").send(server.address()).unwrap().status, 404);
+    assert_eq!(Request::new("HEAD", "/transaction/purchase").send(server.address()).unwrap().status, 405);
 }

@@ -252,7 +252,7 @@ limits: { stop_delay_ms: 0 }
         let done = check(&config);
         let said = text(&done.stderr) + &text(&done.stdout);
         assert!(
-            done.status.code() == Some(1) && said.contains("unknown field") && said.contains("key_log"),
+            done.status.code() == Some(1) && said.contains("unknown key `key_log`") && said.contains("key_log"),
             "{after}: {said}"
         );
         let done = ended(command(folder.path(), "1").args(["serve", "--config"]).arg(&file));

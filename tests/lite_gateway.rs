@@ -144,19 +144,73 @@ fn an_upstream_that_is_not_there_is_502() {
 
 #[test]
 fn a_setting_that_is_wrong_is_named_and_nothing_starts() {
+    let certificates = tempfile::tempdir().unwrap();
+    let made = Command::new(BINARY).arg("certs").arg(certificates.path()).arg("--force").output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for (name, value) in [
         ("HttpPort", "0"),
         ("EnableHttp", "yes"),
         ("UpstreamUrl", "not-absolute"),
         ("SleepDurationMs", "-5"),
         ("ServerCertificatePath", "/nowhere/server.pfx"),
+        ("TrustedCaPath", "/nowhere/ca.pem"),
     ] {
         let mut command = Command::new(BINARY);
         command.args(["serve", "--litegateway"]).env_clear();
+        if value.starts_with("/nowhere") {
+            // What is looked at before the file is right.
+            command.env("LITEGATEWAY_Proxy__ServerCertificatePath", certificates.path().join("server.pfx"));
+            for port in ["HttpPort", "HttpsPort", "MtlsPort"] {
+                command.env(format!("LITEGATEWAY_Proxy__{port}"), free_port().unwrap().to_string());
+            }
+        }
         let done = command.env(format!("LITEGATEWAY_Proxy__{name}"), value).output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(1), "{name}: {said}");
-        let names_it = said.contains(name) || said.contains("/nowhere/server.cert.pem");
-        assert!(names_it, "{name} in {said}");
+        assert!(said.contains(&format!("LITEGATEWAY_Proxy__{name}")), "{name} in {said}");
     }
+}
+
+#[test]
+fn the_settings_file_of_certs_starts_it_by_its_pkcs12_file_and_an_empty_password_opens_one_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("certs");
+    let made = Command::new(BINARY).arg("certs").arg(&path).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let ports = [free_port().unwrap(), free_port().unwrap(), free_port().unwrap()];
+    let start = |more: &str| {
+        let script = format!(
+            ". '{}'; export LITEGATEWAY_Proxy__HttpPort={} LITEGATEWAY_Proxy__HttpsPort={} LITEGATEWAY_Proxy__MtlsPort={}; \
+             {more} exec '{BINARY}' serve --litegateway",
+            path.join("mtls.env").display(),
+            ports[0],
+            ports[1],
+            ports[2],
+        );
+        let mut command = Command::new("timeout");
+        command
+            .args(["-s", "INT", "5", "sh", "-c", &script])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap());
+        let done = command.env("RUST_LOG", "info").output().unwrap();
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    // The PKCS#12 file counts: with a wrong password it does not start, and says which variable is at fault.
+    let said = start("export LITEGATEWAY_Proxy__ServerCertificatePassword=wrong;");
+    assert!(said.contains("LITEGATEWAY_Proxy__ServerCertificatePassword") && !said.contains("serving"), "{said}");
+    let said = start("export LITEGATEWAY_Proxy__ServerCertificatePassword=;");
+    assert!(said.contains("LITEGATEWAY_Proxy__ServerCertificatePassword") && !said.contains("serving"), "{said}");
+    let open = path.join("server.pfx");
+    let made = Command::new("openssl")
+        .args(["pkcs12", "-export", "-passout", "pass:", "-inkey"])
+        .arg(path.join("server.key.pem"))
+        .arg("-in")
+        .arg(path.join("server.cert.pem"))
+        .arg("-out")
+        .arg(&open)
+        .output()
+        .expect("install the package openssl");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let said = start("export LITEGATEWAY_Proxy__ServerCertificatePassword=;");
+    assert!(said.contains("serving"), "{said}");
 }

@@ -288,11 +288,16 @@ fn a_full_nonce_store_is_400_on_sealed_calls() {
     let mut connection = sealway_testkit::raw_http::Connection::open(server.address()).unwrap();
     let first = agreed.seal(PURCHASE, ORDER).0;
     assert_eq!(first.send(server.address()).unwrap().status, 200);
-    for _ in 0..999 {
+    // One session takes what is left of the first half, and then many their share.
+    let others: Vec<_> =
+        (0..101).map(|_| Agreed::open(server.address(), Wire::Two, "/session/init").unwrap()).collect();
+    for n in 0..999 {
+        let agreed = if n < 495 { &agreed } else { &others[(n - 495) / 5] };
         connection.write(&agreed.seal(PURCHASE, b"{}").0.header("Connection", "keep-alive").bytes()).unwrap();
         assert_eq!(connection.read_answer("POST").unwrap().status, 400, "the demo service takes no such purchase");
     }
-    let refused = agreed.seal(PURCHASE, ORDER).0.send(server.address()).unwrap();
+    let last = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    let refused = last.seal(PURCHASE, ORDER).0.send(server.address()).unwrap();
     refused.assert_error("full", 400, "CRYPTO_ERROR");
     first.send(server.address()).unwrap().assert_error("nothing was evicted", 400, "CRYPTO_ERROR");
     assert_eq!(Agreed::open(server.address(), Wire::Two, "/session/init").unwrap().answer.status, 200, "inits go on");

@@ -215,7 +215,10 @@ fn the_old_servers_environment_is_enough_but_for_a_key() {
     let refused = launch().start().unwrap_err().to_string();
     assert!(refused.contains("SEALWAY_KEK") && refused.contains("sessions.kek_file"), "{refused}");
     let key = sealway_proto::wire::base64::encode(&sealway_testkit::wire_client::random::<32>());
-    let server = launch().env("SEALWAY_KEK", &format!("kek-1 {key}")).start().unwrap();
+    let launch = || launch().env("SEALWAY_KEK", &format!("kek-1 {key}"));
+    let refused = launch().env("POSTGRES_PASSWORD", "wrong").start().unwrap_err().to_string();
+    assert!(refused.contains("from the environment variable POSTGRES_HOST and REDIS_HOST"), "{refused}");
+    let server = launch().start().unwrap();
     wait_until("it grants", || grants(&server));
     let log = server.log().join("\n");
     assert!(log.contains("compat.nonce_fallback") && log.contains("not encrypted"), "{log}");

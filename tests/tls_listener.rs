@@ -168,6 +168,36 @@ fn short_lived(ground: &Ground, seconds: u64) -> (String, String) {
     (ground.text("short.pem"), ground.text("short.key"))
 }
 
+#[test]
+fn a_client_of_an_expired_authority_gains_nothing_by_showing_a_valid_authoritys_certificate() {
+    let ground = Ground::new();
+    let ca = std::fs::read_to_string(ground.cert("ca.cert.pem")).unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "an authority of last year");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2024, 1, 1));
+    let old = rcgen::CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let mut params = CertificateParams::default();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let key = KeyPair::generate().unwrap();
+    let leaf = params.signed_by(&key, &old).unwrap();
+    // The listener trusts both; what it trusts is written as an operator would who added a new one.
+    std::fs::write(ground.path("certs").join("ca.cert.pem"), [ca.as_str(), &old.pem()].concat()).unwrap();
+    std::fs::write(ground.path("old.key"), key.serialize_pem()).unwrap();
+    let serving = ground.serve();
+    let (trusted, key) = (ground.cert("ca.cert.pem"), ground.text("old.key"));
+    for beside in ["", ca.as_str()] {
+        std::fs::write(ground.path("old.pem"), [&leaf.pem(), beside].concat()).unwrap();
+        for version in [&["--tls-max", "1.2"][..], &["--tlsv1.3"]] {
+            let shown = ["--cert", &ground.text("old.pem"), "--key", &key];
+            let said = curl(serving.mutual, &trusted, &[&shown[..], version].concat());
+            assert!(!said.contains(BODY) && said.contains("000"), "{said}");
+        }
+    }
+    let own = ["--cert", &ground.cert("client.cert.pem"), "--key", &ground.cert("client.key.pem")];
+    assert!(curl(serving.mutual, &trusted, &own).starts_with(BODY));
+}
+
 #[tokio::test]
 async fn a_connection_does_not_outlive_its_clients_certificate_by_a_minute() {
     const VALID: u64 = 10;

@@ -78,6 +78,25 @@ fn a_body_is_sent_when_the_service_wants_it() {
 }
 
 #[test]
+fn a_body_does_not_wait_for_a_service_that_ignores_that_it_is_asked_for_a_100() {
+    let upstream = Upstream::answering(|_, body| answer("200 OK", &[], body)).unwrap();
+    let server = gateway(upstream.address, "");
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let mut connection = Connection::open(server.address()).unwrap();
+        let head = Request::post("/", "").header("Expect", "100-continue").header("Content-Length", "4").bare();
+        let asked = Instant::now();
+        connection.write(&head.head_bytes()).unwrap();
+        assert!(connection.read_head().unwrap().0.starts_with("HTTP/1.1 100"));
+        waits.push(asked.elapsed());
+        connection.write(b"body").unwrap();
+        assert_eq!(connection.read_answer("POST").unwrap().text(), "body");
+    }
+    // The first one finds out. Of the others the quickest tells, for a busy machine may delay any of them.
+    assert!(waits[1..].iter().min() < Some(&Duration::from_millis(250)), "{waits:?}");
+}
+
+#[test]
 fn trailers_pass_both_ways() {
     let upstream = Upstream::serve(|received, connection| {
         assert_eq!(received.header("te"), Some("trailers"));
@@ -192,17 +211,99 @@ fn a_websocket_that_stands_still_is_ended() {
     assert!(connection.read_to_end().unwrap_or_default().is_empty());
 }
 
+/// A gateway with a sealed path and a plain one, which allows these upgrades.
+fn gateway_with_a_seal(service: SocketAddr, protocols: &str) -> Server {
+    let config = format!(
+        "
+listeners: [{{ address: '127.0.0.1:0' }}]
+routes:
+  - {{ match: {{ path_prefix: /sealed/ }}, sealed: required, upstream: service }}
+  - {{ match: {{}}, upstream: service{protocols} }}
+upstreams: {{ service: {{ servers: ['http://{service}'] }} }}
+sessions: {{ store: 'memory:' }}
+"
+    );
+    Launch::new(BINARY, &config).start().unwrap()
+}
+
 #[test]
-fn http_2_is_no_protocol_to_change_to_and_a_refusal_is_an_answer() {
-    let (upstream, _) = echo();
-    let server = gateway(upstream.address, "");
-    for protocol in ["h2c", "websocket, h2c", "chat"] {
-        let request = Request::get("/").header("Connection", "Upgrade, HTTP2-Settings, close");
-        let request = request.header("Upgrade", protocol).header("HTTP2-Settings", "AAMAAABkAAQBAAAAAAIAAAAA");
-        let answer = request.send(server.address()).unwrap();
-        let seen = answer.text().to_lowercase();
-        assert_eq!(answer.status, 200);
-        assert_eq!((seen.contains("upgrade"), seen.contains("http2")), (protocol == "chat", false), "{seen}");
+fn a_protocol_that_a_route_does_not_allow_is_not_asked_for_and_a_switch_to_it_is_a_bad_gateway() {
+    // It changes to whatever it is asked for, and to "tls/1.0" even unasked, and notes what it then gets.
+    let (tell, told) = mpsc::channel();
+    let tell = Mutex::new(tell);
+    let upstream = Upstream::serve(move |received, connection| {
+        let wanted = received.header("upgrade").map(str::to_owned);
+        tell.lock().unwrap().send(wanted.clone())?;
+        if received.method_and_target().1 == "/unasked" || wanted.is_some() {
+            let wanted = wanted.unwrap_or_else(|| "tls/1.0".into());
+            let wanted = if received.method_and_target().1 == "/other" { "tls/1.0".into() } else { wanted };
+            let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: ";
+            connection.write(format!("{head}{wanted}\r\n\r\n").as_bytes())?;
+            return Ok(connection.read_to_end().unwrap_or_default());
+        }
+        connection.write(&answer("200 OK", &[], b"plain"))?;
+        Ok(Vec::new())
+    })
+    .unwrap();
+    let server = gateway_with_a_seal(upstream.address, "");
+    let smuggled = b"POST /sealed/pay HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nall".to_vec();
+    for (target, protocol, status) in [
+        ("/", "TLS/1.0", "200"),
+        ("/", "h2c", "200"),
+        ("/", "HTTP/2.0", "200"),
+        ("/", "chat", "200"),
+        ("/", "websocket, TLS/1.0", "200"),
+        ("/unasked", "TLS/1.0", "502"),
+        ("/other", "websocket", "502"),
+    ] {
+        let request = Request::get(target).header("Connection", "Upgrade").header("Upgrade", protocol);
+        let mut connection = Connection::open(server.address()).unwrap();
+        connection.write(&[request.bytes(), smuggled.clone()].concat()).unwrap();
+        let first = connection.read_answer("GET").unwrap();
+        assert_eq!(first.status.to_string(), status, "{target} {protocol}: {}", first.text());
+        let asked = (protocol == "websocket").then(|| protocol.to_owned());
+        assert_eq!(told.recv_timeout(WAIT).unwrap(), asked, "{protocol}");
+        // What follows is a request of its own, for the routes to judge: it reaches the service by no way.
+        let second = connection.read_answer("POST").unwrap();
+        assert_eq!(second.status, 400, "{protocol}: {}", second.text());
+        let (_, reached) = upstream.next().unwrap();
+        assert!(reached.is_empty(), "{protocol}: {}", String::from_utf8_lossy(&reached));
+    }
+    assert!(upstream.is_untouched() && told.try_recv().is_err());
+}
+
+#[test]
+fn a_route_allows_the_protocols_that_it_lists_and_a_tunnel_is_used_for_nothing_else() {
+    let upstream = Upstream::serve(|received, connection| {
+        if received.header("upgrade").is_none() {
+            connection.write(&answer("200 OK", &[], b"plain"))?;
+            return Ok(Vec::new());
+        }
+        connection.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: Chat\r\n\r\n")?;
+        let words = connection.read_exactly(5)?;
+        // Another answer behind the tunnel's: nobody may take it for one to its request.
+        connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong")?;
+        Ok([words, connection.read_to_end().unwrap_or_default()].concat())
+    })
+    .unwrap();
+    let server = gateway_with_a_seal(upstream.address, ", upgrade_protocols: [chat]");
+    let ask = |protocol: &str| {
+        let request = Request::get("/").header("Connection", "Upgrade").header("Upgrade", protocol);
+        let mut connection = Connection::open(server.address()).unwrap();
+        connection.write(&request.bytes()).unwrap();
+        connection
+    };
+    assert_eq!(ask("websocket").read_answer("GET").unwrap().text(), "plain");
+    assert_eq!(upstream.next().unwrap().0.header("upgrade"), None);
+    let mut tunnel = ask("chat");
+    assert!(tunnel.read_head().unwrap().0.starts_with("HTTP/1.1 101"));
+    tunnel.write(b"words").unwrap();
+    tunnel.read_exactly(10).unwrap();
+    drop(tunnel);
+    // Nobody else's bytes came after the client's.
+    assert_eq!(upstream.next().unwrap().1, b"words");
+    for _ in 0..3 {
+        assert_eq!(Request::get("/").send(server.address()).unwrap().text(), "plain");
     }
 }
 

@@ -335,6 +335,8 @@ fn an_answer_that_can_be_read_in_two_ways_reaches_nobody() {
         "HTTP/2.0 200 OK\r\nContent-Length: 6\r\n\r\nSECRET",
         "SSH-2.0-SECRET\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nX-A: SECRET",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nSECRET",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6 \r\nSECRET\r\n0\r\n\r\n",
     ];
     let texts = faulty.to_vec();
     let upstream = Upstream::answering(move |received, _| {

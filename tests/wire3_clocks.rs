@@ -132,7 +132,7 @@ fn a_server_whose_clock_is_off_is_called_without_any_skew_and_a_stamp_that_is_of
 }
 
 #[test]
-fn a_step_of_the_servers_clock_in_a_session_is_healed_by_its_proven_time_or_ends_the_session_by_a_proven_word() {
+fn a_step_of_the_servers_clock_in_a_session_is_healed_by_its_proven_time_or_ends_the_session() {
     let mut clocked = Clocked::start(0);
     let agreed = clocked.agree();
     let (early, pending) = agreed.seal("POST", PURCHASE, &[ORDER]);
@@ -151,18 +151,10 @@ fn a_step_of_the_servers_clock_in_a_session_is_healed_by_its_proven_time_or_ends
     problem(&clocked.link.send(&early).unwrap(), "replayed", 409);
     // A day ahead the session is long over.
     clocked.step(DAY_MS);
-    let (request, pending) = agreed.seal("POST", PURCHASE, &[ORDER]);
+    let request = agreed.seal("POST", PURCHASE, &[ORDER]).0;
     let answer = clocked.link.send(&request).unwrap();
-    let expired = problem(&answer, "session_expired", 401);
-    let time_ms = expired.more["server_time_ms"].as_u64().unwrap();
-    let signature = base64::decode_array(expired.more["signature"].as_str().unwrap()).unwrap();
-    let signer = &clocked.trusted.keys[0];
-    assert_eq!(expired.more["key_id"], signer.key_id.as_str());
-    let key = default_es256().public(&signer.public_key).unwrap();
-    let (stamp, nonce) = pending.stamp_and_nonce();
-    let (session, provider) = (&agreed.session, default_agreement_provider());
-    assert!(session.verifies_expiry(provider, key.as_ref(), stamp, nonce, time_ms, &signature));
-    assert!(!session.verifies_expiry(provider, key.as_ref(), stamp, "1", time_ms, &signature));
+    // Nothing signed: clients of earlier versions took that for leave to send a purchase again.
+    assert!(problem(&answer, "session_expired", 401).more.is_empty());
     let again = clocked.agree();
     clocked.call(&again, again.stamp_ms());
     assert!(clocked.server.stop().unwrap().success());

@@ -4,10 +4,14 @@
 
 mod wire3_ground;
 
+use http::{HeaderMap, Method};
+use sealway_client::sealed::Trust;
+use sealway_client::{Client, Options};
 use sealway_proto::session::three::{PendingAnswer, Suite};
 use sealway_proto::wire::base64;
 use sealway_testkit::raw_http::{Answer, Request};
 use sealway_testkit::wire3_client::{Agreed, open};
+use wire3_ground::held::{Held, Loss};
 use wire3_ground::{Ground, Lane};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
@@ -241,4 +245,30 @@ fn the_requests_nonce_in_an_answers_key_binds_each_answer_to_its_one_request() {
     }
     drop((lane, sealed));
     assert_eq!(ground.end().attacks, 56);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purchase_that_was_served_before_its_session_was_lost_is_not_bought_again() {
+    let held = Held::start(BINARY);
+    for loss in [Loss::Restart, Loss::OtherProcess, Loss::Revocation] {
+        let url = format!("http://{}/", held.middle.address).parse().unwrap();
+        let client = Client::new(url, Options { trust: Trust::FirstMet, ..Options::default() }).unwrap();
+        client.connect().await.unwrap();
+        let before = held.served();
+        held.lose(loss);
+        let bought = client.post("/transaction/purchase", ORDER).await;
+        assert_eq!(held.served() - before, 1, "{loss:?}: one call bought more than once");
+        let err = bought.unwrap_err().to_string();
+        assert!(
+            err.contains("session_expired") && err.contains("unknown whether") && err.contains("next call"),
+            "{err}"
+        );
+        // What is safe is asked again, and the next call works.
+        let before = held.served();
+        assert_eq!(client.post("/transaction/purchase", ORDER).await.unwrap().body, "bought");
+        assert_eq!(held.served() - before, 1);
+        held.lose(loss);
+        let asked = client.request(Method::GET, "/rates", HeaderMap::new(), Default::default()).await.unwrap();
+        assert_eq!((asked.body, held.served() - before), ("bought".into(), 3), "{loss:?}");
+    }
 }

@@ -121,6 +121,7 @@ fn new_session(clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<Session>> {
         subject: None,
         tenant: None,
         auth: Auth::None,
+        lineage: None,
         created_ms: now_ms,
         expires_ms: now_ms + 1_800_000,
         key: SessionKey::from_bytes(key),

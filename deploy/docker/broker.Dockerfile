@@ -2,7 +2,7 @@
 FROM rust:1.95-bookworm AS build
 WORKDIR /source
 COPY . .
-RUN cargo build --release --locked -p sealway-cli
+RUN cargo build --release --locked -p sealway-cli --no-default-features --features broker
 
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /source/target/release/sealway /usr/bin/sealway

@@ -90,7 +90,7 @@ pub fn callers(data: &[u8]) {
     told(callers.warnings(), text);
     let lenient = Callers::parse(text, Leniency::Lenient).unwrap_or_else(|problems| panic!("{problems:?}"));
     for (uid, gid) in [(0, 0), (1000, 1000), (65_534, 65_534)] {
-        let peer = Peer { uid, gid, pid: None };
+        let peer = Peer { uid, gid, ..Peer::default() };
         for operation in OPERATIONS {
             for (profile, key) in
                 [(None, None), (Some("Default"), None), (Some("Default"), Some("k")), (None, Some("k"))]

@@ -85,7 +85,7 @@ pub fn broker_wires(data: &[u8]) {
     frame.extend(message);
     let request = http::Request::post(path).header("content-type", "application/grpc").header("te", "trailers");
     let Ok(request) = request.body(Full::new(Bytes::from(frame))) else { return };
-    let peer = Peer { uid: 1000, gid: 1000, pid: None };
+    let peer = Peer { uid: 1000, gid: 1000, ..Peer::default() };
     let answer = RUNTIME.with(|runtime| runtime.block_on(broker().answer(request, peer)));
     let Ok(answer) = answer;
     let header =

@@ -33,10 +33,11 @@ fn resolve(raw: &RawServe) -> Result<String, ConfigError> {
         upstreams: &raw.upstreams,
         cors: &raw.cors,
         limits: &raw.limits,
+        access_log: None,
     };
     let gateway = sealway_gateway::config::resolve(sections, &mut problems);
     let sessions = sealway_sessions::config::resolve(&raw.sessions, &raw.replay, &raw.compat, None, &mut problems);
-    let telemetry = raw.telemetry.resolve(&mut problems);
+    let telemetry = raw.telemetry.resolve(None, &mut problems);
     problems.into_result()?;
     Ok(format!("{gateway:?}\n{sessions:?}\n{telemetry:?}"))
 }

@@ -10,7 +10,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use sealway_proto::crypto::no_security::NoSecurity;
 use sealway_proto::session::SessionKey;
-use sealway_proto::wire::SessionId;
 use sealway_sessions::kek::{KeyRing, UnwrapError};
 
 /// A file without a name, in memory where there is such a folder, readable by its owner alone; and a path to it.
@@ -57,12 +56,12 @@ pub fn kek_file(data: &[u8]) {
 }
 
 fn wrap(ring: &KeyRing) {
-    let (id, other) = (SessionId::from_random(&[1; 16], false), SessionId::from_random(&[2; 16], false));
+    let (aad, other) = (b"a row", b"another row");
     let key = SessionKey::from_bytes([5; 32]);
-    let mut wrapped = ring.wrap(&id, &key).expect("wrapping does not fail");
-    let unwrapped = ring.unwrap(&id, &wrapped).expect("its own session");
+    let mut wrapped = ring.wrap(aad, &key).expect("wrapping does not fail");
+    let unwrapped = ring.unwrap(aad, &wrapped).expect("its own session");
     assert_eq!(unwrapped.expose(), key.expose());
-    assert_eq!(ring.unwrap(&other, &wrapped).map(|_| ()), Err(UnwrapError::Damaged));
+    assert_eq!(ring.unwrap(other, &wrapped).map(|_| ()), Err(UnwrapError::Damaged));
     wrapped.kek_id.push('x');
-    assert!(ring.unwrap(&id, &wrapped).is_err(), "unwrapped under another key");
+    assert!(ring.unwrap(aad, &wrapped).is_err(), "unwrapped under another key");
 }

@@ -3,16 +3,18 @@
 //! Input: a sealed matcher and a plain one, each `=/exact`, `/prefix` or nothing (any path, plain only), a line each; then
 //! the path. The sealed route comes first.
 //!
-//! The reference reads the path as different services do: percent-decoded not at all, once or twice; `\` a slash or not;
-//! `;parameters` cut or not; empty segments dropped or kept; then dot segments resolved (RFC 3986 section 5.2.4, and
-//! `%2e` for a dot, as the URL standard has it, while at most two decodings are needed). If any of them lands in the
-//! sealed route, letter case and a slash at the end aside, the plain one must not have it.
+//! The reference reads the path as different services do: percent-decoded not at all or up to three times, as a whole or after it
+//! was split; two slashes at the start a host or not; `\` a slash or not; `;parameters` cut or not; empty segments dropped or kept;
+//! spaces and dots at the end of a segment dropped or not; then dot segments resolved (RFC 3986 section 5.2.4, and
+//! `%2e` for a dot, as the URL standard has it, while at most three decodings are needed). If any of them lands in the
+//! sealed route, letter case and a slash at the end aside, the plain one must not have it, unless it names the path in full.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sealway_gateway::route::{Action, Asked, Forward, ForwardPolicy, Found, Matcher, Route, Sealed, find};
 use sealway_gateway::upstream::{ServerAddress, Target, Upstream, UpstreamSettings};
+use sealway_proto::routes::Pattern;
 
 /// The target.
 pub fn routes(data: &[u8]) {
@@ -29,12 +31,13 @@ pub fn routes(data: &[u8]) {
     if !path.starts_with('/') || path.contains(['?', '#']) || !plainly_spelt {
         return;
     }
-    let routes = [route(sealed, Sealed::Required), route(plain, Sealed::Off)];
+    let (Some(required), Some(off)) = (route(sealed, Sealed::Required), route(plain, Sealed::Off)) else { return };
+    let routes = [required, off];
     let found = find(&routes, Asked { listener: "listener", host: "host", path });
     if matches(sealed, path.as_bytes()) {
         assert!(matches!(found, Found::Route(0, _)), "a sealed path is not sealed: {found:?}");
     }
-    if !matches!(found, Found::Route(1, _)) {
+    if !matches!(found, Found::Route(1, _)) || plain.starts_with('=') {
         return;
     }
     for reading in readings(path) {
@@ -43,28 +46,29 @@ pub fn routes(data: &[u8]) {
     }
 }
 
-fn route(matcher: &str, sealed: Sealed) -> Route {
+/// A route; none if its path has no canonical form.
+fn route(matcher: &str, sealed: Sealed) -> Option<Route> {
     static UPSTREAM: OnceLock<Arc<Upstream>> = OnceLock::new();
     let upstream = UPSTREAM.get_or_init(|| {
         let address = ServerAddress::parse("http://127.0.0.1:1").expect("a server");
         Arc::new(Upstream::new(Target::Servers(vec![address]), UpstreamSettings::default()))
     });
-    let (paths, path_prefixes) = match matcher.strip_prefix('=') {
-        Some(exact) => (vec![exact.to_owned()], Vec::new()),
-        None if matcher.is_empty() => (Vec::new(), Vec::new()),
-        None => (Vec::new(), vec![matcher.to_owned()]),
+    let patterns = match matcher.strip_prefix('=') {
+        Some(exact) => vec![Pattern::exact(exact).ok()?],
+        None if matcher.is_empty() => Vec::new(),
+        None => vec![Pattern::prefix(matcher).ok()?],
     };
     let forward = Forward {
         upstream: upstream.clone(),
         policy: ForwardPolicy { sealed, ..ForwardPolicy::default() },
         kept: None,
     };
-    Route {
+    Some(Route {
         name: String::new(),
-        matcher: Matcher { paths, path_prefixes, ..Matcher::default() },
+        matcher: Matcher { patterns, ..Matcher::default() },
         delay: Duration::ZERO,
         action: Action::Forward(Box::new(forward)),
-    }
+    })
 }
 
 fn matches(matcher: &str, path: &[u8]) -> bool {
@@ -93,21 +97,40 @@ fn matches_loosely(matcher: &str, path: &[u8]) -> bool {
 fn readings(path: &str) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let mut texts = vec![path.as_bytes().to_vec()];
-    for decoded in 0..3 {
+    if let Some((_, after)) = path.strip_prefix("//").and_then(|host| host.split_once('/')) {
+        texts.push(format!("/{after}").into_bytes());
+    }
+    for decoded in 0..4 {
         for text in &texts {
-            for choice in 0..8 {
+            for choice in 0..16 {
                 // A choice that changes nothing is not worth the time.
-                if (choice & 1 != 0 && !text.contains(&b'\\')) || (choice & 2 != 0 && !text.contains(&b';')) {
+                if (choice & 1 != 0 && !text.contains(&b'\\'))
+                    || (choice & 2 != 0 && !text.contains(&b';'))
+                    || (choice & 8 != 0 && !text.iter().any(|byte| b" .".contains(byte)))
+                {
                     continue;
                 }
-                // After two decodings an escape is a text: a third one is not promised.
-                all.push(read(text, decoded < 2, choice & 1 != 0, choice & 2 != 0, choice & 4 != 0));
+                // After three decodings an escape is a text: a fourth one is not promised.
+                all.push(read(text, decoded < 3, choice));
             }
         }
         let cut: Vec<_> = texts.iter().filter(|text| text.contains(&b';')).map(|text| cut_parameters(text)).collect();
         texts.extend(cut);
         texts.retain(|text| text.contains(&b'%'));
         texts.iter_mut().for_each(|text| *text = decode(text));
+    }
+    all.extend(decoded_by_segment(path));
+    all
+}
+
+/// As services read that split first: a slash that a decoding uncovers is part of its segment, and cut with its parameters.
+fn decoded_by_segment(path: &str) -> Vec<Vec<u8>> {
+    let mut segments: Vec<Vec<u8>> = path.split('/').map(|segment| segment.as_bytes().to_vec()).collect();
+    let mut all = Vec::new();
+    for decoded in 0..4 {
+        let cut: Vec<_> = segments.iter().map(|segment| without_parameters(segment)).collect();
+        all.push(read(&cut.join(&b'/'), decoded < 3, 4));
+        segments.iter_mut().for_each(|segment| *segment = decode(segment));
     }
     all
 }
@@ -121,13 +144,16 @@ fn without_parameters(segment: &[u8]) -> &[u8] {
     segment.split(|byte| *byte == b';').next().unwrap_or_default()
 }
 
-fn read(path: &[u8], escaped_dots: bool, backslash_is_slash: bool, cut: bool, drop_empty: bool) -> Vec<u8> {
+/// Bits of `choice`: a backslash is a slash, parameters are cut, empty segments are dropped, spaces and dots at ends are too.
+fn read(path: &[u8], escaped_dots: bool, choice: u8) -> Vec<u8> {
+    let [backslash_is_slash, cut, drop_empty, trim] = [1, 2, 4, 8].map(|bit| choice & bit != 0);
     let is_slash = |byte: &u8| *byte == b'/' || (backslash_is_slash && *byte == b'\\');
     let mut segments = path.split(is_slash).skip(1).peekable();
     let mut out: Vec<&[u8]> = Vec::new();
     while let Some(segment) = segments.next() {
         let last = segments.peek().is_none();
         let segment = if cut { without_parameters(segment) } else { segment };
+        let segment = if trim { without_end(segment) } else { segment };
         match segment.to_ascii_lowercase().as_slice() {
             b"." => {}
             b"%2e" if escaped_dots => {}
@@ -150,6 +176,12 @@ fn read(path: &[u8], escaped_dots: bool, backslash_is_slash: bool, cut: bool, dr
         text.extend_from_slice(segment);
     }
     text
+}
+
+/// Without spaces and dots at the end, if something else is there.
+fn without_end(segment: &[u8]) -> &[u8] {
+    let end = segment.iter().rposition(|byte| !b" .".contains(byte));
+    end.map_or(segment, |last| &segment[..=last])
 }
 
 fn decode(bytes: &[u8]) -> Vec<u8> {

@@ -157,7 +157,7 @@ def of_any(client):
         if is_stream:
             continue
         # A field that says that it is longer than what there is.
-        refused(client, path, 13, "*", request=b"\x0a\xff\xff\xff\x7f")
+        refused(client, path, 3, "the message cannot be read: *", request=b"\x0a\xff\xff\xff\x7f")
         refused(client, path, 11, "*", request=b"\x0a\x81\x80\x80\x01" + b"x" * (2 * 1024 * 1024 + 1))
     serves(client)
 

@@ -211,7 +211,7 @@ FREE = {(KEYS + "List", "limit")}
 # Rows of the other wires stand in refusals.py and wires.py.
 ELSEWHERE = {
     *[W0 + name for name in ["Hash", "Sign"]],
-    *[OPEN + name for name in ["Hash", "Sign", "HashData", "SignCertificate", "EncryptData", "DecryptData"]],
+    *[OPEN + name for name in ["Hash", "Sign", "HashData", "SignCertificate", "EncryptData", "DecryptData", "SignData", "VerifyData"]],
     *[service + name for service in [OPEN, DEV] for name in ["Benchmark", "FakeEndpoint"]],
     *[HEALTH + name for name in ["Check", "List", "Watch"]],
 }
@@ -343,11 +343,14 @@ def strangers(client):
 
     asked = {"profile": "nowhere", "input": b"abc"}
     key = {"keySource": {"rawKey": b"k" * 32}}
+    signing = {"keySource": {"single": {"keyId": "none"}}}
     GOOD.update({
         **{path: asked for path in [W0 + "Hash", OPEN + "Hash", OPEN + "HashData"]},
         **{path: SIGN for path in [W0 + "Sign", OPEN + "Sign", OPEN + "SignCertificate"]},
         OPEN + "EncryptData": {"profile": "Leaving", **key},
         OPEN + "DecryptData": {"profile": "Leaving", **key},
+        OPEN + "SignData": {"profile": "nowhere", **signing},
+        OPEN + "VerifyData": {"profile": "nowhere", "signature": b"s", **signing},
     })
     for path in client.methods:
         code, text = refusal(client, path)

@@ -3,10 +3,14 @@
 import base64
 import hashlib
 import json
+import queue
 import time
 from datetime import timedelta
 
+import grpc
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes as hashes_, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from client import Refused, data, refused
@@ -115,6 +119,56 @@ def encryption(client):
     assert client.call(OPEN + "DecryptData", ciphertext=got.ciphertext, decryptMetadata=opens, **asked).plaintext == plain
 
 
+def signatures(client):
+    """W5: SignData and VerifyData."""
+    client.call("/sealway.broker.v1.Keys/Generate", key_id="w5", algorithm="ecdsa-p384")
+    public = serialization.load_der_public_key(client.call("/sealway.broker.v1.Keys/PublicKey", key_id="w5").der)
+    asked = {"profile": "Sign", "keySource": {"single": {"keyId": "w5"}}, "metadata": {"id": "9", "traceContext": TRACE}}
+    for form in [0, 1]:
+        got = client.call(OPEN + "SignData", input=b"abc", signatureFormat=form, **asked)
+        der = got.signature
+        if form == 0:
+            assert len(der) == 96, len(der)
+            der = utils.encode_dss_signature(int.from_bytes(der[:48]), int.from_bytes(der[48:]))
+        public.verify(der, b"abc", ec.ECDSA(hashes_.SHA384()))
+        told = got.descriptor
+        assert (told.profile, told.operation, told.algorithm) == ("Sign", "SignData", "ecdsa-with-sha-384"), told
+        assert got.metadata == client.request(OPEN + "SignData", **asked).metadata, got.metadata
+        for text, valid in [(b"abc", True), (b"abd", False)]:
+            seen = client.call(OPEN + "VerifyData", input=text, signature=got.signature, signatureFormat=form, **asked)
+            assert seen.valid == valid and seen.metadata.id == "9", seen
+        # The wire does not say which version it was.
+        client.call("/sealway.broker.v1.Keys/Rotate", key_id="w5")
+        assert client.call(OPEN + "VerifyData", input=b"abc", signature=got.signature, signatureFormat=form, **asked).valid
+        public = serialization.load_der_public_key(client.call("/sealway.broker.v1.Keys/PublicKey", key_id="w5").der)
+    signing, verifying = ("something went wrong while " + what + " data: " for what in ["signing", "verifying"])
+    shape = "rpc error: code = InvalidArgument desc = "
+    for changed, text in [
+        ({"profile": ""}, shape + "profile: required"),
+        ({"keySource": None}, shape + "keySource: required"),
+        ({"keySource": {"single": {}}}, shape + "keySource.single: required"),
+        ({"keySource": {"single": {"keyId": "k" * 1025}}}, shape + "keySource.single.keyId: too large (max 1024)"),
+        ({"keySource": {"single": {"rawKey": b"k" * 32}}}, shape + "keySource.single.rawKey: not accepted; *"),
+        ({"keySource": {"componentKeys": {"keys": [{"keyId": "w5"}]}}}, shape + "keySource.componentKeys: composite *"),
+        ({"keySource": {"single": {"keyId": "none"}}}, "key_id: there is no key: none"),
+        ({"input": b"x" * ((1 << 20) + 1)}, shape + "input: too large (max 1048576)"),
+        ({"metadata": {"id": "i" * 129}}, shape + "metadata.id: too large (max 128)"),
+        # Numbers of PEM and CMS, of none, and the largest and smallest that the field can carry.
+        *[
+            ({"signatureFormat": form}, f"{shape}signatureFormat: {form} is not supported; expected 0 (RAW) or 1 (DER)")
+            for form in [2, 3, 4, 77, 2**31 - 1, -1, -(2**31)]
+        ],
+    ]:
+        request = {**asked, "input": b"abc", **changed}
+        refused(client, OPEN + "SignData", 3, signing + text, **request)
+        refused(client, OPEN + "VerifyData", 3, verifying + text, signature=b"s", **request)
+    refused(client, OPEN + "VerifyData", 3, verifying + shape + "signature: required", input=b"abc", **asked)
+    for length, text in [(16385, shape + "signature: too large (max 16384)")]:
+        refused(client, OPEN + "VerifyData", 3, verifying + text, input=b"abc", signature=b"s" * length, **asked)
+    request = {**asked, "profile": "HashOnly", "input": b"abc"}
+    refused(client, OPEN + "SignData", 9, signing + "profile: HashOnly has no SignData", **request)
+
+
 def health(client):
     assert client.call(HEALTH + "Check").status == 1
     for service in ["CryptoBroker.CryptoGrpc", "protobuf.CryptoBroker", "sealway.broker.v1.Keys"]:
@@ -128,13 +182,29 @@ def health(client):
     assert next(client.watch(HEALTH + "Watch", service="none")).status == 3
 
 
+def idle(client):
+    """A connection that is opened ahead of its first call is closed in order, and the call goes over another one."""
+    states = queue.Queue()
+    tell = states.put
+    client.channel.subscribe(tell, try_to_connect=True)
+    try:
+        while states.get(timeout=30) != grpc.ChannelConnectivity.READY:
+            pass
+        assert states.get(timeout=60) == grpc.ChannelConnectivity.IDLE
+    finally:
+        # Else the process does not end.
+        client.channel.unsubscribe(tell)
+    assert client.call(HEALTH + "Check").status == 1
+
+
 def development(client):
     for service in [OPEN, DEV]:
         outcomes = []
         for _ in range(10):
             try:
-                answer = client.call(service + "FakeEndpoint", metadata={"id": "8"})
-                assert answer.message == "Fake endpoint called successfully" and answer.metadata.id == "8", answer
+                answer = client.call(service + "FakeEndpoint", metadata={"id": "8", "createdAt": "2026-04-01"})
+                assert answer.message == "Fake endpoint called successfully", answer
+                assert (answer.metadata.id, answer.metadata.createdAt) == ("8", "2026-04-01"), answer
                 outcomes.append(True)
             except Refused as error:
                 assert (error.code, error.text) == (14, "fake endpoint is temporarily down"), error

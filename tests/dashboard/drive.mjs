@@ -4,7 +4,15 @@
 // Exits with 0 when everything was as it must be; else the first thing that was not is the last line of its output.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
+
+const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+/** Phones, small and larger, a tablet, a desktop: CSS pixels. */
+const WIDTHS = [360, 390, 768, 1440];
+/** The shortest side of what a finger meets, in CSS pixels. */
+const TOUCH_MIN = 44;
 
 const { url, token, browser: executablePath, listener, address, shots } = JSON.parse(process.argv[2]);
 
@@ -114,17 +122,87 @@ async function theRest(page) {
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
 }
 
-async function narrow() {
-  const page = await opened({ viewport: { width: 360, height: 740 } });
-  await enter(page, token);
-  await page.getByText("connected", { exact: true }).waitFor();
-  const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-  assert.ok(over <= 0, `the page is ${over} pixels wider than a small phone`);
-  await page.context().close();
+/** The cells of the row of a table that has this text, by the table's heading. */
+async function row(page, table, text) {
+  const found = page.getByRole("region", { name: table, exact: true }).getByRole("row").filter({ hasText: text });
+  await found.first().waitFor();
+  return found.first().getByRole("cell").allTextContents();
+}
+
+async function tables(page) {
+  const call = () => fetch(`http://${address}/transaction/purchase`, { method: "POST", body: "{}" });
+  assert.equal((await call()).status, 400);
+  assert.equal((await call()).status, 400);
+  const before = Number((await row(page, "Routes", "/transaction/"))[5]);
+  await call();
+  await page.waitForFunction(
+    (before) => [...document.querySelectorAll("#routes tr")].some((row) => row.textContent.includes("/transaction/")
+      && Number(row.cells[5].textContent) > before && Number(row.cells[6].textContent) > before),
+    before,
+  );
+  const shop = await row(page, "Routes", "sh<i>op");
+  assert.deepEqual([shop[0], shop[2], shop[3], shop[4]], ["sh<i>op", "forward", "off", "shop"]);
+  assert.match(shop[1], /^host shop.example, .*; path_prefix \/shop\/$/);
+  await row(page, "Routes", "requests that no route matches");
+  const key = await row(page, "Identity keys", "active");
+  assert.match(key[0], /^[0-9a-f]{32}$/);
+  assert.match(key[2], /^20\d\d-\d\d-\d\d \d\d:\d\d$/);
+  const [part, code, count] = await row(page, "Refusals", "call");
+  assert.ok(part === "call" && /^[a-z_]+$/.test(code) && Number(count) >= 3, `${part} ${code} ${count}`);
+}
+
+/** What a reader at this width cannot see or reach; axe's findings too. */
+async function faults(page, width) {
+  const { violations } = await page.evaluate(`${AXE}; axe.run(document, { resultTypes: ["violations"] })`);
+  const found = violations.map(({ id, nodes }) => `axe: ${id} at ${nodes.map(({ target }) => target).join(", ")}`);
+  const seen = await page.evaluate(({ width, TOUCH_MIN }) => {
+    const told = (element) => element.outerHTML.slice(0, 90);
+    const shown = (selector) => [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility());
+    const scrolls = (element) => element.scrollWidth > element.clientWidth + 1;
+    const faults = [];
+    if (scrolls(document.documentElement)) faults.push("the page is wider than the screen");
+    for (const one of shown(".scroll, #log")) {
+      const ok = one.tabIndex === 0 && one.getAttribute("role") === "region" && one.getAttribute("aria-label");
+      if (!ok) faults.push(`cannot be scrolled by keyboard: ${told(one)}`);
+      if (width < 640 && scrolls(one)) faults.push(`scrolls sideways on a phone: ${told(one)}`);
+    }
+    for (const one of shown("button, input, select")) {
+      const box = one.getBoundingClientRect();
+      if (width < 640 && (box.left < 0 || box.right > width)) faults.push(`cut off: ${told(one)}`);
+      if (width < 1024 && (box.height < TOUCH_MIN || box.width < TOUCH_MIN)) {
+        faults.push(`${Math.round(box.width)} × ${Math.round(box.height)} is too small for a finger: ${told(one)}`);
+      }
+    }
+    for (const one of shown(".tile, .tile *, .card > *, nav")) {
+      if (scrolls(one) && !one.matches(".scroll, #log, .unseen")) faults.push(`cut off: ${told(one)}`);
+    }
+    return faults;
+  }, { width, TOUCH_MIN });
+  return [...found, ...seen].map((fault) => `${width} pixels: ${fault}`);
+}
+
+async function everyWidth() {
+  for (const width of WIDTHS) {
+    const isTouch = width < 1024;
+    const page = await opened({ viewport: { width, height: 800 }, hasTouch: isTouch, isMobile: isTouch });
+    assert.deepEqual(await faults(page, width), []);
+    await enter(page, token);
+    await page.getByText("connected", { exact: true }).waitFor();
+    await row(page, "Listeners", listener);
+    // A connection that a client keeps for its next request.
+    assert.equal(await reachable(), 200);
+    await row(page, "Connections", "h1");
+    assert.deepEqual(await faults(page, width), []);
+    await page.getByRole("button", { name: `Stop the listener ${listener}` }).click();
+    await page.getByRole("dialog").waitFor();
+    assert.deepEqual(await faults(page, width), []);
+    await confirm(page, false);
+    await page.context().close();
+  }
 }
 
 async function pictures() {
-  const sizes = { desktop: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } };
+  const sizes = { desktop: { width: 1440, height: 900 }, tablet: { width: 768, height: 1024 }, phone: { width: 360, height: 780 } };
   for (const [name, viewport] of Object.entries(sizes)) {
     for (const colorScheme of ["light", "dark"]) {
       const page = await opened({ viewport, colorScheme });
@@ -148,8 +226,9 @@ try {
     await enter(page, token);
     await liveNumbers(page);
     await stopAndStart(page);
+    await tables(page);
     await theRest(page);
-    await narrow();
+    await everyWidth();
     assert.deepEqual(complaints, [], "the browser complained");
   }
 } catch (error) {

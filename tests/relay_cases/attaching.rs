@@ -1,6 +1,6 @@
 //! The close table: what is said to who does not attach as the spec has it, and in which order it is looked at.
 
-use sealway_proto::relay::{Claims, Role};
+use sealway_proto::relay::{Claims, Role, TokenForm};
 use sealway_testkit::raw_ws::{Got, RawWs};
 use sealway_testkit::relay::Issuer;
 
@@ -14,6 +14,8 @@ pub(crate) const CASES: &[Case] = &[
     ("no first message in time is no attach", late),
     ("bad JSON is no attach message", bad_json),
     ("members that are wrong make no attach message", bad_members),
+    ("an opening of the v2 wire is refused by name", v2_opening),
+    ("tokens of the later form are taken", later_form),
     ("a forged token is invalid", forged),
     ("a token of an unknown key is invalid", unknown_key),
     ("a token for another audience or of another issuer is invalid", other_relay),
@@ -108,6 +110,20 @@ fn bad_members(ground: &Ground) {
         assert_ne!(text, good);
         assert_eq!(first(ground, |ws| ws.text(&text)), closed(1002, "invalid attach"), "{from} {to}");
     }
+}
+
+fn v2_opening(ground: &Ground) {
+    let opening = [&b"FSB2\x02\x02\0\0\0\0\x40\0"[..], &[b'x'; 0x4000]].concat();
+    let refused = closed(1002, "flowersec/2 is not supported here: use v1 or the native profile");
+    assert_eq!(first(ground, |ws| ws.binary(&opening)), refused);
+}
+
+fn later_form(ground: &Ground) {
+    let form = TokenForm::Fst2;
+    let claims = ground.pair().map(|claims| Claims { form, idle_timeout_s: Some(60), ..claims });
+    ground.paired_as(&ground.shared, &claims);
+    let without = Claims { idle_timeout_s: None, ..again(&claims[0]) };
+    assert_eq!(said(ground, &without), closed(1008, "invalid token"));
 }
 
 fn forged(ground: &Ground) {

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each of the tests uses a part of the ground")]
 #![allow(clippy::print_stdout, reason = "what was tried, for who looks")]
 
+pub(crate) mod held;
 pub(crate) mod middle;
 pub(crate) mod recorder;
 

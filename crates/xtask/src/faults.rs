@@ -1,6 +1,6 @@
 //! `cargo xtask e2e-faults`: the fault tests in their long form, one at a time, their tables printed.
 
-use crate::shell;
+use crate::{sdk, shell};
 
 /// As fast as it gets without link-time optimisation: the long form sends a million replays.
 const PROFILE: &str = "relfast";
@@ -20,5 +20,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
         "--profile",
         "faults",
     ]);
-    shell::run(command.env("SEALWAY_FAULTS", "full"))
+    shell::run(command.env("SEALWAY_FAULTS", "full"))?;
+    sdk::transfer_long()
 }

@@ -3,6 +3,7 @@
 //! It may not know: any product crate. It must build and run when they do not.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for a terminal: its output is its purpose")]
 
+mod advisories;
 mod bench;
 mod check;
 mod codegen;
@@ -47,6 +48,8 @@ enum Job {
     ScanTls,
     /// The fast subset: format, clippy, tidy
     Check,
+    /// Known vulnerabilities of what is locked; says aloud what it could not check
+    Advisories(advisories::Arguments),
     /// The repository's rules: import table, banned crates, names, sizes, notes, anchors
     Tidy,
     /// Write Rust from spec/*.proto, or compare
@@ -61,7 +64,7 @@ enum Job {
         #[arg(long)]
         check: bool,
     },
-    /// Run Verifpal over the models of spec/model; says aloud that it did not where the tool is missing
+    /// Run Verifpal over the models of spec/model
     Model,
     /// Build and test the SDKs, and hold each against each other
     Sdk,
@@ -134,6 +137,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::E2eFaults => faults::run(),
         Job::LoadLong => load::run(),
         Job::ScanTls => scan::run(),
+        Job::Advisories(arguments) => advisories::run(&arguments),
         Job::Check => check::run(),
         Job::Tidy => tidy::run(),
         Job::Codegen { check } => codegen::run(check),
