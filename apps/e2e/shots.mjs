@@ -33,6 +33,10 @@ async function shoot(name, options) {
   await take("2-used");
   await page.getByText("Body as opened").click();
   await page.getByText("Every step of these calls").click();
+  for (const label of ["Replay", "Tamper"]) {
+    await page.getByRole("button", { name: label }).click();
+    await page.getByRole("region", { name: `Outcome of ${label}` }).waitFor();
+  }
   await page.getByLabel("Amount").fill("none");
   await page.getByRole("button", { name: "Purchase" }).click();
   await take("3-open");

@@ -1,15 +1,13 @@
 // What every page must do, in a real browser against a real sealway. Run by react.test.mjs and angular.test.mjs.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { launch, openPage } from "./browser.mjs";
+import { looks } from "./looks.mjs";
 import { servePage } from "./page-server.mjs";
 import { sealway } from "./sealway.mjs";
 
-const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const TXN = /TXN-[0-9A-F]{16}/;
 
 /** Runs all of it on the page built into `folder`, a path from here. */
@@ -89,6 +87,56 @@ export function suite(name, folder) {
     assert.equal(JSON.parse(await page.getByRole("region", { name: "Body as opened" }).textContent()).amount, 12.5);
     assert.match(await page.getByRole("status").textContent(), TXN);
   });
+
+  onPage(
+    "shows the bytes that the browser sends and receives, and the service refuses them once more or changed",
+    async (page) => {
+      await ready(page);
+      const network = card(page, "On the network");
+      for (const label of ["Replay", "Tamper"]) {
+        assert.equal(await button(page, label).getAttribute("aria-disabled"), "true");
+      }
+      const sent = [];
+      page.on("request", (request) => {
+        if (request.url().endsWith("/transaction/purchase") && request.method() === "POST") sent.push(request);
+      });
+      await page.getByLabel("Amount").fill("12.5");
+      await purchase(page);
+      const region = (name) => network.getByRole("region", { name, exact: true });
+      const shown = async (name) => Buffer.from((await region(name).textContent()).replaceAll(" ", ""), "hex");
+      const body = sent[0].postDataBuffer();
+      assert.deepEqual(await shown("Request on the network"), body);
+      assert.deepEqual(await shown("Answer on the network"), await (await sent[0].response()).body());
+      assert.deepEqual(JSON.parse(await region("Request as plain text").textContent()), { schemeCode: "AEF", amount: 12.5 });
+      assert.match(await region("Answer as plain text").textContent(), TXN);
+      assert.ok(!body.includes("AEF") && !body.includes("12.5"));
+      assert.ok((await network.textContent()).includes(`On the network: ${body.length} B, sealed`));
+      assert.ok((await network.textContent()).includes(sent[0].headers()["x-idempotency-key"]));
+
+      const seal = (request) => ["x-kid", "x-idempotency-key", "x-seal", "content-type"].map((name) => request.headers()[name]);
+      const outcome = (label) => network.getByRole("region", { name: `Outcome of ${label}` });
+      await button(page, "Replay").click();
+      await outcome("Replay").getByText("Refused: status 409", { exact: true }).waitFor();
+      assert.match(await outcome("Replay").textContent(), /replayed/);
+      assert.deepEqual([sent.length, sent[1].postDataBuffer(), seal(sent[1])], [2, body, seal(sent[0])]);
+      assert.equal((await sent[1].response()).status(), 409);
+      assert.match(await page.getByRole("status").textContent(), /Replay refused with status 409/);
+
+      await button(page, "Tamper").click();
+      await outcome("Tamper").getByText("Refused: status 400", { exact: true }).waitFor();
+      assert.match(await outcome("Tamper").textContent(), /unsealable/);
+      assert.deepEqual(seal(sent[2]), seal(sent[0]));
+      const changed = [...sent[2].postDataBuffer()].flatMap((byte, at) => (byte === body[at] ? [] : [[at, byte ^ body[at]]]));
+      assert.deepEqual([sent[2].postDataBuffer().length, changed], [body.length, [[body.length >> 1, 1]]]);
+      assert.ok(await outcome("Replay").isVisible(), "the outcome of the replay stays");
+
+      await purchase(page);
+      assert.equal(await outcome("Replay").count(), 0, "the outcomes go with their bytes");
+      await button(page, "Clear everything").click();
+      await page.getByText("No bytes yet. Make a purchase.").waitFor();
+    },
+    { expected: /40[09]/ },
+  );
 
   onPage("shows round trip, HTTP, crypto and server for each kind of call, as a chart and as tables", async (page) => {
     await ready(page);
@@ -339,7 +387,7 @@ export function suite(name, folder) {
         return `${label.trim()}|${style.outlineStyle !== "none" && style.outlineWidth !== "0px"}`;
       });
     const order = [];
-    for (let count = 0; count < 9; count += 1) {
+    for (let count = 0; count < 11; count += 1) {
       await page.keyboard.press("Tab");
       order.push(await focused());
     }
@@ -353,6 +401,8 @@ export function suite(name, folder) {
       "Calls",
       "At a time",
       "Run benchmark",
+      "Replay",
+      "Tamper",
     ];
     assert.deepEqual(
       order,
@@ -391,85 +441,7 @@ export function suite(name, folder) {
     assert.match(await focused(), /Clear everything/);
   });
 
-  for (const colorScheme of ["light", "dark"]) {
-    onPage(
-      `has no fault that axe finds, ${colorScheme}, from empty to full`,
-      async (page) => {
-        // The policy of the page forbids scripts from elsewhere; the debugger's door is not the page's.
-        const look = async (state) => {
-          const { violations } = await page.evaluate(`${AXE}; axe.run(document, { resultTypes: ["violations"] })`);
-          const found = violations.map(
-            ({ id, impact, nodes }) => `${state}: ${impact} ${id} at ${nodes.map(({ target }) => target).join(", ")}`,
-          );
-          assert.deepEqual(found, []);
-        };
-        await ready(page);
-        const ground = await page.evaluate(() => getComputedStyle(document.querySelector(".shop")).backgroundColor);
-        const [red] = ground.match(/\d+/).map(Number);
-        assert.equal(red < 60, colorScheme === "dark", `the ground is ${ground}`);
-        await look("empty");
-        await purchase(page);
-        await page.getByLabel("Calls", { exact: true }).fill("5");
-        await button(page, "Run benchmark").click();
-        await card(page, "Benchmark").getByText("p99", { exact: true }).waitFor();
-        await page.getByText("Every step of these calls").click();
-        await page.getByText("Body as opened").click();
-        await page.getByLabel("Amount").fill("");
-        await button(page, "Purchase").click();
-        await look("full");
-        await page.getByLabel("Amount").fill("1");
-        await page.route("**/transaction/purchase", (route) => route.abort("connectionrefused"));
-        await button(page, "Purchase").click();
-        await fault(page).waitFor();
-        await look("with a fault");
-      },
-      { options: { colorScheme }, expected: /ERR_CONNECTION_REFUSED/ },
-    );
-  }
-
-  for (const width of [360, 820, 1280]) {
-    onPage(
-      `nothing sticks out at ${width} pixels, in any state`,
-      async (page) => {
-        const fits = async (state) => {
-          const over = await page.evaluate((width) => {
-            const cards = [...document.querySelectorAll(".card, .card > *, .answer > *, button")];
-            const wide = cards.filter(
-              (each) => each.scrollWidth > each.clientWidth + 1 && !each.matches("pre, .unseen, .journal, table, dl, p.left"),
-            );
-            return [document.documentElement.scrollWidth - width, ...wide.map((each) => each.outerHTML.slice(0, 80))];
-          }, width);
-          assert.deepEqual(
-            over.filter((each) => typeof each === "string" || each > 0),
-            [],
-            state,
-          );
-        };
-        await ready(page);
-        await fits("empty");
-        await purchase(page);
-        await page.getByLabel("Calls", { exact: true }).fill("5");
-        await button(page, "Run benchmark").click();
-        await card(page, "Benchmark").getByText("p99", { exact: true }).waitFor();
-        await page.getByText("Every step of these calls").click();
-        await page.getByText("Body as opened").click();
-        await page.getByLabel("Scheme code").fill("W".repeat(64));
-        await purchase(page);
-        await fits("full");
-        await page.route("**/transaction/purchase", (route) => route.abort("connectionrefused"));
-        await button(page, "Purchase").click();
-        await fault(page).waitFor();
-        await fits("with a fault");
-        const small = await page.evaluate(() =>
-          [...document.querySelectorAll("button, input")]
-            .filter((each) => each.getBoundingClientRect().height < 36)
-            .map((each) => each.textContent),
-        );
-        assert.deepEqual(small, [], "too small for a finger");
-      },
-      { options: { viewport: { width, height: 740 }, isMobile: width < 400 }, expected: /ERR_CONNECTION_REFUSED/ },
-    );
-  }
+  looks(onPage, { button, card, fault, ready, purchase });
 
   onPage("no key material is in the console, the page or the browser's log", async (page) => {
     const spoken = [];

@@ -1,6 +1,7 @@
 import { Component, inject } from "@angular/core";
 import { BenchmarkCard } from "./benchmark-card";
 import { ConsoleCard } from "./console-card";
+import { ExchangeCard } from "./exchange-card";
 import { FaultCard } from "./fault-card";
 import { MetricsCard } from "./metrics-card";
 import { PurchaseCard } from "./purchase-card";
@@ -10,7 +11,7 @@ import { injectState, SHOP } from "./shop-state";
 /** The whole page. */
 @Component({
   selector: "sealway-shop",
-  imports: [BenchmarkCard, ConsoleCard, FaultCard, MetricsCard, PurchaseCard, SessionCard],
+  imports: [BenchmarkCard, ConsoleCard, ExchangeCard, FaultCard, MetricsCard, PurchaseCard, SessionCard],
   template: `
     <div class="shop">
       <header class="bar">
@@ -38,6 +39,7 @@ import { injectState, SHOP } from "./shop-state";
             <section sealwayBenchmark></section>
           }
         </div>
+        <section sealwayExchange></section>
         <section sealwayConsole [entries]="state().journal"></section>
       </main>
     </div>

@@ -2,6 +2,7 @@ import { useSyncExternalStore } from "react";
 import type { Shop } from "sealway-shop";
 import { BenchmarkCard } from "./benchmark-card";
 import { ConsoleCard } from "./console-card";
+import { ExchangeCard } from "./exchange-card";
 import { FaultCard } from "./fault-card";
 import { MetricsCard } from "./metrics-card";
 import { PurchaseCard } from "./purchase-card";
@@ -37,6 +38,7 @@ export function App({ shop }: { shop: Shop }) {
           <MetricsCard rows={state.metrics} />
           <BenchmarkCard key={`benchmark-${state.clearings}`} shop={shop} state={state} />
         </div>
+        <ExchangeCard shop={shop} state={state} />
         <ConsoleCard entries={state.journal} />
       </main>
     </div>

@@ -1,10 +1,11 @@
 export { type BenchmarkResult, CALLS_MAX, CONCURRENCY_MAX } from "./benchmark.js";
 export { CHART_WIDTH, type Chart, chartOf } from "./chart.js";
 export { type Config, ConfigError, defaultService, linked, loadConfig, parseConfig } from "./config.js";
+export { type ExchangeView, RESEND_LABELS, type Resend, type ResendKind, type WireBody } from "./exchange.js";
 export { type Fault, faultOf } from "./fault.js";
 export type { JournalEntry, Tone } from "./journal.js";
 export { type EndpointMetrics, SHARE_LABELS, SHARES, type ShareName, type Step } from "./metrics.js";
 export { checkForm, EMPTY_FORM, type FormFaults, type PurchaseForm, type Receipt } from "./purchase.js";
 export { Shop, type Surroundings } from "./shop.js";
 export { type BenchmarkView, PHASE_LABELS, type SessionPhase, type SessionView, type ShopState } from "./state.js";
-export { bytes, clockTime, countdown, counted, millis, shortened, spoken } from "./text.js";
+export { bytes, clockTime, countdown, counted, millis, shortened, spoken, utf8Length } from "./text.js";

@@ -1,6 +1,7 @@
 import type { CallMetrics, Client, SessionInfo } from "sealway";
 import { CALLS_MAX, CONCURRENCY_MAX, runBenchmark } from "./benchmark.js";
 import { type Config, loadConfig } from "./config.js";
+import { RESEND_LABELS, Recorder, type ResendKind } from "./exchange.js";
 import { faultOf } from "./fault.js";
 import { Journal, type Tone } from "./journal.js";
 import { MetricsBook } from "./metrics.js";
@@ -36,6 +37,7 @@ export class Shop {
   readonly #around: Surroundings;
   readonly #metrics = new MetricsBook();
   readonly #journal = new Journal();
+  readonly #recorder = new Recorder();
   #trust = new Trust([]);
   #client: Client | null = null;
   #session: SessionInfo | null = null;
@@ -103,12 +105,17 @@ export class Shop {
   /** Makes a sealed purchase; `form` has passed `checkForm`. */
   async purchase(form: PurchaseForm = EMPTY_FORM): Promise<void> {
     await this.#run("purchase", async (isCurrent, signal) => {
-      this.#set({ receipt: null });
-      const response = await this.#call(form, signal);
+      this.#set({ receipt: null, exchange: null, resends: [] });
+      this.#recorder.wipe();
+      this.#recorder.isOn = true;
+      const response = await this.#call(form, signal).finally(() => {
+        this.#recorder.isOn = false;
+      });
       const text = await response.text();
+      const exchange = await this.#recorder.view(purchaseBody(form), text);
       if (!isCurrent()) return;
       const receipt = receiptOf(response.status, text);
-      this.#set({ receipt });
+      this.#set({ receipt, exchange });
       this.#log(receipt.ok ? "good" : "bad", `Opened the answer: status ${receipt.status}, ${bytes(text.length)}`);
       const transaction = receipt.fields.find(([name]) => name === "Transaction")?.[1];
       this.#say(
@@ -116,6 +123,19 @@ export class Shop {
           ? `Purchase made. Transaction ${transaction ?? "without a number"}.`
           : `Purchase refused with status ${receipt.status}.`,
       );
+    });
+  }
+
+  /** Sends the bytes of the last purchase again: as they are, or with one bit flipped. */
+  async resend(kind: ResendKind): Promise<void> {
+    if (this.#state.exchange === null) return;
+    await this.#run(kind, async (isCurrent, signal) => {
+      const resend = await this.#recorder.resend(kind, signal);
+      if (!isCurrent()) return;
+      this.#set({ resends: [...this.#state.resends.filter((other) => other.kind !== kind), resend] });
+      const outcome = `${RESEND_LABELS[kind]} ${resend.isRefused ? "refused" : "accepted"} with status ${resend.status}`;
+      this.#log(resend.isRefused ? "good" : "bad", outcome);
+      this.#say(`${outcome}.`);
     });
   }
 
@@ -182,6 +202,7 @@ export class Shop {
     this.#trust.forget();
     this.#metrics.wipe();
     this.#journal.wipe();
+    this.#recorder.wipe();
     const { config, isPinned, clearings } = this.#state;
     const announcement = "Cleared: session, metrics, answer and console are wiped.";
     this.#set({ ...INITIAL_STATE, config, isPinned, clearings: clearings + 1, announcement });
@@ -212,10 +233,11 @@ export class Shop {
     if (config === null) throw new Error("the page is not open");
     // A client that was dropped may still speak: what it says is of a session that is gone.
     const isMine = () => this.#client === client;
-    const client: Client = this.#trust.client(config, {
-      onMetrics: (metrics) => isMine() && this.#onMetrics(metrics),
-      onSession: (session) => isMine() && session !== undefined && this.#onSession(session),
-    });
+    const events = {
+      onMetrics: (metrics: CallMetrics) => isMine() && this.#onMetrics(metrics),
+      onSession: (session: SessionInfo | undefined) => isMine() && session !== undefined && this.#onSession(session),
+    };
+    const client: Client = this.#trust.client(config, events, this.#recorder.fetch);
     this.#client = client;
     return client;
   }

@@ -1,12 +1,13 @@
 import type { BenchmarkProgress, BenchmarkResult } from "./benchmark.js";
 import type { Config } from "./config.js";
+import type { ExchangeView, Resend } from "./exchange.js";
 import type { Fault } from "./fault.js";
 import type { JournalEntry } from "./journal.js";
 import type { EndpointMetrics } from "./metrics.js";
 import type { Receipt } from "./purchase.js";
 
 /** What the page is doing; one thing at a time. */
-export type Task = "configure" | "initialise" | "purchase" | "end" | "benchmark";
+export type Task = "configure" | "initialise" | "purchase" | "replay" | "tamper" | "end" | "benchmark";
 
 /** How a session stands. */
 export type SessionPhase = "none" | "active" | "ending" | "over";
@@ -38,6 +39,10 @@ export interface ShopState {
   readonly task: Task | null;
   readonly session: SessionView | null;
   readonly receipt: Receipt | null;
+  /** The bytes of the last purchase. */
+  readonly exchange: ExchangeView | null;
+  /** Those bytes sent again: the last of each kind. */
+  readonly resends: readonly Resend[];
   readonly fault: Fault | null;
   readonly metrics: readonly EndpointMetrics[];
   readonly benchmark: BenchmarkView | null;
@@ -54,6 +59,8 @@ export const INITIAL_STATE: ShopState = {
   task: null,
   session: null,
   receipt: null,
+  exchange: null,
+  resends: [],
   fault: null,
   metrics: [],
   benchmark: null,

@@ -43,3 +43,18 @@ export function clockTime(ms: number): string {
 export function counted(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? "" : "s"}`;
 }
+
+const HEX_BYTES_MAX = 512;
+
+/** `a1 b2 c3`, which wraps at any width; of more than 512 bytes the first, and how many follow. */
+export function flowingHex(data: Uint8Array): string {
+  const shown = data.subarray(0, HEX_BYTES_MAX);
+  const hex = Array.from(shown, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
+  const more = data.length - shown.length;
+  return more > 0 ? `${hex} … and ${more} more` : hex;
+}
+
+/** The length of a text in UTF-8, in bytes. */
+export function utf8Length(text: string): number {
+  return new TextEncoder().encode(text).length;
+}

@@ -32,11 +32,13 @@ export class Trust {
     this.#met = memoryTrustStore();
   }
 
-  client(config: Config, events: ClientEvents): Client {
+  /** A client of `config`'s service that speaks through `through`. */
+  client(config: Config, events: ClientEvents, through: typeof fetch): Client {
     return createClient({
       url: config.sessionUrl,
       serverUrl: config.serverUrl,
       clientId: CLIENT_ID,
+      fetch: through,
       timeoutMs: CALL_TIME_MS,
       trust: this.isPinned ? { pins: [...this.pins] } : { firstUse: this.#met },
       onMetrics: events.onMetrics,

@@ -12,6 +12,7 @@ import {
   shortened,
   spoken,
 } from "../dist/index.js";
+import { flowingHex, utf8Length } from "../dist/text.js";
 
 const PAGE = "http://localhost:8080/shop/";
 
@@ -106,6 +107,14 @@ test("times are told with as many digits as mean something", () => {
   assert.deepEqual([1000, 45_000, 1_800_000].map(spoken), ["1 second", "45 seconds", "30 minutes"]);
   assert.equal(shortened("S-0123456789abcdefghij", 4), "S-01…ghij");
   assert.equal(shortened("short", 4), "short");
+});
+
+test("bytes are shown in hexadecimal, a long body not to its end", () => {
+  assert.equal(flowingHex(Uint8Array.of(0, 10, 255)), "00 0a ff");
+  assert.equal(flowingHex(new Uint8Array(0)), "");
+  const long = flowingHex(new Uint8Array(515));
+  assert.ok(long.endsWith("00 … and 3 more") && long.startsWith("00 00 "), long.slice(-40));
+  assert.equal(utf8Length("né"), 3);
 });
 
 test("a form is checked field by field", () => {

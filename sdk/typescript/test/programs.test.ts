@@ -157,7 +157,8 @@ describe("the conformance driver", () => {
 
   async function identity(): Promise<string> {
     const { nodeProvider } = await import("../src/crypto/node.js");
-    const { fromHex, hex } = await import("../src/wire/bytes.js");
+    const { hex } = await import("../src/wire/bytes.js");
+    const { fromHex } = await import("../src/wire/hex.js");
     return hex((await nodeProvider.p256(fromHex(identity_hex)!)).publicKey);
   }
 

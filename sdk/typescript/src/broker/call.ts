@@ -7,6 +7,8 @@ import {
   type MethodDefinition,
   type ServiceError,
 } from "@grpc/grpc-js";
+import { Check } from "../wire/check.js";
+import { SealwayError } from "../wire/error.js";
 import { Breaker, type BreakerOptions, type BreakerState } from "./breaker.js";
 import { BrokerError, type Sent } from "./error.js";
 import { services } from "./schema.js";
@@ -66,6 +68,28 @@ interface Failure {
   readonly sent: Sent;
 }
 
+const check = new Check((message) => new SealwayError("configuration", message, { blame: "caller" }));
+
+function checkBroker(options: BrokerOptions): void {
+  check.object(options, "options", "{ socket } at least");
+  const { socket, retry, breaker } = options;
+  const what = "the path of the broker's Unix socket";
+  check.needs(typeof socket === "string" && socket !== "", "socket", socket, what);
+  check.numbers(options, 1, false, "deadlineMs");
+  check.numbers(options, 1, true, "inFlightMax", "messageMax");
+  check.numbers(options, 0, true, "waitingMax");
+  if (retry !== undefined) {
+    check.object(retry, "retry");
+    check.numbers(retry, 1, true, "attempts");
+    check.numbers(retry, 0, false, "firstMs", "longestMs");
+  }
+  if (breaker !== undefined && breaker !== false) {
+    check.object(breaker, "breaker", "an object, or false for none");
+    check.numbers(breaker, 1, true, "failures", "probes");
+    check.numbers(breaker, 0, false, "openForMs");
+  }
+}
+
 /** The connection to one broker, and the bounds on its calls. */
 export class Caller {
   readonly #client: Client;
@@ -79,6 +103,7 @@ export class Caller {
   #inFlight = 0;
 
   constructor(options: BrokerOptions) {
+    checkBroker(options);
     this.#messageMax = options.messageMax ?? 4 << 20;
     this.#client = new Client(`unix:${options.socket}`, credentials.createInsecure(), {
       "grpc.enable_retries": 0,
@@ -92,7 +117,7 @@ export class Caller {
     this.#breaker = options.breaker === false ? undefined : new Breaker(options.breaker);
     this.#retry = { attempts: 5, firstMs: 20, longestMs: 500, ...options.retry };
     this.#deadlineMs = options.deadlineMs ?? 5_000;
-    this.#inFlightMax = Math.max(options.inFlightMax ?? 256, 1);
+    this.#inFlightMax = options.inFlightMax ?? 256;
     this.#waitingMax = options.waitingMax ?? 1024;
   }
 
@@ -175,7 +200,11 @@ export class Caller {
         const before = last === undefined ? "" : `; before that: ${last.text}`;
         throw fails({ ...failure, text: `no answer within ${limits.deadlineMs} ms${before}` });
       }
-      if (failure.code !== UNAVAILABLE || !isSafe || isLast) throw fails(failure);
+      if (failure.code !== UNAVAILABLE || !isSafe || isLast) {
+        // What is refused here was no work of the event loop's: a caller that tries again at once would let it do nothing else.
+        if (attempts === 0) await loopTurned();
+        throw fails(failure);
+      }
       last = failure;
       // No turn is held while it waits, or callers of a broker that is away would hold up each other.
       const most = Math.min(this.#retry.firstMs * 2 ** Math.min(tried - 1, 20), this.#retry.longestMs);
@@ -298,6 +327,11 @@ function failureOf(error: ServiceError): Failure {
     /Connection dropped|ECONNRESET|Stream (refused|removed)|^Received RST_STREAM|Cancelled|^Deadline exceeded|channel has been shut down/i;
   const sent: Sent = isOwn ? "no" : isLost.test(error.details) ? "perhaps" : "answered";
   return { code: error.code, text: error.details, sent };
+}
+
+/** The event loop has looked at sockets and timers. */
+function loopTurned(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

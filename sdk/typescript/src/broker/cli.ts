@@ -8,7 +8,7 @@ import { BrokerError } from "./error.js";
 
 const USAGE = `usage: sealway-broker [OPTIONS] COMMAND
   hash TEXT...                               digests in hexadecimal; @FILE for a file's content
-  sign --csr FILE --ca-key KEY --ca-cert FILE   a certificate in PEM; KEY is a key of the store
+  sign --csr FILE --ca-cert FILE --ca-key-ref ID [--subject TEXT]   a certificate in PEM; ID names a key of the store
   health                                     exit code 0 where the broker serves
   benchmark [--calls N] [--concurrency N] [--bytes N]   digests, and how fast they came: one line of JSON
   benchmark --server                         has a broker that was started with --dev time its operations
@@ -27,7 +27,7 @@ class Misuse extends Error {}
 function command() {
   const text = { type: "string" } as const;
   const named = { socket: text, profile: text, "timeout-ms": text, traceparent: text, loop: text };
-  const files = { csr: text, "ca-key": text, "ca-cert": text, subject: text };
+  const files = { csr: text, "ca-key-ref": text, "ca-key": text, "ca-cert": text, subject: text };
   const load = { calls: text, concurrency: text, bytes: text, server: { type: "boolean" } } as const;
   const help = { help: { type: "boolean", short: "h" } } as const;
   try {
@@ -87,10 +87,14 @@ function callOf(
       };
     }
     case "sign": {
+      if (values["ca-key"] !== undefined)
+        throw new Misuse(
+          "--ca-key FILE is not sent from here: import the key, and name it with --ca-key-ref ID",
+        );
       const request = {
         profile,
         csr: content(needed(values.csr, "csr")),
-        caKeyRef: needed(values["ca-key"], "ca-key"),
+        caKeyRef: needed(values["ca-key-ref"], "ca-key-ref"),
         caCertificate: content(needed(values["ca-cert"], "ca-cert")),
         ...(values.subject === undefined ? {} : { subject: values.subject }),
       };

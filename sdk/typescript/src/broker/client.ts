@@ -15,6 +15,7 @@ export type Health = "UNKNOWN" | "SERVING" | "NOT_SERVING";
 export class BrokerClient {
   readonly #caller: Caller;
 
+  /** @throws SealwayError `configuration`, with the option's name. */
   constructor(options: BrokerOptions) {
     this.#caller = new Caller(options);
   }

@@ -5,7 +5,7 @@ import { encodeHello, type Hello, parseHello, readFrame } from "./hello.js";
 import { CLOSE_REASON_MAX, type Content, type Opener, type Sealer } from "./record.js";
 import type { Stream } from "./stream.js";
 import type { Socket } from "./websocket.js";
-import { STREAMS_MAX, Streams } from "./yamux.js";
+import { Streams, V1_STREAMS_MAX } from "./yamux.js";
 
 /** How it is noticed that the peer is gone. */
 export interface Liveness {
@@ -121,7 +121,7 @@ export class Channel {
   }
 
   /**
-   * Opens a stream and says what it is for. Where 128 of this side are open (32 towards a peer of v1), it waits for one to
+   * Opens a stream and says what it is for. Where 128 of this side are open (256 with a peer of v1), it waits for one to
    * end. The peer may not have heard of it when this returns.
    * @throws ChannelError why the channel is over; `hello_invalid`.
    */
@@ -235,7 +235,7 @@ export class Channel {
       clearTimeout(late);
       const accepting = this.#accepting.shift();
       if (accepting !== undefined) accepting({ hello, stream });
-      else if (this.#incoming.length < STREAMS_MAX) this.#incoming.push({ hello, stream });
+      else if (this.#incoming.length < V1_STREAMS_MAX) this.#incoming.push({ hello, stream });
       else stream.reset();
     } catch {
       clearTimeout(late);

@@ -1,5 +1,7 @@
 /** From a grant to a channel: over a relay with either role, or directly. SPEC relay.md#attach */
+import type { Signal } from "../wire/platform.js";
 import { Channel, type Liveness } from "./channel.js";
+import { check, checkGranted, checkOptions } from "./check.js";
 import { b64u } from "./encoding.js";
 import { ChannelError } from "./error.js";
 import type { DirectInfo, Grant } from "./grant.js";
@@ -16,7 +18,7 @@ export type Step = "open" | "attached" | "heard" | "secured";
 /** How channels are made and kept. Times are in milliseconds. */
 export interface ChannelOptions extends Dialing {
   /** Takes the attempt back. */
-  readonly signal?: AbortSignal;
+  readonly signal?: Signal;
   /** From the name of the host to the open WebSocket; 10 s unless said. */
   readonly connectTimeoutMs?: number;
   /** How long the handshake may take once the peer is there; 10 s unless said. */
@@ -51,6 +53,8 @@ export function drawInstance(): string {
  * @throws ChannelError by stage: `grant`, `connect`, `attach` with the relay's reason as code, `handshake`.
  */
 export async function attach(grant: Grant, options: ChannelOptions = {}): Promise<Channel> {
+  checkGranted(grant, "the grant", "what parseGrant returns", "tunnelUrl");
+  checkOptions(options);
   const token = new TextDecoder().decode(grant.token.reveal());
   const settings = grantSettings(grant, token, options);
   const socket = await dial(grant.tunnelUrl, options.connectTimeoutMs ?? 10_000, options, options.signal);
@@ -96,9 +100,12 @@ export async function acceptDirect(
   info: DirectInfo,
   options: ChannelOptions = {},
 ): Promise<Channel> {
+  const settings = directSettings(info, options);
+  const isSocket = typeof webSocket?.addEventListener === "function";
+  check.needs(isSocket, "webSocket", webSocket, "a WebSocket of the package ws that is open");
   const socket = new Socket(webSocket);
   try {
-    return await shake(socket, directSettings(info, options), "server", directWait(options), options);
+    return await shake(socket, settings, "server", directWait(options), options);
   } catch (error) {
     socket.close(1002, "");
     throw error;
@@ -129,6 +136,8 @@ function grantSettings(grant: Grant, token: string, options: ChannelOptions): Ch
 }
 
 function directSettings(info: DirectInfo, options: ChannelOptions): ChannelSettings {
+  checkGranted(info, "the direct info", "what parseDirectInfo returns", "wsUrl");
+  checkOptions(options);
   return settingsOf(info, { binding: bindingOf("", "") }, options);
 }
 
@@ -142,7 +151,7 @@ function settingsOf(
     throw new ChannelError(
       "grant",
       "suite_unsupported",
-      `the grant's suite ${given.defaultSuite} is unknown here`,
+      `the grant's suite ${given.defaultSuite} (defaultSuite) is unknown here`,
     );
   }
   const { channelId, psk, initExpiresS } = given;

@@ -1,3 +1,5 @@
+import type { Fetch, Signal } from "../wire/platform.js";
+import { check } from "./check.js";
 import { isObject } from "./encoding.js";
 import { ChannelError } from "./error.js";
 import { type Grant, parseGrant } from "./grant.js";
@@ -5,11 +7,21 @@ import type { Role } from "./handshake.js";
 
 /** How long a control plane may take, in ms: it holds one who asks for a listener that is to come for 30 s. */
 const ANSWER_TIME_MS = 45_000;
+/** How long a listener waits there for a client before it asks again, in seconds: less than proxies on the way wait. */
+const LISTEN_WAIT_S = 25;
 /** Longest answer, in bytes. */
 const ANSWER_MAX = 64 * 1024;
 
 /** Where grants come from, one after the other. */
-export type Grants = (signal?: AbortSignal) => Promise<Grant>;
+export type Grants = (signal?: Signal) => Promise<Grant>;
+
+/** Those that come when a client asks for their counterpart: others are there at once, and one after the other. */
+const awaiting = new WeakSet<Grants>();
+
+/** @internal Whether a listener may ask for the next one while a peer has not used the last. */
+export function awaitsClients(grants: Grants): boolean {
+  return awaiting.has(grants);
+}
 
 /** Grants of a control plane, for one end of channels under a name. SPEC relay.md#rendezvous */
 export interface ControlOptions {
@@ -21,25 +33,29 @@ export interface ControlOptions {
   /** Sent as `Authorization: Bearer`. */
   readonly token?: string;
   /** The platform's unless said. */
-  readonly fetch?: typeof fetch;
+  readonly fetch?: Fetch;
 }
 
 /**
  * Grants of a control plane.
- * @throws ChannelError `address_invalid` for an address that is none.
+ * @throws ChannelError `address_invalid` for an address that is none, `setting_invalid`.
  */
 export function controlGrants(options: ControlOptions): Grants {
-  let url: URL;
-  try {
-    url = new URL("/v1/grant", options.url);
-  } catch {
-    throw new ChannelError("grant", "address_invalid", "the control plane's address is none");
-  }
-  const isBare = /^https?:\/\/[^/?#@]+\/?$/.test(options.url);
-  if (!isBare) throw new ChannelError("grant", "address_invalid", "the control plane's address is none");
+  check.object(options, "options", "url, name and role");
   const { name, role, token } = options;
+  const isBare = /^https?:\/\/[^/?#@]+\/?$/.test(options.url) && URL.canParse(options.url);
+  if (!isBare || typeof options.url !== "string") {
+    const what = "url, the control plane's address, is none: give http(s)://host:port without a path";
+    throw new ChannelError("grant", "address_invalid", what);
+  }
+  const url = new URL("/v1/grant", options.url);
+  check.needs(typeof name === "string" && name !== "", "name", name, "the listener's name");
+  check.needs(role === "client" || role === "server", "role", role, '"client" or "server"');
+  check.texts(options, "token");
+  check.functions(options, "fetch");
   const send = options.fetch ?? fetch;
-  return async (signal) => {
+  const asked = role === "server" ? { name, role, wait_s: LISTEN_WAIT_S } : { name, role };
+  const ask = async (signal?: AbortSignal): Promise<Grant | undefined> => {
     const late = AbortSignal.timeout(ANSWER_TIME_MS);
     try {
       const answer = await send(url, {
@@ -49,7 +65,7 @@ export function controlGrants(options: ControlOptions): Grants {
           "content-type": "application/json",
           ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
         },
-        body: JSON.stringify({ name, role }),
+        body: JSON.stringify(asked),
         signal: signal === undefined ? late : AbortSignal.any([signal, late]),
       });
       return judge(answer.status, await bodyOf(answer));
@@ -60,6 +76,15 @@ export function controlGrants(options: ControlOptions): Grants {
       throw new ChannelError("grant", "control_unreachable", "the control plane cannot be reached", error);
     }
   };
+  const grants: Grants = async (signal) => {
+    for (;;) {
+      // Nothing: no client has asked for as long as it was waited.
+      const grant = await ask(signal);
+      if (grant !== undefined) return grant;
+    }
+  };
+  if (role === "server") awaiting.add(grants);
+  return grants;
 }
 
 async function bodyOf(answer: Response): Promise<string> {
@@ -79,8 +104,9 @@ async function bodyOf(answer: Response): Promise<string> {
   return new TextDecoder().decode(all);
 }
 
-function judge(status: number, body: string): Grant {
+function judge(status: number, body: string): Grant | undefined {
   if (status === 200) return parseGrant(body);
+  if (status === 204) return undefined;
   if (status === 401 || status === 403) {
     throw new ChannelError("grant", "unauthorized", `the control plane answers with the status ${status}`);
   }
@@ -100,7 +126,11 @@ export function parseGrantPair(json: string): { readonly client: Grant; readonly
     pair = undefined;
   }
   if (!isObject(pair) || !isObject(pair.grant_client) || !isObject(pair.grant_server)) {
-    throw new ChannelError("grant", "grant_invalid", "the answer holds no two grants");
+    throw new ChannelError(
+      "grant",
+      "grant_invalid",
+      "the answer holds no two grants, grant_client and grant_server",
+    );
   }
   const both = { client: parseGrant(pair.grant_client), server: parseGrant(pair.grant_server) };
   if (both.client.role !== "client" || both.server.role !== "server") {

@@ -27,8 +27,11 @@ export class Identity {
 
   /** Reads what `encode` wrote. @throws ChannelError `key_invalid`. */
   static parse(encoded: string): Identity {
-    const bytes = unb64u(encoded.trim());
-    if (bytes?.length !== 32) throw new ChannelError("handshake", "key_invalid", "a static key is none");
+    const bytes = typeof encoded === "string" ? unb64u(encoded.trim()) : undefined;
+    if (bytes?.length !== 32) {
+      const what = "a static key is none: give what Identity.encode wrote";
+      throw new ChannelError("handshake", "key_invalid", what);
+    }
     return new Identity(new Secret(bytes));
   }
 

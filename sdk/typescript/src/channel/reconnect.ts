@@ -1,8 +1,11 @@
 /** Another channel when one ends: new grants, and waits between attempts that grow and differ from side to side. */
+import type { Signal } from "../wire/platform.js";
 import type { Channel } from "./channel.js";
+import { check, checkOptions } from "./check.js";
 import { attach, type ChannelOptions, drawInstance } from "./connect.js";
-import type { Grants } from "./control.js";
+import { awaitsClients, type Grants } from "./control.js";
 import { ChannelError } from "./error.js";
+import type { Grant } from "./grant.js";
 
 /** Waits between attempts: each is random between nothing and a bound that doubles. In ms. */
 export interface Backoff {
@@ -19,9 +22,9 @@ export interface Attempting {
   readonly backoff?: Partial<Backoff>;
   /** Hears of each failure, and of the longest wait before the next attempt, in ms. */
   readonly failed?: (why: ChannelError, waitMaxMs: number) => void;
-  readonly signal?: AbortSignal;
+  readonly signal?: Signal;
   readonly random?: () => number;
-  readonly sleep?: (ms: number, signal?: AbortSignal) => Promise<void>;
+  readonly sleep?: (ms: number, signal?: Signal) => Promise<void>;
   readonly nowMs?: () => number;
 }
 
@@ -72,6 +75,17 @@ export class Attempts {
     }
   }
 
+  /**
+   * An attempt failed: waits before the next one, and tells of it.
+   * @throws ChannelError what does not pass by itself.
+   */
+  async wait(why: ChannelError): Promise<void> {
+    if (!why.isPassing) throw why;
+    this.#failures++;
+    this.#how.failed?.(why, this.waitMaxMs);
+    await (this.#how.sleep ?? sleep)(this.waitMaxMs * (this.#how.random ?? Math.random)(), this.#how.signal);
+  }
+
   /** What was made last has served its end: no wait comes before the next. */
   served(): void {
     this.#failures = 0;
@@ -79,8 +93,29 @@ export class Attempts {
   }
 }
 
-/** How long an end that connects waits for a listener that has a grant: it may have died since it asked for it. */
-const PEER_TIME_MS = 15_000;
+/**
+ * How long an end waits for the first word of its peer. Both are given their grants at the same time: one that says nothing for so
+ * long is not there.
+ */
+const PEER_TIME_MS = 5_000;
+/** Peers of a listener that have a grant and are not there yet: clients beyond wait at the control plane. */
+const SHAKING_MAX = 64;
+
+function checkReconnecting(grants: Grants, options: ChannelOptions, attempting: Attempting): void {
+  check.needs(
+    typeof grants === "function",
+    "grants",
+    grants,
+    "what controlGrants returns, or a function of your own",
+  );
+  checkOptions(options);
+  check.object(attempting, "attempting");
+  check.functions(attempting, "failed", "random", "sleep", "nowMs");
+  check.signal(attempting.signal);
+  if (attempting.backoff === undefined) return;
+  check.object(attempting.backoff, "backoff");
+  check.numbers(attempting.backoff, 0, false, "firstMs", "maxMs", "settledMs");
+}
 
 /** An end that connects: one channel at a time, made when it is first needed and again after it has ended. */
 export class Connector {
@@ -93,6 +128,7 @@ export class Connector {
 
   /** Nothing is done before `channel`. */
   constructor(grants: Grants, options: ChannelOptions = {}, attempting: Attempting = {}) {
+    checkReconnecting(grants, options, attempting);
     this.#grants = grants;
     this.#signal = attempting.signal;
     this.#options = { peerTimeoutMs: PEER_TIME_MS, instance: drawInstance(), ...options };
@@ -122,36 +158,93 @@ export class Connector {
   }
 }
 
-/** An end that listens: each peer that comes has a channel of its own. */
+/** What a listener waits for. */
+type Event = { readonly grant: Grant } | { readonly channel: Channel } | { readonly why: ChannelError };
+
+/**
+ * An end that listens: each peer that comes has a channel of its own. It goes on waiting at the control plane while it shakes hands
+ * with peers, so that one that says nothing holds up no other.
+ */
 export class Listener {
   readonly #grants: Grants;
   readonly #options: ChannelOptions;
   readonly #attempts: Attempts;
-  readonly #signal: AbortSignal | undefined;
+  readonly #attempting: Attempting;
+  readonly #shaking = new Set<Promise<Event>>();
+  readonly #shakingMax: number;
+  #asking: Promise<Event> | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
 
   /** Nothing is done before `accept`. */
   constructor(grants: Grants, options: ChannelOptions = {}, attempting: Attempting = {}) {
+    checkReconnecting(grants, options, attempting);
     this.#grants = grants;
-    this.#signal = attempting.signal;
-    const failed = (why: ChannelError, waitMs: number): void => {
-      // That nobody came for as long as a grant lasts is how a listener spends its time.
-      if (why.stage !== "attach" || why.code !== "init_expired") attempting.failed?.(why, waitMs);
+    this.#attempting = attempting;
+    this.#options = {
+      peerTimeoutMs: PEER_TIME_MS,
+      instance: drawInstance(),
+      ...options,
+      ...(attempting.signal === undefined ? {} : { signal: attempting.signal }),
     };
-    this.#options = { instance: drawInstance(), ...options };
-    this.#attempts = new Attempts({ ...attempting, failed });
+    this.#attempts = new Attempts(attempting);
+    this.#shakingMax = awaitsClients(grants) ? SHAKING_MAX : 1;
   }
 
   /**
-   * Waits for the next peer, and makes another attempt whenever one fails.
+   * Waits for the next peer, and makes another attempt whenever one fails. Calls wait for each other.
    * @throws ChannelError what does not pass by itself.
    */
-  async accept(): Promise<Channel> {
-    const options = this.#signal === undefined ? this.#options : { ...this.#options, signal: this.#signal };
-    const once = async (): Promise<Channel> => await attach(await this.#grants(this.#signal), options);
-    const channel = await this.#attempts.untilOneSucceeds(once);
-    // The next peer is another one: it must not wait because this one came just now.
-    this.#attempts.served();
-    return channel;
+  accept(): Promise<Channel> {
+    const accepted = this.#turn.then(() => this.#accept());
+    this.#turn = accepted.catch(() => undefined);
+    return accepted;
+  }
+
+  async #accept(): Promise<Channel> {
+    for (;;) {
+      if (this.#attempting.signal?.aborted)
+        throw new ChannelError("connect", "cancelled", "whoever asked takes it back");
+      if (this.#asking === undefined && this.#shaking.size < this.#shakingMax)
+        this.#asking = told(this.#grants(this.#attempting.signal).then((grant) => ({ grant })));
+      const asking = this.#asking === undefined ? [] : [this.#asking];
+      const [of, event] = await Promise.race(
+        [...asking, ...this.#shaking].map(async (each) => [each, await each] as const),
+      );
+      if (of === this.#asking) {
+        this.#asking = undefined;
+        if ("why" in event) await this.#attempts.wait(event.why);
+      } else {
+        this.#shaking.delete(of);
+        if ("why" in event && !isAbsence(event.why)) {
+          // Where the next grant is waited for already, a client decides when the next attempt comes.
+          if (this.#asking === undefined || !event.why.isPassing) await this.#attempts.wait(event.why);
+          else this.#attempting.failed?.(event.why, 0);
+        }
+      }
+      if ("channel" in event) {
+        this.#attempts.served();
+        return event.channel;
+      }
+      if ("grant" in event) {
+        this.#shaking.add(told(attach(event.grant, this.#options).then((channel) => ({ channel }))));
+      }
+    }
+  }
+}
+
+/** Whether a peer that was given a grant did not use it: nobody can do anything about it here. */
+function isAbsence(why: ChannelError): boolean {
+  if (why.stage === "attach") return why.code === "init_expired" || why.code === "idle_timeout";
+  return why.stage === "handshake" && why.code === "timeout";
+}
+
+/** What does not fail: a failure is an event too. */
+async function told(event: Promise<Event>): Promise<Event> {
+  try {
+    return await event;
+  } catch (error) {
+    if (error instanceof ChannelError) return { why: error };
+    return { why: new ChannelError("grant", "grant_invalid", "no grant is to be had", error) };
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Readable, Writable } from "../wire/platform.js";
 import { type Bytes, concat } from "./encoding.js";
 import { ChannelError } from "./error.js";
 
@@ -100,10 +101,14 @@ export class Stream {
     return this.#inOrder(() => this.#write(bytes as Bytes));
   }
 
-  /** Says that nothing more comes from this side. What the peer sends can still be read. */
+  /**
+   * Says that nothing more comes from this side. What the peer sends can still be read.
+   * @throws ChannelError as `write`: the peer may not have all that was written.
+   */
   end(): Promise<void> {
     return this.#inOrder(async () => {
-      if (this.#hasEnded.own || this.#failure !== undefined) return;
+      if (this.#hasEnded.own) return;
+      if (this.#failure !== undefined) throw this.#failure;
       this.#hasEnded.own = true;
       await this.#port.data(this, new Uint8Array(0), true);
       this.#finishIfDone();
@@ -118,7 +123,7 @@ export class Stream {
   }
 
   /** The bytes that come, as a web stream. */
-  get readable(): ReadableStream<Bytes> {
+  get readable(): Readable<Bytes> {
     return new ReadableStream(
       {
         pull: async (controller) => {
@@ -133,7 +138,7 @@ export class Stream {
   }
 
   /** The bytes that go, as a web stream. */
-  get writable(): WritableStream<Uint8Array> {
+  get writable(): Writable<Uint8Array> {
     return new WritableStream({
       write: (chunk) => this.write(chunk),
       close: () => this.end(),

@@ -4,12 +4,15 @@ import { b64u, isObject, isUint, jsonObject, unb64u, utf8 } from "./encoding.js"
 import { ChannelError } from "./error.js";
 import type { Secret } from "./secret.js";
 
-const HEAD = "FST1";
+/** Forms of tokens, by their prefix: v1 up to January 2026 and the native profile; later v1. */
+const FORMS = ["FST1", "FST2"] as const;
 /** Longest token that is read, in characters: what an attach message holds. */
 const LENGTH_MAX = 8192;
 
 /** What a token says. Times are seconds of the epoch. */
 export interface Claims {
+  /** `FST1` unless said. `FST2` has an idle time above 0, a role of 1 or 2, and names that are not empty. */
+  readonly form?: (typeof FORMS)[number];
   readonly kid: string;
   readonly aud: string;
   /** Empty where there is none. */
@@ -37,7 +40,7 @@ export function signToken(claims: Claims, seed: Secret): string {
     iat: claims.iat,
     exp: claims.exp,
   };
-  const signed = `${HEAD}.${b64u(utf8(JSON.stringify(members)))}`;
+  const signed = `${claims.form ?? FORMS[0]}.${b64u(utf8(JSON.stringify(members)))}`;
   return `${signed}.${b64u(ed25519.sign(utf8(signed), seed.reveal()))}`;
 }
 
@@ -50,7 +53,7 @@ export function tokenPublicKey(seed: Secret): Uint8Array {
 export function isSignedBy(token: string, publicKey: Uint8Array): boolean {
   const [head, payload, signature] = token.split(".");
   const bytes = unb64u(signature ?? "");
-  if (head !== HEAD || bytes?.length !== 64) return false;
+  if (formOf(head) === undefined || bytes?.length !== 64) return false;
   try {
     return ed25519.verify(bytes, utf8(`${head}.${payload}`), publicKey, { zip215: false });
   } catch {
@@ -64,8 +67,9 @@ export function isSignedBy(token: string, publicKey: Uint8Array): boolean {
  */
 export function readClaims(token: string): Claims {
   const parts = token.split(".");
+  const form = formOf(parts[0]);
   const bytes =
-    token.length <= LENGTH_MAX && parts.length === 3 && parts[0] === HEAD ? unb64u(parts[1]!) : undefined;
+    token.length <= LENGTH_MAX && parts.length === 3 && form !== undefined ? unb64u(parts[1]!) : undefined;
   const members = bytes && jsonObject(bytes);
   if (!isObject(members)) throw none();
   const text = (name: string): string => {
@@ -79,7 +83,8 @@ export function readClaims(token: string): Claims {
     return value;
   };
   const idle = members.idle_timeout_seconds;
-  return {
+  const claims: Claims = {
+    ...(form === "FST2" ? { form } : {}),
     kid: text("kid"),
     aud: text("aud"),
     iss: text("iss"),
@@ -91,6 +96,24 @@ export function readClaims(token: string): Claims {
     iat: number("iat"),
     exp: number("exp"),
   };
+  if (form === "FST2" && !isFst2(claims)) throw none();
+  return claims;
+}
+
+function formOf(head: string | undefined): Claims["form"] {
+  return FORMS.find((form) => form === head);
+}
+
+/** Whether all is there that `FST2` must say beside what `FST1` does. */
+function isFst2({ kid, channelId, tokenId, role, idleTimeoutSeconds, iat, exp }: Claims): boolean {
+  const isNamed = [kid, channelId, tokenId].every((name) => name.trim() !== "");
+  return (
+    isNamed &&
+    (role === 1 || role === 2) &&
+    isUint(idleTimeoutSeconds, 2 ** 31 - 1) &&
+    idleTimeoutSeconds > 0 &&
+    iat <= exp
+  );
 }
 
 function none(): ChannelError {

@@ -1,4 +1,5 @@
 /** A WebSocket of a browser or of Node (`ws`) as messages in order, with bounds both ways. */
+import type { Signal } from "../wire/platform.js";
 import type { Bytes } from "./encoding.js";
 import { ChannelError, closedWith, type Stage } from "./error.js";
 import { RECORD_MAX } from "./record.js";
@@ -188,14 +189,13 @@ export class Socket {
  * Opens a WebSocket to `url` (`ws://` or `wss://`) within `timeoutMs`.
  * @throws ChannelError of the stage `connect`.
  */
-export async function dial(
-  url: string,
-  timeoutMs: number,
-  how: Dialing,
-  signal?: AbortSignal,
-): Promise<Socket> {
+export async function dial(url: string, timeoutMs: number, how: Dialing, signal?: Signal): Promise<Socket> {
   if (!/^wss?:\/\/[^/]/.test(url))
-    throw new ChannelError("connect", "address_invalid", "the address is no WebSocket's");
+    throw new ChannelError(
+      "connect",
+      "address_invalid",
+      "the address (tunnelUrl, wsUrl) is no WebSocket's: give ws:// or wss://",
+    );
   const raw = await open(url, timeoutMs, how);
   return await new Promise<Socket>((resolve, reject) => {
     const fail = (code: string, message: string): void => {

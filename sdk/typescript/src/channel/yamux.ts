@@ -15,13 +15,12 @@ const RST = 8;
 
 /** Streams at once that each side may have opened. */
 export const STREAMS_MAX = 128;
-/** Streams at once that this side opens towards a peer of v1: late ones take no more. */
-export const V1_STREAMS_MAX = 32;
-/** Answers that wait to be sent: a peer that asks on and reads nothing is given up. */
-const ANSWERS_MAX = 256;
-/** What all streams together may have under way towards this side, in bytes; and one towards a peer of v1. */
+/** The same with a peer of v1, where 200 are usual. */
+export const V1_STREAMS_MAX = 256;
+/** Answers that wait to be sent, each stream's among them: a peer that asks on and reads nothing is given up. */
+const ANSWERS_MAX = 2 * V1_STREAMS_MAX;
+/** What all streams together may have under way towards this side, in bytes. */
 const WINDOWS_MAX = 128 << 20;
-const V1_WINDOW_MAX = 1 << 20;
 /** What one stream may have under way, in bytes. */
 const WINDOW_MAX = 16 << 20;
 
@@ -63,6 +62,11 @@ export class Streams implements StreamPort {
     this.#nextId = isClient ? 1 : 2;
   }
 
+  /** Streams at once of each side. */
+  get #max(): number {
+    return this.#isNative ? STREAMS_MAX : V1_STREAMS_MAX;
+  }
+
   /** How many streams of both sides are open. */
   get size(): number {
     return this.#streams.size;
@@ -74,8 +78,7 @@ export class Streams implements StreamPort {
    * @throws ChannelError why the channel is over.
    */
   async open(): Promise<Stream> {
-    const max = this.#isNative ? STREAMS_MAX : V1_STREAMS_MAX;
-    while (this.#count.own >= max && this.#carrier.over === undefined) {
+    while (this.#count.own >= this.#max && this.#carrier.over === undefined) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
     if (this.#carrier.over !== undefined) throw this.#carrier.over;
@@ -177,7 +180,7 @@ export class Streams implements StreamPort {
     // Not in turn: a peer that opens several at once may have the first frame of the later one sent first.
     if (!isPeers || this.#streams.has(id))
       throw malformed("a stream with a number that is not the peer's to give");
-    if (this.#count.peer >= STREAMS_MAX) {
+    if (this.#count.peer >= this.#max) {
       this.#answer(frame(WINDOW_UPDATE, RST, id, 0));
       return;
     }
@@ -220,8 +223,9 @@ export class Streams implements StreamPort {
   }
 
   growth(stream: Stream): number {
-    const most = this.#isNative ? WINDOW_MAX : V1_WINDOW_MAX;
-    const growth = Math.min(stream.window, most - stream.window, WINDOWS_MAX - this.#windows);
+    // Peers of v1 end the session where a window grows past what it was to begin with.
+    if (!this.#isNative) return 0;
+    const growth = Math.min(stream.window, WINDOW_MAX - stream.window, WINDOWS_MAX - this.#windows);
     if (growth <= 0) return 0;
     this.#windows += growth;
     return growth;

@@ -73,9 +73,4 @@ export class Agreed {
     this.#serverMs = serverMs;
     this.#saidAt = steadyMs();
   }
-
-  /** When it ends by the server's clock. */
-  get endMs(): number {
-    return this.session.agreed.serverTimeMs + this.session.agreed.expiresInSec * 1000;
-  }
 }

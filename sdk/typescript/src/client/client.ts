@@ -1,5 +1,7 @@
 /** The client: one session at a time, agreed when it is first needed, and a `fetch` that seals. */
+
 import { SealwayError } from "../wire/error.js";
+import type { Fetch, Signal } from "../wire/platform.js";
 import type { Agreed } from "./agreed.js";
 import type { Old, OldAgreed } from "./old.js";
 import {
@@ -17,9 +19,9 @@ import { abortable } from "./transport.js";
 
 export interface Client {
   /** As the platform's `fetch`, through the seal. Relative URLs lead to the authority. It may be used on its own. */
-  readonly fetch: typeof fetch;
+  readonly fetch: Fetch;
   /** Agrees a session if there is none, and says what it is. */
-  connect(signal?: AbortSignal): Promise<SessionInfo>;
+  connect(signal?: Signal): Promise<SessionInfo>;
   /** The session in use; none before the first call, and once it is over. */
   readonly session: SessionInfo | undefined;
   /** Has the service forget the session (wire 3), and forgets it here. */
@@ -55,10 +57,12 @@ class SealedClient implements Client {
     this.#settings = settingsOf(options);
     this.#onMetrics = (metrics) => options.onMetrics?.(metrics);
     const onSession = (wired: Wired | undefined) => options.onSession?.(wired?.info);
-    this.#slot = new Slot<Wired>((old) => this.#agree(old), onSession);
+    this.#slot = new Slot<Wired>((old) => about(this.#settings.url, this.#agree(old)), onSession);
   }
 
-  readonly fetch: typeof fetch = async (input, init) => {
+  readonly fetch: typeof fetch = (input, init) => about(this.#settings.serverUrl, this.#call(input, init));
+
+  async #call(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
     const call = await callOf(this.#settings.serverUrl, input, init);
     call.signal?.throwIfAborted();
     const exchanges = await this.#get();
@@ -70,9 +74,9 @@ class SealedClient implements Client {
     return exchanges.wire === 3
       ? exchanges.three.call(call, sessions as Sessions<Agreed>)
       : exchanges.old.call(call, sessions as Sessions<OldAgreed>);
-  };
+  }
 
-  async connect(signal?: AbortSignal): Promise<SessionInfo> {
+  async connect(signal?: Signal): Promise<SessionInfo> {
     return (await abortable(this.#slot.get(), signal)).info;
   }
 
@@ -85,7 +89,7 @@ class SealedClient implements Client {
     const now = this.#slot.take();
     if (now === undefined || now.life.isOver) return;
     const exchanges = await this.#get();
-    if (exchanges.wire === 3) await exchanges.three.end(now as Agreed);
+    if (exchanges.wire === 3) await about(this.#settings.url, exchanges.three.end(now as Agreed));
   }
 
   clear(): void {
@@ -124,4 +128,12 @@ class SealedClient implements Client {
     }
     return exchanges.three.agree();
   }
+}
+
+/** Has an error name the service that it is about, unless it names one. */
+function about<T>(url: URL, done: Promise<T>): Promise<T> {
+  return done.catch((error) => {
+    if (error instanceof SealwayError) error.origin ??= url.origin;
+    throw error;
+  });
 }

@@ -14,13 +14,13 @@ export function serverTiming(headers: HeaderList): Timing[] {
   });
 }
 
-/** Measures one exchange. */
+/** Measures one exchange. What is public of it is told. */
 export class Measure {
-  readonly #endpoint: CallMetrics["endpoint"];
-  readonly #method: string;
-  readonly #path: string;
+  readonly endpoint: CallMetrics["endpoint"];
+  readonly method: string;
+  readonly path: string;
   readonly #begin = steadyMs();
-  readonly #crypto: Timing[] = [];
+  readonly #crypto = new Map<string, number>();
   httpMs = 0;
   requestBytes = 0;
   responseBytes = 0;
@@ -28,46 +28,34 @@ export class Measure {
   serverTiming: readonly Timing[] = [];
 
   constructor(endpoint: CallMetrics["endpoint"], method: string, path: string) {
-    this.#endpoint = endpoint;
-    this.#method = method;
-    this.#path = path;
+    this.endpoint = endpoint;
+    this.method = method;
+    this.path = path;
   }
 
   /** Runs a step of cryptography; steps of one name are added up. */
-  async step<T>(name: string, run: () => Promise<T>): Promise<T> {
-    const begin = steadyMs();
-    try {
-      return await run();
-    } finally {
-      const ms = steadyMs() - begin;
-      const at = this.#crypto.findIndex((timing) => timing.name === name);
-      if (at < 0) this.#crypto.push({ name, ms });
-      else this.#crypto[at] = { name, ms: ms + (this.#crypto[at]?.ms ?? 0) };
-    }
+  step<T>(name: string, run: () => Promise<T>): Promise<T> {
+    return timed(run, (ms) => this.#crypto.set(name, ms + (this.#crypto.get(name) ?? 0)));
   }
 
   /** Runs what waits for the network. */
-  async http<T>(run: () => Promise<T>): Promise<T> {
-    const begin = steadyMs();
-    try {
-      return await run();
-    } finally {
-      this.httpMs += steadyMs() - begin;
-    }
+  http<T>(run: () => Promise<T>): Promise<T> {
+    return timed(run, (ms) => {
+      this.httpMs += ms;
+    });
   }
 
   done(): CallMetrics {
-    return {
-      endpoint: this.#endpoint,
-      method: this.#method,
-      path: this.#path,
-      status: this.status,
-      totalMs: steadyMs() - this.#begin,
-      httpMs: this.httpMs,
-      crypto: [...this.#crypto],
-      serverTiming: this.serverTiming,
-      requestBytes: this.requestBytes,
-      responseBytes: this.responseBytes,
-    };
+    const crypto = [...this.#crypto].map(([name, ms]) => ({ name, ms }));
+    return { ...this, totalMs: steadyMs() - this.#begin, crypto };
+  }
+}
+
+async function timed<T>(run: () => Promise<T>, add: (ms: number) => unknown): Promise<T> {
+  const begin = steadyMs();
+  try {
+    return await run();
+  } finally {
+    add(steadyMs() - begin);
   }
 }

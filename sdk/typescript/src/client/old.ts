@@ -10,6 +10,7 @@ import { Life } from "./agreed.js";
 import { moment, wallMs } from "./clock.js";
 import { Measure, serverTiming } from "./measure.js";
 import type { CallMetrics, SessionInfo, Settings } from "./options.js";
+import { type Answered, notOurs } from "./refusal.js";
 import type { Call } from "./request.js";
 import type { Sessions } from "./slot.js";
 import { Transport } from "./transport.js";
@@ -56,7 +57,9 @@ export class Old {
     const body = await measure.http(() => received.whole(PROBLEM_LEN_MAX));
     measure.responseBytes = body.length;
     try {
-      if (received.status !== 200) throw refusal(received.status, body);
+      // A captive portal answers with a page of its own, and 200.
+      const isPage = /html/i.test(firstOf(received.headers, "Content-Type") ?? "");
+      if (received.status !== 200 || isPage) throw refusal(received, body);
       const session = await measure.step("agree", () => init.finish(provider, body, wallMs()));
       const life = new Life(arrived, session.expiresInSec);
       const info: SessionInfo = Object.freeze({
@@ -115,7 +118,7 @@ export class Old {
       const lengthMax = isSealed ? this.#settings.answerMax : PROBLEM_LEN_MAX;
       const body = await measure.http(() => received.whole(lengthMax));
       measure.responseBytes = body.length;
-      if (!isSealed) throw refusal(received.status, body);
+      if (!isSealed) throw refusal(received, body);
       const { status } = received;
       const opened = await measure.step("open", () =>
         openOldAnswer(session, path, status, received.headers, body, wallMs(), WINDOW_MS),
@@ -131,14 +134,16 @@ export class Old {
 }
 
 /** The error of an answer in plain: what it says is public, coarse and proven by nothing. */
-function refusal(status: number, body: Uint8Array): SealwayError {
+function refusal(answered: Answered, body: Uint8Array): SealwayError {
+  const { host, status } = answered;
   let error: unknown;
   try {
     error = fromUtf8(body) === undefined ? undefined : membersOf(parseJson(body))?.["error"];
   } catch {
     error = undefined;
   }
-  const said = typeof error === "string" && /^[A-Z_]{1,64}$/.test(error) ? error : "no reason";
+  const said = typeof error === "string" && /^[A-Z_]{1,64}$/.test(error) ? error : undefined;
   const code = status === 401 && said === "SESSION_EXPIRED" ? "session_expired" : "unsealed";
-  return new SealwayError(code, `refused: ${status} ${said}`, { status });
+  const what = said === undefined ? notOurs(answered) : `${host} refused: ${status} ${said}`;
+  return new SealwayError(code, what, { status });
 }

@@ -1,8 +1,10 @@
 /** What a client is given, and what it tells of itself. */
+
 import type { Auth } from "../session/three/message.js";
 import { isSuite, SUITES, type Suite } from "../session/three/suite.js";
-import { SealwayError } from "../wire/error.js";
+import { wants } from "../wire/error.js";
 import { isClientId, type Wire } from "../wire/forms.js";
+import type { Fetch, Url } from "../wire/platform.js";
 
 /** What was learnt of a service's identity keys. */
 export interface MetKeys {
@@ -99,7 +101,7 @@ export interface ClientOptions {
   readonly proof?: Proof;
   readonly onMetrics?: (metrics: CallMetrics) => void;
   readonly onSession?: (session: SessionInfo | undefined) => void;
-  readonly fetch?: typeof fetch;
+  readonly fetch?: Fetch;
   /** How long to wait for an answer, and for each next part of one, in milliseconds. Default 30 000. */
   readonly timeoutMs?: number;
   /** The longest answer on wires 1 and 2, which open it whole, in bytes. Default 8 MiB. */
@@ -108,8 +110,8 @@ export interface ClientOptions {
 
 /** Options with their defaults, looked through. */
 export interface Settings {
-  readonly url: URL;
-  readonly serverUrl: URL;
+  readonly url: Url;
+  readonly serverUrl: Url;
   readonly trust: Trust;
   readonly wire: Wire;
   readonly suites: readonly [Suite, ...Suite[]];
@@ -117,48 +119,63 @@ export interface Settings {
   readonly ttlSec: number | undefined;
   readonly authorization: (() => string | Promise<string>) | undefined;
   readonly proof: Proof | undefined;
-  readonly fetch: typeof fetch;
+  readonly fetch: Fetch;
   readonly timeoutMs: number;
   readonly answerMax: number;
 }
 
-function refuse(what: string): SealwayError {
-  return new SealwayError("configuration", what, { blame: "caller" });
-}
+const isFunction = (value: unknown) => typeof value === "function";
+
+const isAbove0 = (value: unknown) => typeof value === "number" && value > 0;
 
 /**
  * Looks through options.
  *
- * @throws {SealwayError} `configuration`.
+ * @throws {SealwayError} `configuration`, with the option's name.
  */
 export function settingsOf(options: ClientOptions): Settings {
-  const [url, serverUrl] = [options.url, options.serverUrl ?? options.url].map((text) => {
-    if (!URL.canParse(text) || !/^https?:/i.test(text)) throw refuse("url or serverUrl is no http(s) URL");
+  const { url, serverUrl = url, trust, wire = 3, clientId = "sealway-typescript", ttlSec } = options ?? {};
+  const [at, serverAt] = [url, serverUrl].map((text, n) => {
+    // Not shown: it may hold a secret.
+    wants(URL.canParse(text) && /^https?:/i.test(text), `${n ? "serverUrl" : "url"}: an http(s) URL`);
     return new URL(text);
   }) as [URL, URL];
-  const { wire = 3, clientId = "sealway-typescript", ttlSec, timeoutMs = 30_000 } = options;
-  if (![1, 2, 3].includes(wire)) throw refuse("wire is 1, 2 or 3");
-  if (!isClientId(clientId)) throw refuse("clientId is 1 to 256 printable ASCII characters without |");
-  const [first, ...more] = options.suites ?? SUITES;
-  if (first === undefined || ![first, ...more].every(isSuite))
-    throw refuse("suites holds none, or unknown ones");
-  if (ttlSec !== undefined && !(Number.isInteger(ttlSec) && ttlSec >= 0 && ttlSec < 2 ** 32)) {
-    throw refuse("ttlSec is a whole number of seconds");
-  }
-  if (!(timeoutMs > 0 && timeoutMs < 2 ** 31)) throw refuse("timeoutMs is a number of milliseconds");
+  const { suites = SUITES, timeoutMs = 30_000, answerMax = 8 * 1024 * 1024 } = options;
+  const { authorization, proof, fetch: run, onMetrics, onSession } = options;
+  for (const [name, value] of Object.entries({ authorization, proof, fetch: run, onMetrics, onSession }))
+    wants(isFunction(value ?? wants), `${name}: a function`);
+  wants([1, 2, 3].includes(wire), "wire: 1, 2 or 3");
+  const { pins, root, firstUse, store = firstUse } = Object(trust);
+  wants(
+    wire !== 3 ||
+      ((Array.isArray(pins) || typeof root === "string" || firstUse) &&
+        (store === undefined || (isFunction(store?.load) && isFunction(store.save)))),
+    "trust: { pins }, { root, store? } or { firstUse: store }",
+  );
+  wants(
+    typeof clientId === "string" && isClientId(clientId),
+    "clientId: 1 to 256 printable ASCII characters without |",
+  );
+  wants(Array.isArray(suites) && suites[0] && suites.every(isSuite), `suites: of ${SUITES}`);
+  wants(
+    ttlSec === undefined || (Number.isInteger(ttlSec) && ttlSec >= 0 && ttlSec < 2 ** 32),
+    "ttlSec: whole seconds",
+  );
+  wants(isAbove0(timeoutMs) && timeoutMs < 2 ** 31, "timeoutMs: milliseconds");
+  wants(isAbove0(answerMax), "answerMax: bytes");
   return {
-    url,
-    serverUrl,
-    trust: options.trust,
+    url: at,
+    serverUrl: serverAt,
+    trust,
     wire,
-    suites: [first, ...more.filter((suite) => suite !== first)],
+    suites: [...new Set(suites)] as [Suite, ...Suite[]],
     clientId,
     ttlSec,
-    authorization: options.authorization,
-    proof: options.proof,
+    authorization,
+    proof,
     // Looked up when it is called: whoever replaces the global one means it.
-    fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
+    fetch: run ?? ((input, init) => globalThis.fetch(input, init)),
     timeoutMs,
-    answerMax: options.answerMax ?? 8 * 1024 * 1024,
+    answerMax,
   };
 }

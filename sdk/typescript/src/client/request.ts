@@ -2,7 +2,7 @@
 
 import { mayBeInner } from "../session/three/inner.js";
 import { type Bytes, owned } from "../wire/bytes.js";
-import { SealwayError } from "../wire/error.js";
+import { wants } from "../wire/error.js";
 import type { HeaderList } from "../wire/headers.js";
 
 /** A call as it is to be sealed. */
@@ -37,9 +37,7 @@ export async function callOf(base: URL, input: RequestInfo | URL, init: RequestI
   const given = input instanceof Request ? input : undefined;
   const text = given?.url ?? String(input);
   const url = URL.canParse(text, base) ? new URL(text, base) : undefined;
-  if (url?.origin !== base.origin) {
-    throw new SealwayError("configuration", `calls go to ${base.origin} alone`, { blame: "caller" });
-  }
+  wants(url?.origin === base.origin, `calls go to ${base.origin} alone`);
   const stream = init.body instanceof ReadableStream ? (init.body as ReadableStream<Uint8Array>) : undefined;
   // The platform's own reading of methods, headers and bodies.
   const { body: _, ...bodyless } = init;

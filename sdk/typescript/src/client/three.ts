@@ -9,9 +9,9 @@ import {
 } from "../session/three/client-call.js";
 import { ClientInit } from "../session/three/client-init.js";
 import { decodeInner, encodeInner } from "../session/three/inner.js";
-import { parseProblem, provenTimeMs, sendsAgain } from "../session/three/problem.js";
+import { isSafe, parseProblem, provenTimeMs, sendsAgain } from "../session/three/problem.js";
 import { sealAll } from "../session/three/stream.js";
-import { drawShareKeys, isSuite, type Suite } from "../session/three/suite.js";
+import { drawShareKeys, type Suite } from "../session/three/suite.js";
 import { toBase64, toBase64Url } from "../wire/base64.js";
 import { type Bytes, concat } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
@@ -22,6 +22,7 @@ import { type Moment, moment, passedMs } from "./clock.js";
 import { bodyOf, OpenFlow, sealFlow, wholeOf } from "./flow.js";
 import { Measure, serverTiming } from "./measure.js";
 import type { CallMetrics, Settings } from "./options.js";
+import { type Answered, notOurs } from "./refusal.js";
 import type { Call } from "./request.js";
 import type { Sessions } from "./slot.js";
 import { type Pace, Transport } from "./transport.js";
@@ -35,8 +36,7 @@ const ANSWER_LEN_MAX = 4 * INIT_LEN_MAX;
 const EXPIRED = "session_expired";
 
 /** An answer that was opened up to its first frame. */
-interface Opened {
-  readonly status: number;
+interface Opened extends Answered {
   readonly headers: [string, string][];
   readonly first: Uint8Array;
   readonly flow: OpenFlow;
@@ -81,9 +81,9 @@ export class Three {
     const url = new URL(KEY_SET_PATH, this.#settings.url);
     const received = await this.#transport.send(url, { method: "GET", headers: [] });
     const body = await received.whole(PROBLEM_LEN_MAX);
-    if (received.status === 200) return body;
     const { status } = received;
-    throw new SealwayError("key_untrusted", `no key set at ${KEY_SET_PATH}: ${status}`, {
+    if (status === 200) return body;
+    throw new SealwayError("key_untrusted", `${KEY_SET_PATH}: ${notOurs(received)}`, {
       status,
     });
   };
@@ -111,23 +111,16 @@ export class Three {
       try {
         const { status, body, arrived } = await this.#ask(init.body(), value, measure, path, old);
         const said = init.claimed(status, body).answer;
-        const key = await ring.key(said.keyId, this.#fetchSet);
-        const trusted = (id: string) => (id === said.keyId ? key : undefined);
-        const session = await measure.step("agree", () => init.finish(status, body, trusted));
+        const key = await ring.key(said.keyId, said.serverTimeMs, this.#fetchSet);
+        const session = await measure.step("agree", () => init.finish(status, body, () => key));
         await ring.remember(session.agreed, this.#fetchSet);
         this.#onMetrics(measure.done());
         return new Agreed(session, arrived);
       } catch (error) {
         if (old === undefined && measure.status !== 0) this.#onMetrics(measure.done());
         const problem = error instanceof SealwayError ? error.problem : undefined;
-        const wanted = problem?.code === "suite_required" ? problem["suite"] : undefined;
-        if (
-          typeof wanted === "string" &&
-          isSuite(wanted) &&
-          wanted !== suite &&
-          suites.includes(wanted) &&
-          mayChange
-        ) {
+        const wanted = suites.find((each) => each === problem?.["suite"]);
+        if (problem?.code === "suite_required" && wanted !== undefined && wanted !== suite && mayChange) {
           [suite, mayChange] = [wanted, false];
         } else if (problem?.code === "key_retired" && mayRetake) {
           mayRetake = false;
@@ -157,7 +150,7 @@ export class Three {
       const arrived = moment();
       const answer = await wholeOf(opened.flow, opened.first, ANSWER_LEN_MAX);
       measure.responseBytes ||= opened.flow.received;
-      if (opened.status !== 201) throw refusal(opened.status, answer);
+      if (opened.status !== 201) throw refusal(opened, answer);
       return { status: opened.status, body: answer, arrived };
     }
     const headers = authorization === undefined ? json : [...json, ["Authorization", authorization] as const];
@@ -168,7 +161,7 @@ export class Three {
     measure.serverTiming = serverTiming(received.headers);
     const answer = await measure.http(() => received.whole(ANSWER_LEN_MAX));
     measure.responseBytes = answer.length;
-    if (received.status !== 201) throw refusal(received.status, answer);
+    if (received.status !== 201) throw refusal(received, answer);
     return { status: received.status, body: answer, arrived };
   }
 
@@ -203,7 +196,7 @@ export class Three {
       const opened = await this.#once(agreed, call, new Measure("end", "DELETE", path));
       const answer = await wholeOf(opened.flow, opened.first, PROBLEM_LEN_MAX);
       opened.done();
-      if (opened.status < 200 || opened.status > 299) throw refusal(opened.status, answer);
+      if (opened.status < 200 || opened.status > 299) throw refusal(opened, answer);
     } catch (failed) {
       if (!(failed instanceof Failed)) throw failed;
       // It knows no such session any more: that is what was wanted.
@@ -239,7 +232,7 @@ export class Three {
         throw error;
       });
       done();
-      throw await this.#refused(agreed, sealed.pending, received.status, body, sent);
+      throw await this.#refused(agreed, sealed.pending, received, body, sent);
     }
     try {
       const { headers, status } = received;
@@ -249,7 +242,7 @@ export class Three {
       // Most of this waits for the network; what a frame costs beside is small.
       const frame = await measure.step("open", () => flow.next());
       const inner = decodeInner(frame ?? new Uint8Array());
-      return { status, headers: inner.headers, first: inner.body, flow, measure, done };
+      return { host: received.host, status, headers: inner.headers, first: inner.body, flow, measure, done };
     } catch (error) {
       received.stop();
       throw error;
@@ -271,7 +264,7 @@ export class Three {
     const whole = call.body instanceof ReadableStream ? undefined : call.body;
     const inHeader = whole !== undefined && isHeaderRequest(call.method, whole.length, inner.length);
     // `fetch` takes no body with these.
-    if (!inHeader && (call.method === "GET" || call.method === "HEAD")) {
+    if (!inHeader && isSafe(call.method)) {
       throw new SealwayError("inner_headers_invalid", "too long for a request without body", {
         blame: "caller",
       });
@@ -299,43 +292,35 @@ export class Three {
   async #refused(
     agreed: Agreed,
     pending: PendingCall,
-    status: number,
+    answered: Answered,
     body: Bytes,
     sent: Moment,
   ): Promise<Failed> {
     // As it is told here: what is asked for below takes time that says nothing. Both clocks may be read a moment too early.
     const elapsedMs = Math.ceil(passedMs(sent)) + 1;
     const { method } = pending.line;
-    const error = refusal(status, body, method);
+    const error = refusal(answered, body, method);
     const { code, problem } = error;
-    let time: number | undefined;
-    if (problem !== undefined) {
-      const ring = await this.#ring();
-      const keyId = problem["key_id"];
-      if (code === EXPIRED && typeof keyId === "string") {
-        await ring.key(keyId, this.#fetchSet).catch(() => undefined);
-      }
-      time = await provenTimeMs(this.#provider, problem, pending, (id) => ring.known(id));
-    }
-    if (code === "clock_skew" && time !== undefined) agreed.setClock(time);
-    const again = sendsAgain(code, time, method, Number(pending.stamp), elapsedMs, agreed.endMs);
-    return new Failed(again, error);
+    const time = problem && (await provenTimeMs(this.#provider, problem, pending));
+    if (time !== undefined) agreed.setClock(time);
+    return new Failed(sendsAgain(code, time, method, Number(pending.stamp), elapsedMs), error);
   }
 }
 
 /** The error of an answer that is not what was hoped for. Nobody has signed it. */
-function refusal(status: number, body: Uint8Array, method?: string): SealwayError {
+function refusal(answered: Answered, body: Uint8Array, method = "GET"): SealwayError {
+  const { host, status } = answered;
   const problem = parseProblem(body);
   if (problem === undefined) {
     // What answers HEAD has no body to say more in; of sealed requests, this status has one reason.
     const isOver = method === "HEAD" && status === 401;
-    return new SealwayError(isOver ? EXPIRED : "unsealed", `neither sealed nor a problem: ${status}`, {
-      status,
-    });
+    return new SealwayError(isOver ? EXPIRED : "unsealed", notOurs(answered), { status });
   }
-  const code = String(problem.code);
-  const known = /^[a-z_]{1,64}$/.test(code) ? code : "unsealed";
-  return new SealwayError(known, `refused: ${status} ${known}`, { status, problem });
+  const said = String(problem.code);
+  const code = /^[a-z_]{1,64}$/.test(said) ? said : "unsealed";
+  const isOpen = !isSafe(method) && (code === EXPIRED || code === "clock_skew");
+  const note = isOpen ? "; whether it was served is unknown. The next call begins a new session" : "";
+  return new SealwayError(code, `${host} refused: ${status} ${code}${note}`, { status, problem });
 }
 
 /** The answer as `fetch` gives one. */

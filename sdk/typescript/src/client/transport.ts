@@ -2,6 +2,7 @@
 import { type Bytes, concat, owned } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import type { HeaderList } from "../wire/headers.js";
+import type { Answered } from "./refusal.js";
 
 /** A request as it goes out. */
 export interface Outgoing {
@@ -40,7 +41,7 @@ export class Transport {
    * @throws {SealwayError} `timeout`, `network`, `redirected`; the reason of `signal` when that is aborted.
    */
   async send(url: URL, outgoing: Outgoing): Promise<Received> {
-    const watch = new Watch(this.timeoutMs, outgoing.signal);
+    const watch = new Watch(url.host, this.timeoutMs, outgoing.signal);
     const { body, pace } = outgoing;
     if (pace !== undefined) {
       pace.note = (isIdle) => (isIdle ? watch.pause() : watch.restart());
@@ -48,7 +49,7 @@ export class Transport {
     }
     const init: RequestInit & { duplex?: "half" } = {
       method: outgoing.method,
-      headers: outgoing.headers.map(([name, value]): [string, string] => [name, value]),
+      headers: outgoing.headers as [string, string][],
       redirect: "manual",
       cache: "no-store",
       signal: watch.signal,
@@ -65,16 +66,15 @@ export class Transport {
     const isRedirect = type === "opaqueredirect" || [301, 302, 303, 307, 308].includes(status);
     if (isRedirect && (outgoing.showRedirects !== true || type === "opaqueredirect")) {
       watch.stop();
-      throw new SealwayError("redirected", "redirects are not followed", {
-        status,
-      });
+      throw new SealwayError("redirected", `${url.host} redirects: not followed`, { status });
     }
-    return new Received(response, watch);
+    return new Received(url.host, response, watch);
   }
 }
 
 /** An answer whose body is yet to be read. */
-export class Received {
+export class Received implements Answered {
+  readonly host: string;
   readonly status: number;
   readonly headers: HeaderList;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
@@ -82,7 +82,8 @@ export class Received {
   /** How many bytes of the body have come. */
   received = 0;
 
-  constructor(response: Response, watch: Watch) {
+  constructor(host: string, response: Response, watch: Watch) {
+    this.host = host;
     this.status = response.status;
     this.headers = [...response.headers];
     this.#reader = response.body?.getReader();
@@ -101,17 +102,9 @@ export class Received {
 
   /** What comes next; none at the end. The time for it runs on from one part to the next until {@link restart}. */
   async read(): Promise<Uint8Array | undefined> {
-    const reader = this.#reader;
-    if (reader === undefined) {
-      this.#watch.finish();
-      return undefined;
-    }
-    const { done, value } = await this.#watch.guard(() => reader.read());
-    if (done) {
-      this.#watch.finish();
-      return undefined;
-    }
-    this.received += value.length;
+    const value = (await this.#watch.guard(async () => this.#reader?.read()))?.value;
+    if (value) this.received += value.length;
+    else this.#watch.finish();
     return value;
   }
 
@@ -127,9 +120,8 @@ export class Received {
       if (part === undefined) break;
       if (this.received > lengthMax) {
         this.stop();
-        throw new SealwayError("body_too_large", `the answer has more than ${lengthMax} bytes`, {
-          status: this.status,
-        });
+        const what = `the answer has more than ${lengthMax} bytes`;
+        throw new SealwayError("body_too_large", what, { status: this.status });
       }
       parts.push(part);
     }
@@ -147,13 +139,15 @@ export class Received {
 /** Ends an exchange when its time is over or its caller wants no more of it. */
 class Watch {
   readonly #controller = new AbortController();
+  readonly #host: string;
   readonly #timeoutMs: number;
   readonly #callers: AbortSignal | undefined;
   readonly #onAbort = (): void => this.#controller.abort();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isLate = false;
 
-  constructor(timeoutMs: number, callers: AbortSignal | undefined) {
+  constructor(host: string, timeoutMs: number, callers: AbortSignal | undefined) {
+    this.#host = host;
     this.#timeoutMs = timeoutMs;
     this.#callers = callers;
     callers?.addEventListener("abort", this.#onAbort);
@@ -195,15 +189,14 @@ class Watch {
     } catch (error) {
       this.stop();
       if (this.#isLate) {
-        throw new SealwayError("timeout", `no answer in ${this.#timeoutMs} ms`, { blame: "network" });
+        const what = `no answer from ${this.#host} in ${this.#timeoutMs} ms`;
+        throw new SealwayError("timeout", what, { blame: "network" });
       }
       if (this.#callers?.aborted) throw this.#callers.reason;
       // A body of the caller's that breaks off is its own error.
       if (error instanceof SealwayError) throw error;
-      throw new SealwayError("network", "no answer, or it broke off", {
-        blame: "network",
-        cause: error,
-      });
+      const what = `no answer from ${this.#host}, or it broke off`;
+      throw new SealwayError("network", what, { blame: "network", cause: error });
     }
   }
 }
@@ -214,14 +207,9 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | un
   // Whoever waits no longer does not hear of its end: that is nobody's unhandled rejection.
   promise.catch(() => undefined);
   signal.throwIfAborted();
-  let stop: (() => void) | undefined;
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason);
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason);
     signal.addEventListener("abort", stop);
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
   });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    if (stop !== undefined) signal.removeEventListener("abort", stop);
-  }
 }

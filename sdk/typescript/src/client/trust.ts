@@ -1,11 +1,13 @@
 /** Which identity keys a client takes for a service's own (`spec/session-3.md`, Identity keys). */
+
 import type { Provider } from "../crypto/provider.js";
 import { type KeySet, keyIdOf, parseKeySet } from "../session/three/key-set.js";
 import { type InitAnswer, KEY_ID } from "../session/three/message.js";
-import { checkKeySet, checkKeySetTimes } from "../session/three/root.js";
+import { checkKeySet, checkKeySetTimes, liveKey } from "../session/three/root.js";
 import { fromBase64, toBase64 } from "../wire/base64.js";
 import { type Bytes, utf8 } from "../wire/bytes.js";
-import { type Problem, SealwayError } from "../wire/error.js";
+import { type Problem, SealwayError, wants } from "../wire/error.js";
+import type { KeyValues } from "../wire/platform.js";
 import { wallMs } from "./clock.js";
 import type { MetKeys, Trust, TrustStore } from "./options.js";
 
@@ -26,10 +28,8 @@ export function memoryTrustStore(): TrustStore {
 }
 
 /** Keeps what is learnt in a `Storage` of the browser, such as `localStorage`. */
-export function storageTrustStore(
-  storage: Pick<Storage, "getItem" | "setItem">,
-  prefix = "sealway:",
-): TrustStore {
+export function storageTrustStore(storage: KeyValues, prefix = "sealway:"): TrustStore {
+  wants(storage?.getItem, "storage: a Storage");
   return {
     load: (origin) => {
       const text = storage.getItem(prefix + origin);
@@ -39,14 +39,18 @@ export function storageTrustStore(
   };
 }
 
-function untrusted(keyId: string): SealwayError {
-  return new SealwayError("key_untrusted", `the identity key ${keyId} is not trusted`);
+/** Trust of any kind; a root counts before pins, and these before the first use. */
+interface AnyTrust {
+  readonly root?: string;
+  readonly store?: TrustStore;
+  readonly pins?: readonly string[];
+  readonly firstUse?: TrustStore;
 }
 
 /** The keys that a client trusts for one service. */
 export class Keyring {
   readonly #provider: Provider;
-  readonly #trust: Trust;
+  readonly #trust: AnyTrust;
   readonly #origin: string;
   readonly #keys = new Map<string, Bytes>();
   readonly #published = new Map<string, Bytes>();
@@ -54,9 +58,8 @@ export class Keyring {
   #root: Bytes | undefined;
   /** The root's id, and when the newest set was issued that it signed. */
   #taken: { keyId: string; issuedMs?: number } = { keyId: "" };
-  /** When that set is over, by the wall clock. */
-  #expiresMs = 0;
-  #isMet = false;
+  /** That set, once it was asked for. */
+  #set: KeySet | undefined;
 
   private constructor(provider: Provider, trust: Trust, origin: string) {
     this.#provider = provider;
@@ -71,21 +74,19 @@ export class Keyring {
    */
   static async of(provider: Provider, trust: Trust, origin: string): Promise<Keyring> {
     const ring = new Keyring(provider, trust, origin);
-    if ("root" in trust) {
-      ring.#root = await publicKey(provider, trust.root);
-      const keyId = await keyIdOf(provider, ring.#root);
-      const kept = (await trust.store?.load(origin))?.root;
-      ring.#taken = kept?.keyId === keyId ? { ...kept } : { keyId };
-    } else if ("pins" in trust) {
-      if (trust.pins.length > KEYS_MAX) throw wrong(`more than ${KEYS_MAX} keys are pinned`);
-      for (const pin of trust.pins) ring.#pins.add(await ring.#pin(pin));
+    const { root, pins, firstUse } = ring.#trust;
+    if (root !== undefined) {
+      ring.#root = await publicKey(provider, root);
+      ring.#taken = { keyId: await keyIdOf(provider, ring.#root) };
+    } else if (pins) {
+      wants(pins.length > 0 && pins.length <= KEYS_MAX, `trust.pins: 1 to ${KEYS_MAX} keys`);
+      for (const pin of pins) ring.#pins.add(await ring.#pin(pin));
     } else {
-      const met = await trust.firstUse.load(origin);
+      const met = await firstUse?.load(origin);
       for (const { keyId, publicKey: text } of met?.keys ?? []) {
         const id = await ring.#pin(text);
-        if (id !== keyId) throw wrong(`what was kept of ${origin} is damaged`);
+        wants(id === keyId, `what was kept of ${origin} is damaged`);
       }
-      ring.#isMet = ring.#keys.size > 0;
     }
     return ring;
   }
@@ -100,62 +101,58 @@ export class Keyring {
 
   /** What is sent as `pinned_key_ids`. */
   pinned(): string[] {
-    if ("root" in this.#trust) return [];
-    return "pins" in this.#trust ? [...this.#pins] : [...this.#keys.keys()];
+    if (this.#root) return [];
+    return [...(this.#trust.pins ? this.#pins : this.#keys.keys())];
   }
 
   /**
-   * The key with this id, if it is trusted; asks for the key set where that is needed.
+   * The key with this id, if it is trusted to have signed at `serverTimeMs`, which its answer says; asks for the key set where
+   * that is needed.
    *
    * @throws {SealwayError} `key_untrusted`, `signature_invalid`, `field_invalid`.
    */
-  async key(keyId: string, fetchSet: () => Promise<Bytes>): Promise<Bytes> {
-    const known = this.#isStale() ? undefined : this.#keys.get(keyId);
+  async key(keyId: string, serverTimeMs: number, fetchSet: () => Promise<Bytes>): Promise<Bytes> {
+    const known = this.#known(keyId, serverTimeMs);
     if (known !== undefined) return known;
-    const canBeLearnt =
-      this.#root !== undefined || this.#pins.has(keyId) || (this.#isByUse() && !this.#isMet);
-    if (!canBeLearnt) throw untrusted(keyId);
-    await this.#take(await parseKeySet(this.#provider, await fetchSet()));
-    const found = this.known(keyId);
-    if (found === undefined) throw untrusted(keyId);
-    return found;
-  }
-
-  /** The key with this id, if it is known already. */
-  known(keyId: string): Bytes | undefined {
-    if (this.#isStale()) return undefined;
+    const isFirst = this.#trust.firstUse && !this.#keys.size;
+    if (this.#root || this.#pins.has(keyId) || isFirst)
+      await this.#take(await parseKeySet(this.#provider, await fetchSet()));
     // At first use there is nothing to trust yet but the signature with this very key.
-    return (
-      this.#keys.get(keyId) ?? (this.#isByUse() && !this.#isMet ? this.#published.get(keyId) : undefined)
-    );
+    const met = isFirst ? this.#published.get(keyId) : undefined;
+    const found = this.#known(keyId, serverTimeMs) ?? met;
+    if (found !== undefined) return found;
+    throw this.#untrusted(keyId);
   }
 
-  /** Whether what the root signed is over, or not there yet: then none of its keys is trusted. */
-  #isStale(): boolean {
-    return this.#root !== undefined && wallMs() >= this.#expiresMs;
+  #untrusted(keyId: string): SealwayError {
+    const what = `the identity key ${keyId} of ${this.#origin} is not trusted: an impostor?`;
+    return new SealwayError("key_untrusted", what);
   }
 
-  #isByUse(): boolean {
-    return "firstUse" in this.#trust;
+  #known(keyId: string, serverTimeMs: number): Bytes | undefined {
+    if (this.#root === undefined) return this.#keys.get(keyId);
+    return this.#set && liveKey(this.#set, keyId, serverTimeMs, wallMs());
   }
 
   async #take(set: KeySet): Promise<void> {
     if (this.#root !== undefined) {
       await checkKeySet(this.#provider, set, this.#root);
+      // Another client of the same store may have taken a newer one since.
+      const kept = (await this.#trust.store?.load(this.#origin))?.root;
+      if (kept?.keyId === this.#taken.keyId)
+        this.#taken.issuedMs = Math.max(kept.issuedMs, this.#taken.issuedMs ?? 0);
       checkKeySetTimes(set, wallMs(), this.#taken.issuedMs);
-      const { issuedMs, expiresMs } = set;
-      this.#keys.clear();
-      for (const key of set.keys) this.#keys.set(key.keyId, key.publicKey);
-      this.#expiresMs = expiresMs;
+      const { issuedMs } = set;
+      this.#set = set;
       if (issuedMs === this.#taken.issuedMs) return;
       this.#taken.issuedMs = issuedMs;
       const root = { keyId: this.#taken.keyId, issuedMs };
-      if ("root" in this.#trust) await this.#trust.store?.save(this.#origin, { keys: [], root });
+      await this.#trust.store?.save(this.#origin, { keys: [], root });
       return;
     }
     for (const key of set.keys) {
       if (this.#pins.has(key.keyId)) this.#keys.set(key.keyId, key.publicKey);
-      if (this.#isByUse()) this.#published.set(key.keyId, key.publicKey);
+      if (this.#trust.firstUse) this.#published.set(key.keyId, key.publicKey);
     }
   }
 
@@ -178,10 +175,11 @@ export class Keyring {
 
   /** Keeps what an authenticated answer says of the service's keys, where trust comes from the first use. */
   async remember(answer: InitAnswer, fetchSet: () => Promise<Bytes>): Promise<void> {
-    if (!("firstUse" in this.#trust)) return;
+    const { firstUse } = this.#trust;
+    if (!firstUse) return;
     const named = [answer.keyId, ...answer.keyIds];
     if (named.some((id) => !this.#keys.has(id) && !this.#published.has(id))) {
-      const set = await fetchSet().then((body) => parseKeySet(this.#provider, body));
+      const set = await parseKeySet(this.#provider, await fetchSet());
       await this.#take(set);
     }
     const kept = new Map<string, Bytes>();
@@ -189,23 +187,19 @@ export class Keyring {
       const key = this.#keys.get(id) ?? this.#published.get(id);
       if (key !== undefined && kept.size < KEYS_MAX) kept.set(id, key);
     }
-    const isNew = !this.#isMet || [...kept.keys()].some((id) => !this.#keys.has(id));
-    this.#isMet = true;
+    const isNew = [...kept.keys()].some((id) => !this.#keys.has(id));
+    // Another client of the same store, such as a page's in another tab, may have met the service since.
+    const met = isNew ? (await firstUse.load(this.#origin))?.keys : [];
+    if (met?.length && !met.some((key) => key.keyId === answer.keyId)) throw this.#untrusted(answer.keyId);
     for (const [id, key] of kept) this.#keys.set(id, key);
     if (!isNew) return;
     const keys = [...kept].map(([keyId, key]) => ({ keyId, publicKey: toBase64(key) }));
-    await this.#trust.firstUse.save(this.#origin, { keys });
+    await firstUse.save(this.#origin, { keys });
   }
-}
-
-function wrong(what: string): SealwayError {
-  return new SealwayError("configuration", what, { blame: "caller" });
 }
 
 async function publicKey(provider: Provider, text: string): Promise<Bytes> {
-  const key = fromBase64(text.trim());
-  if (key === undefined || !(await provider.isPoint(key))) {
-    throw wrong("a pin is no key id and no public key in base64");
-  }
+  const key = fromBase64(String(text).trim());
+  wants(key && (await provider.isPoint(key)), "trust.pins, trust.root: a key id, or a public key in base64");
   return key;
 }

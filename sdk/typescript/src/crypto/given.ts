@@ -2,7 +2,8 @@
  * Private keys that are given, by WebCrypto: channels are given theirs. Apart from the provider, so that a page with sessions
  * alone, whose keys the platform draws, is not sent it.
  */
-import { type Bytes, concat, fromHex, wipe } from "../wire/bytes.js";
+import { type Bytes, concat, wipe } from "../wire/bytes.js";
+import { fromHex } from "../wire/hex.js";
 import type { AgreementKey } from "./provider.js";
 import { agreementKeyOf, P256, webProvider, X25519 } from "./web.js";
 

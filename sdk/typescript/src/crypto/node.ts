@@ -3,7 +3,8 @@
  * Loaded lazily and only on Node, through `process.getBuiltinModule`, so that no bundler for browsers meets it.
  */
 import type { KeyObject } from "node:crypto";
-import { type Bytes, concat, fromHex, owned } from "../wire/bytes.js";
+import { type Bytes, concat, owned } from "../wire/bytes.js";
+import { fromHex } from "../wire/hex.js";
 import { encapsulate, newKemKey } from "./kem.js";
 import type { AeadKey, AgreementKey, MacKey, Provider } from "./provider.js";
 

@@ -1,5 +1,6 @@
 /** Reading the members of a line for the driver. */
-import { type Bytes, fromHex } from "../wire/bytes.js";
+import type { Bytes } from "../wire/bytes.js";
+import { fromHex } from "../wire/hex.js";
 
 /** What the driver itself cannot go on with. */
 export class Fault extends Error {}

@@ -16,10 +16,11 @@ import { openRequest, type PendingAnswer, sealAnswer } from "../session/three/se
 import { acceptInit, admitInit, type Sign } from "../session/three/server-init.js";
 import { drawServerShareKeys } from "../session/three/suite.js";
 import { fromBase64, toBase64 } from "../wire/base64.js";
-import { type Bytes, concat, fromHex, hex } from "../wire/bytes.js";
+import { type Bytes, concat, hex } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { WINDOW_MS } from "../wire/forms.js";
 import { firstOf, X_KID } from "../wire/headers.js";
+import { fromHex } from "../wire/hex.js";
 import { bytes, Fault, headersOf, type Line, text, texts, whole } from "./message.js";
 
 const FAMILIES: Readonly<Record<string, Family>> = {

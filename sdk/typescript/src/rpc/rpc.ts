@@ -1,8 +1,10 @@
 import type { Channel } from "../channel/channel.js";
+import { check } from "../channel/check.js";
 import type { Bytes } from "../channel/encoding.js";
 import type { ChannelError } from "../channel/error.js";
 import { jsonFrame, readFrame } from "../channel/hello.js";
 import type { Stream } from "../channel/stream.js";
+import type { Signal } from "../wire/platform.js";
 import { type Envelope, encodeEnvelope, parseEnvelope, RPC_CODES } from "./envelope.js";
 import { HandlerError, RpcError } from "./error.js";
 
@@ -17,7 +19,7 @@ export interface Called {
   /** For how long the caller waits, in ms, where it says so. */
   readonly timeoutMs: number | undefined;
   /** Fires when nobody waits for the answer any more. */
-  readonly signal: AbortSignal;
+  readonly signal: Signal;
 }
 
 /** Answers a request: its result is the answer's payload. What it throws is 500, a `HandlerError` its own number. */
@@ -40,7 +42,7 @@ export interface CallOptions {
   /** How long to wait, in ms; at most 2^32 - 1. */
   readonly timeoutMs?: number;
   /** Takes the request back. */
-  readonly signal?: AbortSignal;
+  readonly signal?: Signal;
 }
 
 /** Frames in a row that are no envelope, before the stream is given up. */
@@ -74,10 +76,11 @@ export class Rpc {
   readonly #reading: Promise<void>;
 
   private constructor(stream: Stream, options: RpcOptions) {
+    check.needs(typeof stream?.read === "function", "stream", stream, "a Stream of a channel");
     this.#stream = stream;
-    this.#handlers = byNumber(options.handlers);
-    this.#listeners = byNumber(options.listeners);
-    this.#atOnceMax = Math.max(options.atOnceMax ?? 256, 1);
+    this.#handlers = byNumber("handlers", options.handlers);
+    this.#listeners = byNumber("listeners", options.listeners);
+    this.#atOnceMax = options.atOnceMax ?? 256;
     this.#frameMax = options.frameMax ?? FRAME_MAX;
     stream.onFail = (why, hadFinished) => {
       this.#why = why;
@@ -90,11 +93,14 @@ export class Rpc {
 
   /** Opens a stream for calls. @throws ChannelError why the channel is over. */
   static async open(channel: Channel, options: RpcOptions = {}): Promise<Rpc> {
+    check.needs(typeof channel?.open === "function", "channel", channel, "a Channel");
+    checkRpc(options);
     return new Rpc(await channel.open({ kind: "rpc", v: 1 }), options);
   }
 
   /** Calls over a stream whose prologue has passed, from either side. */
   static over(stream: Stream, options: RpcOptions = {}): Rpc {
+    checkRpc(options);
     return new Rpc(stream, options);
   }
 
@@ -339,6 +345,16 @@ function failure(
   return { error: { code, message } };
 }
 
-function byNumber<T>(members: Readonly<Record<number, T>> = {}): ReadonlyMap<number, T> {
+function checkRpc(options: RpcOptions): void {
+  check.object(options, "options");
+  check.numbers(options, 1, true, "atOnceMax", "frameMax");
+}
+
+function byNumber<T>(name: string, members: Readonly<Record<number, T>> = {}): ReadonlyMap<number, T> {
+  check.object(members, name, "functions by the number of their type, or leave it out");
+  for (const [typeId, value] of Object.entries(members)) {
+    const holds = /^\d+$/.test(typeId) && typeof value === "function";
+    check.needs(holds, `${name}[${typeId}]`, value, "a function under the number of a type");
+  }
   return new Map(Object.entries(members).map(([typeId, value]) => [Number(typeId), value as T]));
 }

@@ -4,14 +4,18 @@ import { SealwayError } from "../wire/error.js";
 import { collect } from "./body.js";
 import { Gate } from "./gate.js";
 import type { Caller } from "./handled.js";
-import { dropClaimed, incomingOf, leaveRest, replaceHeaders, sealResponse, send } from "./node.js";
+import { incomingOf, leaveRest, replaceHeaders, sealResponse, send, stripHeaders } from "./node.js";
 import type { ServerOptions } from "./options.js";
 
-/** A request as Express has it, with what this middleware adds: `sealway` says who asks, where the request was sealed. */
+/**
+ * A request as Express has it, with what this middleware adds where the request was sealed: `sealway` says who asks; `signal` is
+ * aborted when the client is gone or its session has ended, so that no answer is sent.
+ */
 export interface SealedMessage extends IncomingMessage {
   originalUrl?: string;
   body?: unknown;
   sealway?: Caller;
+  signal?: AbortSignal;
 }
 
 export type Middleware = (
@@ -25,7 +29,7 @@ export type Middleware = (
  * parsed if it is JSON, a text if it is one, else bytes.
  */
 export function sealedExpress(options: ServerOptions): Middleware {
-  const gate = new Gate(options);
+  const gate = new Gate(options, true);
   return (request, response, next) => {
     handle(gate, request, response).then((isNext) => isNext && next(), next);
   };
@@ -34,7 +38,7 @@ export function sealedExpress(options: ServerOptions): Middleware {
 async function handle(gate: Gate, request: SealedMessage, response: ServerResponse): Promise<boolean> {
   const opened = await gate.open(incomingOf(request, request.originalUrl ?? request.url ?? "/"));
   if (opened.kind === "plain") {
-    dropClaimed(request);
+    stripHeaders(request, gate.settings.trustForwarded);
     return true;
   }
   if (opened.kind === "refused") {
@@ -45,6 +49,9 @@ async function handle(gate: Gate, request: SealedMessage, response: ServerRespon
   const { call } = opened;
   replaceHeaders(request, call.headers);
   request.sealway = call.caller;
+  // A later Node may have a getter of this name.
+  Object.defineProperty(request, "signal", { value: call.signal, configurable: true });
+  response.once("close", () => call.drop());
   try {
     // A sealed body is within its route's bound, and its plaintext is shorter.
     const body = call.body === undefined ? undefined : await collect(call.body, Number.MAX_SAFE_INTEGER);

@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import type { Answering } from "./body.js";
 import { Gate, type OpenedCall } from "./gate.js";
 import { type Caller, isOfPages } from "./handled.js";
-import { dropClaimed, headersOf, incomingOf, leaveRest, replaceHeaders } from "./node.js";
+import { headersOf, incomingOf, leaveRest, replaceHeaders, stripHeaders } from "./node.js";
 import type { ServerOptions } from "./options.js";
 import type { Answer } from "./refusal.js";
 
@@ -16,6 +16,8 @@ export interface FastifyLike {
 interface Request {
   readonly raw: IncomingMessage;
   readonly originalUrl: string;
+  /** Aborted when the client is gone; earlier releases of Fastify 5 have none. */
+  readonly signal?: AbortSignal;
 }
 
 interface Reply {
@@ -41,7 +43,7 @@ export function sealedFastify(app: FastifyLike, options: ServerOptions, done: (e
   app.addHook("preParsing", async (request: Request, reply: Reply, payload: unknown) => {
     const opened = await gate.open(incomingOf(request.raw, request.originalUrl));
     if (opened.kind === "plain") {
-      dropClaimed(request.raw);
+      stripHeaders(request.raw, gate.settings.trustForwarded);
       return payload;
     }
     if (opened.kind === "refused") {
@@ -51,6 +53,9 @@ export function sealedFastify(app: FastifyLike, options: ServerOptions, done: (e
     }
     const { call } = opened;
     calls.set(request.raw, call);
+    reply.raw.once("close", () => call.drop());
+    const signals = request.signal === undefined ? [call.signal] : [request.signal, call.signal];
+    Object.defineProperty(request, "signal", { value: AbortSignal.any(signals), configurable: true });
     replaceHeaders(request.raw, call.headers);
     if (call.body === undefined) return Readable.from([]);
     request.raw.headers["transfer-encoding"] = "chunked";

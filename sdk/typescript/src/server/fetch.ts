@@ -2,7 +2,7 @@
 
 import { Gate, type Incoming } from "./gate.js";
 import type { Caller } from "./handled.js";
-import { isClaimed } from "./handled.js";
+import { isStripped } from "./handled.js";
 import type { ServerOptions } from "./options.js";
 import type { Answer } from "./refusal.js";
 
@@ -19,17 +19,27 @@ export function sealedFetch(
     const opened = await gate.open(incomingOf(request));
     if (opened.kind === "refused") return responseOf(opened.answer);
     if (opened.kind === "plain") {
-      const headers = [...request.headers].filter(([name]) => !isClaimed(name));
+      const { trustForwarded } = gate.settings;
+      const headers = [...request.headers].filter(([name]) => !isStripped(name, trustForwarded));
       return handler(new Request(request, { headers }), undefined);
     }
     const { call } = opened;
-    const init: RequestInit & { duplex?: "half" } = { method: request.method, headers: call.headers };
+    request.signal.addEventListener("abort", () => call.drop(), { once: true });
+    const { headers, signal } = call;
+    const init: RequestInit & { duplex?: "half" } = { method: request.method, headers, signal };
     if (call.body !== undefined && request.method !== "GET" && request.method !== "HEAD") {
       init.body = streamOf(call.body);
       init.duplex = "half";
     }
-    const answer = await handler(new Request(request.url, init), call.caller);
-    return responseOf(await call.seal(answer.status, [...answer.headers], answer.body ?? undefined));
+    let answer: Response;
+    try {
+      answer = await handler(new Request(request.url, init), call.caller);
+    } catch (error) {
+      call.drop();
+      throw error;
+    }
+    const sealed = await call.seal(answer.status, [...answer.headers], answer.body ?? undefined);
+    return responseOf(sealed, () => call.drop());
   };
 }
 
@@ -39,13 +49,16 @@ function incomingOf(request: Request): Incoming {
   return { method: request.method, target, headers: [...request.headers], body: request.body ?? undefined };
 }
 
-function responseOf(answer: Answer): Response {
-  const body =
-    answer.body instanceof Uint8Array ? Uint8Array.from(answer.body) : answer.body && streamOf(answer.body);
+function responseOf(answer: Answer, onCancel: () => void = () => undefined): Response {
+  const { body: source } = answer;
+  const body = source instanceof Uint8Array ? Uint8Array.from(source) : source && streamOf(source, onCancel);
   return new Response(body ?? null, { status: answer.status, headers: answer.headers });
 }
 
-function streamOf(parts: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
+function streamOf(
+  parts: AsyncIterable<Uint8Array>,
+  onCancel: () => void = () => undefined,
+): ReadableStream<Uint8Array> {
   const iterator = parts[Symbol.asyncIterator]();
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
@@ -54,6 +67,7 @@ function streamOf(parts: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> 
       else controller.enqueue(value);
     },
     async cancel() {
+      onCancel();
       await iterator.return?.();
     },
   });

@@ -1,8 +1,8 @@
 /** Sessions that a store was asked for a moment ago (`spec/session.md`, Authority endpoints). */
 import type { StoredSession } from "./store.js";
 
-/** A session is used for less than a second without asking again, in milliseconds. */
-const FRESH_MS = 900;
+/** How long a session is used without asking again, in milliseconds: with the pace of {@link SessionWatch} less than a second. */
+const FRESH_MS = 500;
 const SESSIONS_MAX = 10_000;
 
 type Found = Promise<StoredSession | undefined>;

@@ -8,8 +8,10 @@ import { firstOf, type HeaderList, X_IDEMPOTENCY_KEY, X_KID, X_SEAL } from "../w
 import type { Answering } from "./body.js";
 import type { Caller } from "./handled.js";
 import { OldGate } from "./old.js";
-import { routeOf, type ServerOptions, type ServerSettings, serverSettings } from "./options.js";
-import { ALLOW, type Answer, plainOf, problem, problemOf } from "./refusal.js";
+import { type ServerOptions, type ServerSettings, serverSettings } from "./options.js";
+import { ALLOW, type Answer, plain, plainOf, problem, problemOf } from "./refusal.js";
+import { Room } from "./room.js";
+import { longestBody, ruleFor } from "./route.js";
 import { ThreeGate } from "./three.js";
 
 /** A request as it came in. */
@@ -19,9 +21,11 @@ export interface Incoming {
   readonly target: string;
   readonly headers: HeaderList;
   readonly body: AsyncIterable<Uint8Array> | undefined;
+  /** The IP address that the request came from; absent, it has no bound of its own on `bufferedBytesMax`. */
+  readonly remote?: string | undefined;
 }
 
-/** A request that was opened and is new. */
+/** A request that was opened and is new: call `seal`, or `drop`, which end what it holds. */
 export interface OpenedCall {
   readonly caller: Caller;
   /** What a handler sees. */
@@ -30,6 +34,10 @@ export interface OpenedCall {
   readonly body: AsyncIterable<Uint8Array> | undefined;
   /** Seals the handler's answer; what is refused after all is answered instead. */
   seal(status: number, headers: HeaderList, body: Answering): Promise<Answer>;
+  /** Aborted when nobody waits for the answer any more, or its session has ended: what the handler makes is not sent then. */
+  readonly signal: AbortSignal;
+  /** The client is gone, or the handler failed: what streams is not waited for any more. */
+  drop(): void;
 }
 
 /** What to do with a request: leave it alone, answer it, or let a handler see it. */
@@ -54,18 +62,31 @@ export class Gate {
   readonly settings: ServerSettings;
   readonly #three: ThreeGate;
   readonly #old: OldGate;
+  readonly #room: Room;
 
-  /** @throws {SealwayError} `configuration`. */
-  constructor(options: ServerOptions) {
+  /**
+   * @param holdsWhole says that opened bodies are collected before a handler sees them: on wire 3, too, a body counts until all of
+   * it has opened.
+   * @throws {SealwayError} `configuration`.
+   */
+  constructor(options: ServerOptions, holdsWhole = false) {
     this.settings = serverSettings(options);
-    this.#three = new ThreeGate(nodeProvider, this.settings);
+    const { bufferedBytesMax, routes, wires } = this.settings;
+    const longest = holdsWhole || wires.some((wire) => wire !== 3) ? longestBody(routes) : 0;
+    this.#room = new Room(bufferedBytesMax, longest);
+    this.#three = new ThreeGate(nodeProvider, this.settings, holdsWhole);
     this.#old = new OldGate(nodeProvider, this.settings);
   }
 
   /** Opens a request, if its route is sealed; `OPTIONS` there is answered with 204, and no handler sees it. It never throws for what a peer sends. */
   async open(incoming: Incoming): Promise<Opened> {
     const path = incoming.target.split("?", 1)[0] ?? "/";
-    const route = routeOf(this.settings, path);
+    const route = ruleFor(this.settings.routes, path);
+    if (route === undefined) {
+      const answer = plain(400, "CRYPTO_ERROR");
+      this.settings.onRefused({ code: "disguised_path", status: answer.status, path });
+      return { kind: "refused", answer };
+    }
     if (route.sealed === "off") return { kind: "plain" };
     // What a browser asks before it sends anything is never sealed, and what answers it for pages stands in front of this.
     if (incoming.method === "OPTIONS") {
@@ -77,8 +98,9 @@ export class Gate {
       return { kind: "plain" };
     }
     const gate = isThree ? this.#three : this.#old;
+    const holding = this.#room.holding(this.settings.trustForwarded ? undefined : incoming.remote);
     try {
-      const call = await gate.open(incoming, path, route.bodyMax);
+      const call = await gate.open(incoming, path, route.bodyMax, holding);
       return { kind: "opened", call };
     } catch (error) {
       const { code, answer } = refusedAs(error, isThree);

@@ -13,8 +13,12 @@ export interface Caller {
   readonly tenant: string | undefined;
 }
 
-/** These say where a request came from. Outside a seal anybody on the path could have written them; inside they mean nothing. */
-const OF_ORIGIN = /^(?:forwarded|x-forwarded-.+|x-real-ip|client-cert|client-cert-chain)$/;
+/**
+ * These say where a request came from (`stripped_headers` of `spec/registry.toml`). Outside a seal anybody on the path could have
+ * written them; inside they mean nothing.
+ */
+const OF_ORIGIN =
+  /^(?:forwarded|x-real-ip|x-client-ip|x-cluster-client-ip|true-client-ip|cf-connecting-ip|fastly-client-ip|client-cert|client-cert-chain|x-arr-clientcert|(?:x-forwarded-|x-client-cert|x-ssl-client-|ssl-client-|x-amzn-mtls-).*)$/;
 const OF_THE_WAY = new Set(["via", "traceparent", "tracestate"]);
 /** Taken from outside where the seal has none. */
 const FROM_OUTSIDE = new Set(["host", "user-agent", "accept-language"]);
@@ -56,28 +60,50 @@ function callerHeaders(caller: Caller): [string, string][] {
   return headers;
 }
 
-/** Whether a header says where a request came from; as with {@link isClaimed}, a hyphen may be an underscore. */
-export function isOfOrigin(name: string): boolean {
-  return OF_ORIGIN.test(name.toLowerCase().replaceAll("_", "-"));
+/** A name as a reader may take it: many pass headers on as variables, where a hyphen is an underscore. */
+function alike(name: string): string {
+  return name.toLowerCase().replaceAll("_", "-");
 }
 
-/** The headers that a handler sees of a request of wire 3. */
+/** Whether a header says where a request came from, however it is spelt. */
+export function isOfOrigin(name: string): boolean {
+  return OF_ORIGIN.test(alike(name));
+}
+
+/**
+ * Says if a server removes a header from outside of a seal, on plain routes too: `x-sealway-…` always, origin headers unless the proxy
+ * in front is trusted. Of those the exact spelling alone passes: a proxy passes on a spelling that it does not know.
+ */
+export function isStripped(name: string, trustForwarded: boolean): boolean {
+  return isClaimed(name) || (isOfOrigin(name) && !(trustForwarded && OF_ORIGIN.test(name.toLowerCase())));
+}
+
+/** The headers that a handler sees of a request of wire 3, and who asks. */
 export function handlerHeaders(
   inner: HeaderList,
   outer: HeaderList,
   caller: Caller,
   trustForwarded: boolean,
 ): [string, string][] {
+  return [...requestHeaders(inner, outer, trustForwarded), ...callerHeaders(caller)];
+}
+
+/** Of the headers inside a seal and of those outside, the ones that a handler sees. */
+export function requestHeaders(
+  inner: HeaderList,
+  outer: HeaderList,
+  trustForwarded: boolean,
+): [string, string][] {
   const inside = inner.flatMap(([name, value]): [string, string][] =>
-    OF_THE_WAY.has(name) || isOfOrigin(name) || isClaimed(name) ? [] : [[name, value]],
+    OF_THE_WAY.has(alike(name)) || isOfOrigin(name) || isClaimed(name) ? [] : [[name, value]],
   );
-  const names = new Set(inside.map(([name]) => name));
+  const names = new Set(inside.map(([name]) => alike(name)));
   const outside = outer.flatMap(([key, value]): [string, string][] => {
     const name = key.toLowerCase();
-    const isTaken = OF_THE_WAY.has(name) || (trustForwarded && OF_ORIGIN.test(name));
+    const isTaken = OF_THE_WAY.has(name) || (OF_ORIGIN.test(name) && !isStripped(name, trustForwarded));
     return isTaken || (FROM_OUTSIDE.has(name) && !names.has(name)) ? [[name, value]] : [];
   });
-  return [...inside, ...outside, ...callerHeaders(caller)];
+  return [...inside, ...outside];
 }
 
 /** The headers that a handler sees of a request of wire 1 or 2, all of which stood outside. */
@@ -90,18 +116,16 @@ export function oldHandlerHeaders(
   const kept = outer.flatMap(([key, value]): [string, string][] => {
     const name = key.toLowerCase();
     const isBody = name.startsWith("content-") || name === "transfer-encoding" || name === "expect";
-    if (!trustForwarded && isOfOrigin(name)) return [];
-    return isBody || OF_ANSWERS.test(name) || HOP.has(name) || SEALING.has(name) || isClaimed(name)
-      ? []
-      : [[name, value]];
+    const isOver = isBody || OF_ANSWERS.test(name) || HOP.has(name) || SEALING.has(name);
+    return isOver || isStripped(name, trustForwarded) ? [] : [[name, value]];
   });
   const type: [string, string][] = hasBody ? [["content-type", "application/json"]] : [];
   return [...kept, ...type, ...callerHeaders(caller)];
 }
 
-/** Whether a header claims what only this side may say; many pass headers on as variables, where a hyphen is an underscore. */
+/** Whether a header claims what only this side may say, however it is spelt. */
 export function isClaimed(name: string): boolean {
-  return name.toLowerCase().replaceAll("_", "-").startsWith("x-sealway-");
+  return alike(name).startsWith("x-sealway-");
 }
 
 /** An answer's headers as they stand within a seal, and those of them that stand outside too. */

@@ -3,7 +3,7 @@ import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from "node:h
 import type { HeaderList } from "../wire/headers.js";
 import type { Answering } from "./body.js";
 import type { Incoming, OpenedCall } from "./gate.js";
-import { isClaimed, isOfPages } from "./handled.js";
+import { isOfPages, isStripped } from "./handled.js";
 import type { Answer } from "./refusal.js";
 
 /** How much of an answer may wait to be sealed, in bytes, before its handler is told to wait. */
@@ -19,7 +19,13 @@ export function incomingOf(request: IncomingMessage, target: string): Incoming {
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     headers.push([rawHeaders[at] ?? "", rawHeaders[at + 1] ?? ""]);
   }
-  return { method: request.method ?? "", target, headers, body: request };
+  return {
+    method: request.method ?? "",
+    target,
+    headers,
+    body: request,
+    remote: request.socket.remoteAddress,
+  };
 }
 
 /** Puts the headers that a handler may see in the place of those that came. */
@@ -30,15 +36,29 @@ export function replaceHeaders(request: IncomingMessage, headers: HeaderList): v
     joined[name] = before === undefined ? value : `${before}${name === "cookie" ? "; " : ", "}${value}`;
   }
   request.headers = joined;
-  request.rawHeaders = headers.flat();
+  replaceRaw(request, headers);
 }
 
-/** Drops what only this side may say from a request that is not sealed. */
-export function dropClaimed(request: IncomingMessage): void {
-  for (const name of Object.keys(request.headers)) if (isClaimed(name)) delete request.headers[name];
-  request.rawHeaders = incomingOf(request, "")
-    .headers.filter(([name]) => !isClaimed(name))
-    .flat();
+/** Node would count `rawHeaders` as they came to make `headersDistinct` of them. */
+function replaceRaw(request: IncomingMessage, headers: HeaderList): void {
+  const distinct: Record<string, string[]> = {};
+  for (const [name, value] of headers) {
+    const key = name.toLowerCase();
+    distinct[key] = [...(distinct[key] ?? []), value];
+  }
+  request.rawHeaders = headers.flat();
+  request.headersDistinct = distinct;
+}
+
+/** Removes from a request that is not sealed the headers that its handler must not see. */
+export function stripHeaders(request: IncomingMessage, trustForwarded: boolean): void {
+  for (const name of Object.keys(request.headers))
+    if (isStripped(name, trustForwarded)) delete request.headers[name];
+  const { headers } = incomingOf(request, "");
+  replaceRaw(
+    request,
+    headers.filter(([name]) => !isStripped(name, trustForwarded)),
+  );
 }
 
 /** The headers of an answer that is about to go. */

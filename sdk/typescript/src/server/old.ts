@@ -12,11 +12,13 @@ import {
 import { type Bytes, wipe } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import type { HeaderList } from "../wire/headers.js";
+import { checkWindow } from "../wire/window.js";
 import { type Answering, BodySource, collect } from "./body.js";
 import { type Incoming, type OpenedCall, Refused } from "./gate.js";
 import { answerHeaders, callerOf, oldHandlerHeaders } from "./handled.js";
 import type { ServerSettings } from "./options.js";
 import { type Answer, plain } from "./refusal.js";
+import type { Holding } from "./room.js";
 
 const ANONYMOUS_BODY_MAX = 4096;
 
@@ -30,7 +32,15 @@ export class OldGate {
   }
 
   /** @throws {Refused} or {SealwayError}, which is told as its code. */
-  async open(incoming: Incoming, path: string, routeMax: number): Promise<OpenedCall> {
+  async open(incoming: Incoming, path: string, routeMax: number, holding: Holding): Promise<OpenedCall> {
+    try {
+      return await this.#open(incoming, path, routeMax, holding);
+    } finally {
+      holding.release();
+    }
+  }
+
+  async #open(incoming: Incoming, path: string, routeMax: number, holding: Holding): Promise<OpenedCall> {
     const { store, wires, windowMs, anonymousPaths, bodyTimeoutMs, now } = this.#settings;
     const { headers } = incoming;
     if (!wires.includes(oldWireOf(headers))) throw new Refused("wire_disabled", plain(403, "WIRE_DISABLED"));
@@ -39,17 +49,20 @@ export class OldGate {
     }
     const request = parseOldRequest(headers, path, now(), windowMs);
     const found = request.sessionId === undefined ? undefined : await store.get(request.sessionId);
-    const nowMs = now();
-    checkOldSession(request, found, nowMs);
+    checkOldSession(request, found, now());
     if (found === undefined) throw new SealwayError("session_unknown", "there is no such session");
     const isAnonymous = found.id.startsWith("A-");
     if (isAnonymous && !anonymousPaths.includes(path)) {
       throw new SealwayError("policy", "an anonymous session may not go here");
     }
-    const bodyMax = isAnonymous ? Math.min(ANONYMOUS_BODY_MAX, routeMax) : routeMax;
-    const body = await new BodySource(incoming.body, bodyMax, bodyTimeoutMs).whole();
+    const bodyMax = Math.min(routeMax, holding.max, isAnonymous ? ANONYMOUS_BODY_MAX : routeMax);
+    const body = await new BodySource(incoming.body, bodyMax, bodyTimeoutMs, holding).whole();
     const key = await this.#provider.aeadKey(found.key);
     const session: OldServerSession = { ...found, clientId: found.clientId, key };
+    // A body that came slowly may come after the end of its session, or after its nonce was forgotten.
+    const nowMs = now();
+    checkWindow(request.stampMs, nowMs, windowMs);
+    checkOldSession(request, await store.get(found.id), nowMs);
     const { plaintext, claim } = await openOldRequest(
       this.#provider,
       request,
@@ -64,11 +77,21 @@ export class OldGate {
       throw new SealwayError("replayed", `the claim is ${outcome}`);
     }
     const caller = callerOf(found);
+    const working = new AbortController();
+    let isSealed = false;
     return {
       caller,
+      signal: working.signal,
       headers: oldHandlerHeaders(headers, caller, plaintext.length > 0, this.#settings.trustForwarded),
       body: plaintext.length > 0 ? once(plaintext) : undefined,
-      seal: (status, answered, content) => this.#seal(request, session, status, answered, content),
+      seal: async (status, answered, content) => {
+        const answer = await this.#seal(request, session, status, answered, content);
+        isSealed = true;
+        return answer;
+      },
+      drop: () => {
+        if (!isSealed) working.abort(new SealwayError("stream_truncated", "the client is gone"));
+      },
     };
   }
 

@@ -52,6 +52,7 @@ export function problemOf(error: SealwayError): ProblemCode {
     case "replayed":
       return "replayed";
     case "store_unavailable":
+    case "no_room":
     case "provider":
       return "store_unavailable";
     default:
@@ -81,6 +82,7 @@ export function plainOf(error: SealwayError): Answer {
     case "policy":
       return plain(403, "SESSION_FORBIDDEN");
     case "store_unavailable":
+    case "no_room":
     case "provider":
       return plain(503, "SERVICE_UNAVAILABLE");
     default:

@@ -174,17 +174,27 @@ export function redacted(session: StoredSession): StoredSession {
   return Object.defineProperty(session, "key", { value: session.key, enumerable: false });
 }
 
-/** A store in memory, for tests and for a process that agrees its sessions itself. Claims are bounded; a full one refuses. */
+/**
+ * A store in memory, for tests and for a process that agrees its sessions itself. Bounded: a full one refuses, and evicts
+ * nothing that is in force.
+ */
 export class MemoryStore implements SessionStore {
   readonly #sessions = new Map<string, StoredSession>();
   readonly #claims = new Map<string, number>();
+  readonly #windowMs: number;
   readonly #claimsMax: number;
-  readonly #lifetimeMs: number;
+  readonly #now: () => number;
+  /** The latest time that claims were forgotten by: the clock may be set back. */
+  #latestMs = 0;
 
-  /** `windowMs` is that of the server; a claim is kept for twice as long. */
-  constructor(windowMs = 300_000, claimsMax = 1_000_000) {
-    this.#lifetimeMs = 2 * windowMs + 1;
+  /**
+   * `windowMs` is that of the server: a stamp further from `now` is no claim, and a claim is kept for twice as long. `now` is in
+   * milliseconds of the epoch.
+   */
+  constructor(windowMs = 300_000, claimsMax = 1_000_000, now: () => number = () => Date.now()) {
+    this.#windowMs = windowMs;
     this.#claimsMax = claimsMax;
+    this.#now = now;
   }
 
   put(session: StoredSession): void {
@@ -199,15 +209,19 @@ export class MemoryStore implements SessionStore {
     return this.#sessions.get(id);
   }
 
-  async claim({ key }: StoreClaim): Promise<ClaimOutcome> {
-    const [text, nowMs] = [hex(key), Date.now()];
+  async claim({ key, stampMs }: StoreClaim): Promise<ClaimOutcome> {
+    const [text, nowMs] = [hex(key), this.#now()];
+    this.#latestMs = Math.max(this.#latestMs, nowMs);
+    // By the very reading of the clock that claims are forgotten by, before or now.
+    if (stampMs < this.#latestMs - this.#windowMs || stampMs > nowMs + this.#windowMs)
+      return "outside_window";
     for (const [old, endMs] of this.#claims) {
       if (endMs > nowMs) break;
       this.#claims.delete(old);
     }
     if (this.#claims.has(text)) return "replayed";
     if (this.#claims.size >= this.#claimsMax) return "full";
-    this.#claims.set(text, nowMs + this.#lifetimeMs);
+    this.#claims.set(text, nowMs + 2 * this.#windowMs + 1);
     return "fresh";
   }
 }

@@ -58,14 +58,6 @@ export function hex(bytes: Uint8Array): string {
   return out;
 }
 
-/** The bytes of hexadecimal digits; none if they are none. */
-export function fromHex(text: string): Bytes | undefined {
-  if (text.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(text)) return undefined;
-  const out = new Uint8Array(text.length / 2);
-  for (let i = 0; i < out.length; i += 1) out[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16);
-  return out;
-}
-
 /** Whether both are the same, in a time that does not depend on where they differ. */
 export function equal(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;

@@ -27,18 +27,26 @@ export interface SealwayErrorDetails {
  */
 export class SealwayError extends Error {
   override readonly name = "SealwayError";
-  readonly code: string;
-  readonly blame: Blame;
-  readonly status: number | undefined;
-  readonly problem: Problem | undefined;
-  readonly field: string | undefined;
+  declare readonly code: string;
+  declare readonly blame: Blame;
+  declare readonly status: number | undefined;
+  declare readonly problem: Problem | undefined;
+  declare readonly field: string | undefined;
+  /** The service that a client's error is about: `https://host[:port]`. `remedyOf` of `sealway/errors` says what to do. */
+  declare origin?: string;
 
   constructor(code: string, message: string, details: SealwayErrorDetails = {}) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
-    this.code = code;
-    this.blame = details.blame ?? "peer";
-    this.status = details.status;
-    this.problem = details.problem;
-    this.field = details.field;
+    super(message, details);
+    const { blame = "peer", status, problem, field } = details;
+    Object.assign(this, { code, blame, status, problem, field });
   }
+}
+
+/**
+ * Checks something that the caller gave.
+ *
+ * @throws {SealwayError} `configuration`.
+ */
+export function wants(holds: unknown, what: string): asserts holds {
+  if (!holds) throw new SealwayError("configuration", what, { blame: "caller" });
 }

@@ -101,14 +101,3 @@ export function parseStamp(stamp: string): number {
   }
   return Number(stamp);
 }
-
-/**
- * Checks that a time is within the window, both edges included.
- *
- * @throws {SealwayError} `timestamp_outside_window`.
- */
-export function checkWindow(stampMs: number, nowMs: number, windowMs: number): void {
-  if (Math.abs(stampMs - nowMs) > windowMs) {
-    throw new SealwayError("timestamp_outside_window", "the timestamp is too far from the clock");
-  }
-}

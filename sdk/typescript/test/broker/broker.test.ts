@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from "node:child_process";
 import { createHash, createPublicKey, verify as verifySignature, X509Certificate } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http2";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -230,6 +230,24 @@ describe("a broker that answers nothing", () => {
   });
 });
 
+it("callers that try again at once while the breaker is open leave the event loop its turns", async () => {
+  const client = new BrokerClient({
+    socket: "/nowhere/broker.sock",
+    breaker: { failures: 1, openForMs: 60_000 },
+    retry: { attempts: 1 },
+  });
+  const refused = () => client.hash({ profile, inputs: [bytes("a")] }).catch((error: BrokerError) => error);
+  await refused();
+  expect(client.breakerState).toBe("open");
+  let hasFired = false;
+  const timer = setTimeout(() => (hasFired = true), 1);
+  const endMs = performance.now() + 10_000;
+  while (!hasFired && performance.now() < endMs) await refused();
+  clearTimeout(timer);
+  client.close();
+  expect(hasFired).toBe(true);
+});
+
 it("a breaker opens, lets one probe through, and a success of before it opened does not close it", () => {
   const breaker = new Breaker({ failures: 1, openForMs: 250 });
   const pass = (now: number) => {
@@ -300,6 +318,26 @@ describe("sealway-broker", () => {
     });
   });
 
+  it("is asked by the program of the README", () => {
+    const readme = readFileSync(fileURLToPath(new URL("../../README.md", import.meta.url)), "utf8");
+    const program = /```js file=broker.js\n([\s\S]*?)```/.exec(readme)![1]!;
+    // Beside what is built, the package is found by its own name.
+    const path = fileURLToPath(new URL("../../dist/readme-broker.mjs", import.meta.url));
+    writeFileSync(path, program);
+    try {
+      const run = (...args: string[]) => spawnSync(process.execPath, [path, ...args], { encoding: "utf8" });
+      const digest = createHash("sha256").update("hello").digest("hex");
+      expect(run(fixture.socket, profile).stdout).toBe(`${digest} by sha-256\n`);
+      const refused = run(fixture.socket, "Nowhere");
+      expect([refused.status, refused.stderr]).toEqual([
+        1,
+        expect.stringContaining("there is no profile: Nowhere"),
+      ]);
+    } finally {
+      rmSync(path);
+    }
+  });
+
   it("has a certificate issued that its CA has signed", async () => {
     const client = fixture.client();
     const ca = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384", "-nodes", "-subj", "/CN=ca"];
@@ -309,8 +347,10 @@ describe("sealway-broker", () => {
     const material = readFileSync(join(fixture.folder, "ca.key"));
     await client.importKey({ keyId: "ca", algorithm: "ecdsa-p384", material });
     const files = ["--csr", join(fixture.folder, "leaf.csr"), "--ca-cert", join(fixture.folder, "ca.pem")];
-    const { stdout, stderr } = run("--profile", profile, "sign", ...files, "--ca-key", "ca");
+    const { stdout, stderr } = run("--profile", profile, "sign", ...files, "--ca-key-ref", "ca");
     expect(stderr).toBe("");
+    const sent = run("--profile", profile, "sign", ...files, "--ca-key", "ca.key");
+    expect([sent.status, sent.stderr]).toEqual([2, expect.stringContaining("--ca-key-ref ID")]);
     const issued = new X509Certificate(stdout);
     const authority = new X509Certificate(readFileSync(join(fixture.folder, "ca.pem")));
     expect([issued.subject, issued.verify(authority.publicKey)]).toEqual(["CN=leaf", true]);

@@ -7,6 +7,7 @@ const SRC = fileURLToPath(new URL("../../src/channel/", import.meta.url));
 const SHELL = new Set([
   "benchmark.ts",
   "channel.ts",
+  "check.ts",
   "connect.ts",
   "control.ts",
   "identity.ts",

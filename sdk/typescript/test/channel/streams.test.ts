@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { concat, uint } from "../../src/channel/encoding.js";
-import { STREAMS_MAX, Streams } from "../../src/channel/yamux.js";
+import { STREAMS_MAX, Streams, V1_STREAMS_MAX } from "../../src/channel/yamux.js";
 import { channels } from "./pair.js";
 
 const hello = { kind: "cat", v: 1 };
@@ -121,6 +121,21 @@ it("a round trip is measured by pings, and a peer that is silent is given up", a
   expect((await silent.client.over()).code).toBe("peer_silent");
 });
 
+it("a stream whose channel is lost ends in no direction, and says why", async () => {
+  for (const suite of [0x104, 1]) {
+    const { client, server, a } = await channels(suite);
+    const stream = await client.open(hello);
+    const other = (await server.accept())!.stream;
+    await stream.write(Uint8Array.of(1, 2, 3));
+    expect(await other.read()).toEqual(Uint8Array.of(1, 2, 3));
+    a.close(1006, "");
+    await Promise.all([client.over(), server.over()]);
+    await expect(other.read()).rejects.toMatchObject({ code: (await server.over()).code });
+    await expect(stream.write(Uint8Array.of(4))).rejects.toMatchObject({ code: (await client.over()).code });
+    await expect(stream.end()).rejects.toMatchObject({ code: (await client.over()).code });
+  }
+});
+
 it("what a stream is for has to be said well, and in order", async () => {
   const { client, server } = await channels();
   await expect(client.open({ kind: "no blanks", v: 1 })).rejects.toMatchObject({ code: "hello_invalid" });
@@ -140,7 +155,7 @@ describe("a hostile peer's frames", () => {
       ponged: () => undefined,
       over: undefined,
     };
-    return { streams: new Streams(carrier, false, true), opened, sent };
+    return { streams: new Streams(carrier, false, true), opened, sent, carrier };
   };
   const frame = (type: number, flags: number, id: number, length: number, body = new Uint8Array(0)) =>
     concat(Uint8Array.of(0, type), uint(flags, 2), uint(id, 4), uint(length, 4), body);
@@ -185,6 +200,20 @@ describe("a hostile peer's frames", () => {
     for (let i = 0; i < STREAMS_MAX + 3; i++) streams.feed(frame(0, 1, 2 * i + 1, 0));
     expect(opened.length).toBe(STREAMS_MAX);
     expect(sent.slice(-3).every((bytes) => bytes[3] === 8)).toBe(true);
+  });
+
+  it("of v1 may open 256 streams, and see no window grow", async () => {
+    const { opened, carrier, sent } = sink();
+    const streams = new Streams(carrier, false, false);
+    for (let i = 0; i < V1_STREAMS_MAX + 3; i++) streams.feed(frame(0, 1, 2 * i + 1, 0));
+    expect([opened.length, V1_STREAMS_MAX]).toEqual([256, 256]);
+    expect(sent.slice(-3).every((bytes) => bytes[3] === 8)).toBe(true);
+    sent.length = 0;
+    streams.feed(frame(0, 0, 1, 262_144, new Uint8Array(262_144)));
+    const stream = opened[0] as { read(): Promise<Uint8Array>; window: number };
+    expect((await stream.read()).length).toBe(262_144);
+    expect(stream.window).toBe(262_144);
+    expect(sent).toEqual([frame(1, 0, 1, 262_144)]);
   });
 
   it("that ask and ask are given up where nothing is read", () => {

@@ -9,7 +9,7 @@ import type { Content } from "../../src/channel/record.js";
 import { Secret } from "../../src/channel/secret.js";
 import { bindingOf, channelSettings, type HandshakeRandoms } from "../../src/channel/settings.js";
 import { type Curve, type NativeSuite, suiteById } from "../../src/channel/suite.js";
-import { isSignedBy, readClaims, signToken, tokenPublicKey } from "../../src/channel/token.js";
+import { type Claims, isSignedBy, readClaims, signToken, tokenPublicKey } from "../../src/channel/token.js";
 import { V1Opener, V1Sealer } from "../../src/channel/v1/record.js";
 import { authTag, directions, transcriptHash } from "../../src/channel/v1/schedule.js";
 import { digits, hex, type Scenario, scenarios } from "./scenario.js";
@@ -267,7 +267,10 @@ async function native(v: Scenario): Promise<void> {
 async function token(v: Scenario): Promise<void> {
   const seed = v.secret("seed_hex");
   const claims = v.object("claims");
-  const said = {
+  const made = v.text("token");
+  const isLater = made.startsWith("FST2.");
+  const said: Claims = {
+    ...(isLater ? { form: "FST2", idleTimeoutSeconds: claims.number("idle_timeout_seconds") } : {}),
     ...{ kid: claims.text("kid"), aud: claims.text("aud"), iss: claims.text("iss") },
     ...{
       channelId: claims.text("channel_id"),
@@ -277,9 +280,11 @@ async function token(v: Scenario): Promise<void> {
     ...{ initExp: claims.number("init_exp"), iat: claims.number("iat"), exp: claims.number("exp") },
   };
   claims.done();
-  const made = v.text("token");
   expect(signToken(said, seed)).toBe(made);
   expect(readClaims(made)).toEqual(said);
   expect(isSignedBy(made, tokenPublicKey(seed))).toBe(true);
   expect(isSignedBy(`${made.slice(0, -4)}AAAA`, tokenPublicKey(seed))).toBe(false);
+  if (!isLater) return;
+  for (const wrong of [{ idleTimeoutSeconds: 0 }, { role: 3 }, { tokenId: " " }, { iat: said.exp + 1 }])
+    expect(() => readClaims(signToken({ ...said, ...wrong }, seed))).toThrow(/grant_invalid/);
 }

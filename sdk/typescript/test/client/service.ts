@@ -8,7 +8,6 @@ import { Gate, MemoryStore, type OpenedCall } from "../../src/server/index.js";
 import { keyIdOf } from "../../src/session/three/key-set.js";
 import { SessionKeys } from "../../src/session/three/keys.js";
 import type { InitRequest } from "../../src/session/three/message.js";
-import { expiredMessage } from "../../src/session/three/problem.js";
 import { acceptInit, admitInit } from "../../src/session/three/server-init.js";
 import { drawServerShareKeys } from "../../src/session/three/suite.js";
 import { toBase64 } from "../../src/wire/base64.js";
@@ -69,7 +68,7 @@ export interface Plain {
 
 export class Service {
   readonly identity: Signer;
-  readonly store = new MemoryStore();
+  readonly store = new MemoryStore(300_000, 1_000_000, () => this.now());
   /** All requests that came: method and path. */
   readonly seen: string[] = [];
   /** How far its clock is ahead of this machine's, in milliseconds. */
@@ -125,12 +124,12 @@ export class Service {
     return this.seen.filter((each) => form.test(each)).length;
   }
 
-  /** A `session_expired` that is signed, for the request that was refused. */
+  /** A `session_expired` as servers of earlier versions signed it, for the request that was refused. */
   async expired(request: IncomingMessage, timeMs: number): Promise<object> {
     const id = String(request.headers["x-kid"]).slice("session:".length);
     const [stamp = "", nonce = ""] = String(request.headers["x-idempotency-key"]).split(".");
-    const message = await expiredMessage(provider, id, nonce, stamp, timeMs);
-    const signature = toBase64(this.identity.sign(message));
+    const hash = await provider.sha256(fields(id, nonce, stamp, timeMs));
+    const signature = toBase64(this.identity.sign(concat(utf8("sealway/3 expired"), hash)));
     return {
       code: "session_expired",
       status: 401,

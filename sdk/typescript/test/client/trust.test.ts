@@ -30,15 +30,17 @@ async function keySet(
   root?: Pair,
   issuedMs = 1,
   expiresMs = 4_000_000_000_000,
+  notBeforeMs = 0,
+  notAfterMs = expiresMs,
 ): Promise<Bytes> {
-  const each = keys.map((key) => fields(key.id, key.publicKey, 0, expiresMs));
+  const each = keys.map((key) => fields(key.id, key.publicKey, notBeforeMs, notAfterMs));
   const hash = await provider.sha256(fields(issuedMs, expiresMs, fields(...each)));
   const listed = keys.map((key) => ({
     key_id: key.id,
     alg: "ES256",
     public_key: toBase64(key.publicKey),
-    not_before_ms: 0,
-    not_after_ms: expiresMs,
+    not_before_ms: notBeforeMs,
+    not_after_ms: notAfterMs,
   }));
   const signed = root && {
     root_key_id: root.id,
@@ -54,11 +56,11 @@ describe("a keyring", () => {
   it("with pinned keys asks for nothing, and with pinned ids looks up those alone", async () => {
     const [own, other] = [await pair(), await pair()];
     const byKey = await Keyring.of(provider, { pins: [toBase64(own.publicKey)] }, ORIGIN);
-    expect(await byKey.key(own.id, never)).toEqual(own.publicKey);
+    expect(await byKey.key(own.id, Date.now(), never)).toEqual(own.publicKey);
     const byId = await Keyring.of(provider, { pins: [own.id] }, ORIGIN);
     expect(byId.pinned()).toEqual([own.id]);
-    expect(await byId.key(own.id, () => keySet([own, other]))).toEqual(own.publicKey);
-    await expect(byId.key(other.id, () => keySet([own, other]))).rejects.toMatchObject({
+    expect(await byId.key(own.id, Date.now(), () => keySet([own, other]))).toEqual(own.publicKey);
+    await expect(byId.key(other.id, Date.now(), () => keySet([own, other]))).rejects.toMatchObject({
       code: "key_untrusted",
     });
   });
@@ -67,32 +69,62 @@ describe("a keyring", () => {
     const [root, other, first, second] = [await pair(), await pair(), await pair(), await pair()];
     const ring = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
     expect(ring.pinned()).toEqual([]);
-    await expect(ring.key(first.id, () => keySet([first], other))).rejects.toMatchObject({
+    await expect(ring.key(first.id, Date.now(), () => keySet([first], other))).rejects.toMatchObject({
       code: "key_untrusted",
     });
-    expect(await ring.key(first.id, () => keySet([first], root, 5))).toEqual(first.publicKey);
+    expect(await ring.key(first.id, Date.now(), () => keySet([first], root, 5))).toEqual(first.publicKey);
     const problem = async (issuedMs: number) => ({
       code: "key_retired",
       key_set: JSON.parse(new TextDecoder().decode(await keySet([second], root, issuedMs))),
     });
     await expect(ring.retired(await problem(4))).rejects.toMatchObject({ code: "key_untrusted" });
     await ring.retired(await problem(6));
-    expect(await ring.key(second.id, never)).toEqual(second.publicKey);
+    expect(await ring.key(second.id, Date.now(), never)).toEqual(second.publicKey);
   });
 
   it("with a root takes no older set that came beside a newer one, and no key of a set that is over", async () => {
     const [root, first, second] = [await pair(), await pair(), await pair()];
     const ring = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
     const [newer, older] = [await keySet([second], root, 6), await keySet([first], root, 5)];
-    await Promise.allSettled([ring.key(second.id, async () => newer), ring.key(first.id, async () => older)]);
-    expect(ring.known(first.id)).toBeUndefined();
-    expect(ring.known(second.id)).toEqual(second.publicKey);
+    await Promise.allSettled([
+      ring.key(second.id, Date.now(), async () => newer),
+      ring.key(first.id, Date.now(), async () => older),
+    ]);
+    await expect(ring.key(first.id, Date.now(), async () => newer)).rejects.toMatchObject({
+      code: "key_untrusted",
+    });
+    expect(await ring.key(second.id, Date.now(), never)).toEqual(second.publicKey);
     const soon = Date.now() + 300;
     const brief = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
     const set = await keySet([first], root, 5, soon);
-    await brief.key(first.id, async () => set);
+    await brief.key(first.id, Date.now(), async () => set);
     while (Date.now() < soon) await new Promise((resolve) => setTimeout(resolve, 20));
-    expect(brief.known(first.id)).toBeUndefined();
+    await expect(brief.key(first.id, 5, async () => set)).rejects.toMatchObject({ code: "key_untrusted" });
+  });
+
+  it("with a root takes a key between its begin and its end alone, of a set that it took before too", async () => {
+    const [root, own] = [await pair(), await pair()];
+    const nowMs = Date.now();
+    const day = 86_400_000;
+    const of = async (beginMs: number, endMs: number) => {
+      const ring = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
+      const set = await keySet([own], root, nowMs - 3 * day, nowMs + day, beginMs, endMs);
+      return (serverTimeMs: number) =>
+        ring
+          .key(own.id, serverTimeMs, async () => set)
+          .then(
+            () => "trusted",
+            ({ code }) => code,
+          );
+    };
+    const over = await of(nowMs - 3 * day, nowMs - day);
+    // The thief of a key that is over says when it was not.
+    expect([await over(nowMs), await over(nowMs - 2 * day)]).toEqual(["key_untrusted", "key_untrusted"]);
+    const live = await of(nowMs - day, nowMs + day / 2);
+    expect([await live(nowMs), await live(nowMs - day - 1)]).toEqual(["trusted", "key_untrusted"]);
+    expect([await live(nowMs + day / 2), await live(nowMs)]).toEqual(["key_untrusted", "trusted"]);
+    const early = await of(nowMs + day / 4, nowMs + day / 2);
+    expect([await early(nowMs), await early(nowMs + day / 4)]).toEqual(["key_untrusted", "trusted"]);
   });
 
   it("with pinned keys that are retired tells which there are", async () => {
@@ -113,16 +145,51 @@ describe("a keyring", () => {
     };
     for (const firstUse of [memoryTrustStore(), storageTrustStore(storage)]) {
       const ring = await Keyring.of(provider, { firstUse }, ORIGIN);
-      expect(await ring.key(own.id, () => keySet([own, next, other]))).toEqual(own.publicKey);
+      expect(await ring.key(own.id, Date.now(), () => keySet([own, next, other]))).toEqual(own.publicKey);
       await ring.remember(answer(own.id, [own.id, next.id]), never);
       const again = await Keyring.of(provider, { firstUse }, ORIGIN);
       expect(again.pinned().sort()).toEqual([own.id, next.id].sort());
-      expect(await again.key(next.id, never)).toEqual(next.publicKey);
-      await expect(again.key(other.id, () => keySet([other]))).rejects.toMatchObject({
+      expect(await again.key(next.id, Date.now(), never)).toEqual(next.publicKey);
+      await expect(again.key(other.id, Date.now(), () => keySet([other]))).rejects.toMatchObject({
         code: "key_untrusted",
       });
     }
     expect(kept.size).toBe(1);
+  });
+
+  it("keeps to what another client of the same store met first, or took last", async () => {
+    const [own, other, root] = [await pair(), await pair(), await pair()];
+    const kept = new Map<string, string>();
+    const storage = {
+      getItem: (name: string) => kept.get(name) ?? null,
+      setItem: (name: string, value: string) => void kept.set(name, value),
+    };
+    const store = storageTrustStore(storage);
+    // Two tabs of a browser, or two processes, that began before either met the service.
+    const [one, two] = [
+      await Keyring.of(provider, { firstUse: store }, ORIGIN),
+      await Keyring.of(provider, { firstUse: store }, ORIGIN),
+    ];
+    await one.key(own.id, Date.now(), () => keySet([own]));
+    await two.key(other.id, Date.now(), () => keySet([other]));
+    await one.remember(answer(own.id, [own.id]), never);
+    await expect(two.remember(answer(other.id, [other.id]), never)).rejects.toMatchObject({
+      code: "key_untrusted",
+    });
+    expect([...kept.values()].join()).not.toContain(other.id);
+    const pinned = { root: toBase64(root.publicKey), store };
+    const [first, second] = [
+      await Keyring.of(provider, pinned, `${ORIGIN}:2`),
+      await Keyring.of(provider, pinned, `${ORIGIN}:2`),
+    ];
+    await second.key(own.id, Date.now(), () => keySet([own], root, 5));
+    await first.key(own.id, Date.now(), () => keySet([own], root, 7));
+    await expect(second.key(other.id, Date.now(), () => keySet([own, other], root, 6))).rejects.toMatchObject(
+      {
+        code: "key_untrusted",
+      },
+    );
+    expect(kept.get(`sealway:${ORIGIN}:2`)).toContain('"issuedMs":7');
   });
 
   it("takes no pin that is none", async () => {

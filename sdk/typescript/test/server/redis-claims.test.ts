@@ -110,10 +110,10 @@ describe("a stored session", () => {
     const value = (wire: number, client: Buffer) =>
       Buffer.concat([
         Buffer.alloc(8),
-        Buffer.of(1, wire),
+        Buffer.of(3, wire),
         Buffer.alloc(8),
         client,
-        Buffer.of(0xff, 0xff, 0, 1, 0x6b),
+        Buffer.of(0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0, 1, 0x6b),
         Buffer.alloc(60),
       ]);
     const id = `S-${"0".repeat(32)}`;

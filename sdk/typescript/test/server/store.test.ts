@@ -194,7 +194,7 @@ describe("the gate", () => {
   });
 
   it("grants a claim in memory once, and refuses when it is full", async () => {
-    const made = new MemoryStore(1000, 1);
+    const made = new MemoryStore(1000, 1, () => claim.stampMs);
     expect(await made.claim(claim)).toBe("fresh");
     expect(await made.claim(claim)).toBe("replayed");
     expect(await made.claim({ ...claim, key: new Uint8Array(16).fill(1) })).toBe("full");

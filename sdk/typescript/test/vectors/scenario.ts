@@ -1,5 +1,6 @@
 /** Reading of vectors (`vectors/README.md`), in Node and in a browser. */
-import { fromHex, utf8 } from "../../src/wire/bytes.js";
+import { utf8 } from "../../src/wire/bytes.js";
+import { fromHex } from "../../src/wire/hex.js";
 
 /** Members that have been looked at, by their paths. */
 export type Json = Record<string, any>;

@@ -36,6 +36,11 @@ export interface RedisOptions extends KekOptions {
    * that began while this process ran are refused. Default false.
    */
   readonly postgresBehind?: boolean;
+  /**
+   * Until when sessions of wires 1 and 2 are served whose rows a gateway of an earlier release wrote: whoever can write Redis can
+   * change who their clients are. Default: none is.
+   */
+  readonly acceptUnauthenticatedRowsUntil?: Date;
   /** How long a command may take, in milliseconds. Default 500. */
   readonly timeoutMs?: number;
 }
@@ -67,6 +72,7 @@ class RedisStore implements SessionStore {
   readonly #windowMs: number;
   readonly #keptMs: number;
   readonly #postgresBehind: boolean;
+  readonly #acceptUntilMs: number;
   readonly #timeoutMs: number;
   readonly #sessions = new FreshSessions();
   #joined: Joined | undefined;
@@ -83,6 +89,10 @@ class RedisStore implements SessionStore {
   #refusedToMs = 0;
 
   constructor(options: RedisOptions) {
+    if (typeof options?.redis?.command !== "function") {
+      const what = "redis is needed: nodeRedis(client) or ioRedis(client)";
+      throw new SealwayError("configuration", what, { blame: "caller" });
+    }
     const { prefix = "sealway", windowMs = WINDOW_MS, timeoutMs = 500 } = options;
     const isBounded = (ms: number) => Number.isInteger(ms) && ms >= 1 && ms <= 864_000_000;
     const nonceTtlMs = Math.max(2 * windowMs, options.nonceTtlMs ?? 0);
@@ -102,6 +112,12 @@ class RedisStore implements SessionStore {
     this.#windowMs = windowMs;
     this.#keptMs = nonceTtlMs + 1;
     this.#postgresBehind = options.postgresBehind ?? false;
+    this.#acceptUntilMs = options.acceptUnauthenticatedRowsUntil?.getTime() ?? 0;
+    if (Number.isNaN(this.#acceptUntilMs)) {
+      throw new SealwayError("configuration", "acceptUnauthenticatedRowsUntil is no date", {
+        blame: "caller",
+      });
+    }
     this.#timeoutMs = timeoutMs;
     options.redis.onConnect(() => {
       this.#connection += 1;
@@ -112,11 +128,20 @@ class RedisStore implements SessionStore {
   get(id: string): Promise<StoredSession | undefined> {
     return this.#sessions.get(id, async () => {
       if (!isSessionId(id)) return undefined;
-      const value = await this.#ask("GET", `${this.#prefix}:s:${id}`);
-      if (value === null) return undefined;
-      if (!(value instanceof Uint8Array)) throw unavailable("Redis answered what is no session");
-      return value.length === 1 && value[0] === 0x78 ? undefined : openValue(id, value, this.#keks);
+      const value = await this.#row(id);
+      if (value === undefined || isRevoked(value)) return undefined;
+      const row = await openValue(id, value, this.#keks, this.#acceptUntilMs);
+      // A chain of renewals ends as a whole: its first session says so, also when that is over itself.
+      const first = row?.lineage === undefined ? undefined : await this.#row(row.lineage);
+      return first !== undefined && isRevoked(first) ? undefined : row?.session;
     });
+  }
+
+  async #row(id: string): Promise<Uint8Array | undefined> {
+    const value = await this.#ask("GET", `${this.#prefix}:s:${id}`);
+    if (value === null) return undefined;
+    if (!(value instanceof Uint8Array)) throw unavailable("Redis answered what is no session");
+    return value;
   }
 
   async claim({ key, stampMs }: StoreClaim): Promise<ClaimOutcome> {
@@ -245,6 +270,10 @@ class RedisStore implements SessionStore {
       clearTimeout(timer);
     }
   }
+}
+
+function isRevoked(value: Uint8Array): boolean {
+  return value.length === 1 && value[0] === 0x78;
 }
 
 function textOf(value: unknown): string {

@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { nodeProvider as provider } from "../../crypto/node.js";
 import { fromBase64 } from "../../wire/base64.js";
-import { type Bytes, fromUtf8, utf8, wipe } from "../../wire/bytes.js";
+import { type Bytes, concat, fromUtf8, utf8, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
-import { isClientId } from "../../wire/forms.js";
+import { isClientId, isSessionId } from "../../wire/forms.js";
 import { redacted, type StoredSession, unavailable } from "../store.js";
 
 const AUTHS = ["none", "bearer", "dpop", "certificate"] as const;
@@ -128,35 +128,69 @@ class Reader {
     return text;
   }
 
+  get at(): number {
+    return this.#at;
+  }
+
   end(): void {
     if (this.#at !== this.#bytes.length) throw malformed();
   }
 }
 
+/** A session as it stands in Redis. */
+export interface StoredRow {
+  readonly session: StoredSession;
+  /** The first session of its chain of renewals, whose revocation ends it; none where it is the first itself. */
+  readonly lineage: string | undefined;
+}
+
 /**
- * Reads and unwraps a value.
+ * Reads and unwraps a value; none for a row of an earlier release, whose fields nobody has authenticated, unless it ends by
+ * `acceptUntilMs`.
  *
  * @throws {SealwayError} `store_unavailable`: what cannot be read is a fault, and never the end of a session.
  */
-export async function openValue(id: string, value: Uint8Array, keks: Keks): Promise<StoredSession> {
+export async function openValue(
+  id: string,
+  value: Uint8Array,
+  keks: Keks,
+  acceptUntilMs = 0,
+): Promise<StoredRow | undefined> {
   const reader = new Reader(value);
   const expiresMs = reader.number(8);
   const version = reader.number(1);
   const wire = reader.number(1);
   reader.number(8);
   const [clientId, subject] = [reader.text(), reader.text()];
-  const tenant = version === 2 ? reader.text() : undefined;
-  const auth = AUTHS[version === 2 ? reader.number(1) : 0];
+  const tenant = version === 1 ? undefined : reader.text();
+  const auth = AUTHS[version === 1 ? 0 : reader.number(1)];
+  const lineage = version === 3 ? reader.text() : undefined;
+  const headLength = reader.at;
   const kekId = reader.text();
   const wrapped = reader.take(WRAPPED_LEN);
   reader.end();
-  const isKnown = (version === 1 || version === 2) && wire >= 1 && wire <= 3;
+  const isKnown = version >= 1 && version <= 3 && wire >= 1 && wire <= 3;
   const isNamed = clientId === undefined ? wire === 1 : isClientId(clientId);
-  if (!isKnown || !isNamed || auth === undefined || kekId === undefined) throw malformed();
+  const isChained = lineage === undefined || isSessionId(lineage);
+  if (!isKnown || !isNamed || !isChained || auth === undefined || kekId === undefined) throw malformed();
+  // A session of wire 3 could be renewed, and outlive that time; a key that everybody knows is wrapped under the zeros.
+  const isAccepted = wire !== 3 && !/^.-0{32}$/.test(id) && expiresMs <= acceptUntilMs;
+  if (version !== 3 && !isAccepted) return undefined;
+  const aad = version === 3 ? rowAad(id, value.subarray(0, headLength)) : utf8(id);
   const aead = await provider.aeadKey(keks.get(kekId));
-  const opened = await aead.open(wrapped.subarray(0, 12), wrapped.subarray(12), utf8(id));
+  const opened = await aead.open(wrapped.subarray(0, 12), wrapped.subarray(12), aad);
   if (opened?.length !== 32) throw unavailable("a session in Redis does not unwrap");
   const key = opened.slice();
   wipe(opened);
-  return redacted({ id, wire, clientId, subject, tenant, auth, expiresMs, key });
+  return { session: redacted({ id, wire, clientId, subject, tenant, auth, expiresMs, key }), lineage };
+}
+
+/** What authenticates every field of a row beside its key. */
+function rowAad(id: string, head: Uint8Array): Bytes {
+  return concat(
+    utf8("sealway session row"),
+    Uint8Array.of(0, id.length >> 8, id.length & 0xff),
+    utf8(id),
+    head,
+  );
 }

@@ -5,7 +5,6 @@ import { type Bytes, hex, utf8, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
 import {
   checkAnswerNonce,
-  checkWindow,
   isClientId,
   isSessionId,
   KID_PREFIX,
@@ -13,16 +12,10 @@ import {
   sessionIdOf,
   splitIdempotencyKey,
 } from "../../wire/forms.js";
-import {
-  type HeaderList,
-  required,
-  X_CLIENT_ID,
-  X_IDEMPOTENCY_KEY,
-  X_KID,
-  X_NONCE,
-  X_TIMESTAMP,
-} from "../../wire/headers.js";
+import { type HeaderList, required, X_IDEMPOTENCY_KEY, X_KID } from "../../wire/headers.js";
 import { isWhole, membersOf, parseJson } from "../../wire/json.js";
+import { X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../../wire/old-headers.js";
+import { checkWindow } from "../../wire/window.js";
 import { keyInfo, sessionKey } from "./keys.js";
 import { aad1, aad2, open1, open2, parseDetached, type Sealed, seal1, seal2 } from "./message.js";
 

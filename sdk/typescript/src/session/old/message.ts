@@ -3,19 +3,8 @@ import type { AeadKey } from "../../crypto/provider.js";
 import { fromBase64, toBase64 } from "../../wire/base64.js";
 import { type Bytes, concat, equal, fromLatin1, utf8 } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
-import {
-  type HeaderList,
-  invalid,
-  required,
-  X_AAD,
-  X_ENC_ALG,
-  X_IDEMPOTENCY_KEY,
-  X_IV,
-  X_KID,
-  X_NONCE,
-  X_TAG,
-  X_TIMESTAMP,
-} from "../../wire/headers.js";
+import { type HeaderList, invalid, required, X_IDEMPOTENCY_KEY, X_KID } from "../../wire/headers.js";
+import { X_AAD, X_ENC_ALG, X_IV, X_NONCE, X_TAG, X_TIMESTAMP } from "../../wire/old-headers.js";
 
 const A256GCM = "A256GCM";
 const IV = 12;

@@ -3,23 +3,11 @@ import type { AgreementKey, Provider } from "../../crypto/provider.js";
 import { fromBase64, toBase64 } from "../../wire/base64.js";
 import { type Bytes, hex, utf8 } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
-import {
-  checkRequestNonce,
-  checkWindow,
-  isClientId,
-  parseStamp,
-  splitIdempotencyKey,
-} from "../../wire/forms.js";
-import {
-  type HeaderList,
-  invalid,
-  required,
-  X_CLIENT_ID,
-  X_IDEMPOTENCY_KEY,
-  X_NONCE,
-  X_TIMESTAMP,
-} from "../../wire/headers.js";
+import { checkRequestNonce, isClientId, parseStamp, splitIdempotencyKey } from "../../wire/forms.js";
+import { type HeaderList, invalid, required, X_IDEMPOTENCY_KEY } from "../../wire/headers.js";
 import { type Members, membersOf, parseJson } from "../../wire/json.js";
+import { X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../../wire/old-headers.js";
+import { checkWindow } from "../../wire/window.js";
 import { type Claim, makeClaim } from "../claim.js";
 import { keyInfo, sessionKey } from "./keys.js";
 import { oldWireOf } from "./server.js";

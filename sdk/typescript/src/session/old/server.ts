@@ -4,7 +4,6 @@ import { type Bytes, hex } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
 import {
   checkRequestNonce,
-  checkWindow,
   isClientId,
   KID_PREFIX,
   parseStamp,
@@ -17,12 +16,11 @@ import {
   invalid,
   required,
   valuesOf,
-  X_CLIENT_ID,
   X_IDEMPOTENCY_KEY,
   X_KID,
-  X_NONCE,
-  X_TIMESTAMP,
 } from "../../wire/headers.js";
+import { X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../../wire/old-headers.js";
+import { checkWindow } from "../../wire/window.js";
 import { type Claim, makeClaim } from "../claim.js";
 import {
   aad1,

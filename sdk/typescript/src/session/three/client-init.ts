@@ -110,7 +110,7 @@ export class ClientInit {
     const { answer, signature, confirm } = this.claimed(status, body);
     const key = trusted(answer.keyId);
     if (key === undefined) {
-      throw new SealwayError("key_untrusted", `the identity key ${answer.keyId} is not trusted`);
+      throw new SealwayError("key_untrusted", "the identity key is not trusted");
     }
     const credential =
       this.#authorization === undefined

@@ -1,9 +1,9 @@
 /** The word of a root on a service's identity keys (`spec/session-3.md`, Identity keys). */
 import type { Provider } from "../../crypto/provider.js";
-import { concat, utf8 } from "../../wire/bytes.js";
+import { type Bytes, concat, utf8 } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
 import { fields } from "../../wire/fields.js";
-import { type KeySet, keyIdOf } from "./key-set.js";
+import { type KeySet, keyIdOf, type SetKey } from "./key-set.js";
 
 /**
  * Checks that `root` signed a set.
@@ -12,7 +12,7 @@ import { type KeySet, keyIdOf } from "./key-set.js";
  */
 export async function checkKeySet(provider: Provider, set: KeySet, root: Uint8Array): Promise<void> {
   if (set.rootKeyId !== (await keyIdOf(provider, root)) || set.rootSignature === undefined) {
-    throw new SealwayError("key_untrusted", "the key set is of another root");
+    throw new SealwayError("key_untrusted", "the key set is not signed by the pinned root");
   }
   const keys = set.keys.map((key) => fields(key.keyId, key.publicKey, key.notBeforeMs, key.notAfterMs));
   const hash = await provider.sha256(fields(set.issuedMs, set.expiresMs, fields(...keys)));
@@ -28,8 +28,18 @@ export async function checkKeySet(provider: Provider, set: KeySet, root: Uint8Ar
  * @throws {SealwayError} `key_untrusted`.
  */
 export function checkKeySetTimes(set: KeySet, nowMs: number, takenMs = 0): void {
-  if (nowMs >= set.expiresMs) throw new SealwayError("key_untrusted", "the key set is over");
-  if (set.issuedMs < takenMs) {
-    throw new SealwayError("key_untrusted", "the key set is older than another");
+  if (nowMs >= set.expiresMs || set.issuedMs < takenMs) {
+    throw new SealwayError("key_untrusted", "the key set is over, or older than another");
   }
+}
+
+/**
+ * The key of a set that may have signed an answer which says `serverTimeMs`. The thief of a key that is over says an earlier
+ * time: for every end the client's own clock counts too, and when the set was issued.
+ */
+export function liveKey(set: KeySet, keyId: string, serverTimeMs: number, nowMs: number): Bytes | undefined {
+  const latestMs = Math.max(serverTimeMs, nowMs, set.issuedMs);
+  const isLive = ({ notBeforeMs, notAfterMs }: SetKey) =>
+    notBeforeMs <= serverTimeMs && latestMs < Math.min(notAfterMs, set.expiresMs);
+  return set.keys.find((key) => key.keyId === keyId && isLive(key))?.publicKey;
 }

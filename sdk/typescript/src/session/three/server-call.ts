@@ -5,7 +5,6 @@ import { type Bytes, concat, hex } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
 import {
   checkRequestNonce,
-  checkWindow,
   KID_PREFIX,
   parseStamp,
   sessionIdOf,
@@ -23,6 +22,7 @@ import {
   X_SEAL,
   X_SEALED,
 } from "../../wire/headers.js";
+import { checkWindow } from "../../wire/window.js";
 import { type Claim, makeClaim } from "../claim.js";
 import {
   answerContext,

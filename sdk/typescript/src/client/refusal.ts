@@ -1,0 +1,15 @@
+/** What is made of an answer in plain where a sealed one was due. Nobody has signed it. */
+import { firstOf, type HeaderList } from "../wire/headers.js";
+
+/** Where an answer came from, and its head. */
+export interface Answered {
+  readonly host: string;
+  readonly status: number;
+  readonly headers: HeaderList;
+}
+
+/** Says of an answer that is of no form of ours where it may come from. */
+export function notOurs({ host, status, headers }: Answered): string {
+  const type = firstOf(headers, "Content-Type") ?? "";
+  return `${host} answered ${status}, ${type}: a captive portal, or another service?`;
+}

@@ -1,0 +1,55 @@
+/** What is told of options that are missing, and of answers that are nobody's of ours: a sentence, and no raw stack. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, it } from "vitest";
+import { createClient, type Wire } from "../src/index.js";
+import { authorityStore, Gate } from "../src/server/index.js";
+import { redisStore } from "../src/server/redis/index.js";
+
+const none = undefined as any;
+
+it.each([
+  ["a client without options", () => createClient(none), "url"],
+  ["a client without a url", () => createClient({ trust: { pins: [] } } as never), "url"],
+  ["a client without trust", () => createClient({ url: "https://shop.test" } as never), "trust"],
+  ["a server without options", () => new Gate(none), "store"],
+  ["a server without a store", () => new Gate({} as never), "store"],
+  ["a route without a path", () => new Gate({ store: { claim: () => none }, routes: [{}] } as never), "path"],
+  ["an authority without a secret", () => authorityStore({ url: "https://a.test" } as never), "secret"],
+  ["a store over Redis without a client", () => redisStore({ kek: "k" } as never), "redis"],
+])("%s is told what is needed", (_, make, named) => {
+  const error = (() => {
+    try {
+      return make();
+    } catch (caught) {
+      return caught as Error;
+    }
+  })();
+  expect(error).toMatchObject({ name: "SealwayError", code: "configuration", blame: "caller" });
+  expect((error as Error).message).toContain(named);
+});
+
+it.each([3, 2] as Wire[])(
+  "a captive portal's page is told as one, with the host, on wire %s",
+  async (wire) => {
+    const portal = createServer((_, response) => {
+      response.writeHead(200, { "Content-Type": "text/html" }).end("<html>Welcome to the hotel");
+    });
+    await new Promise<void>((resolve) => portal.listen(0, "127.0.0.1", resolve));
+    const { port } = portal.address() as AddressInfo;
+    const made = createClient({ url: `http://127.0.0.1:${port}`, trust: { pins: ["00".repeat(16)] }, wire });
+    const error = await made.connect().catch((caught) => caught);
+    portal.close();
+    expect(error).toMatchObject({ code: "unsealed", status: 200 });
+    expect(error.message).toContain(`127.0.0.1:${port} answered 200, text/html`);
+    expect(error.message).toContain("captive portal");
+  },
+);
+
+it("a service that is not there is named", async () => {
+  const made = createClient({ url: "http://127.0.0.1:1", trust: { pins: ["00".repeat(16)] } });
+  await expect(made.connect()).rejects.toMatchObject({
+    code: "network",
+    message: expect.stringContaining("127.0.0.1:1"),
+  });
+});

@@ -1,0 +1,242 @@
+/** Options that are absent or wrong: one error of the SDK's own, which names the option; no raw `TypeError`. */
+import { describe, expect, it } from "vitest";
+import { BrokerClient } from "../src/broker/index.js";
+import {
+  acceptDirect,
+  attach,
+  Connector,
+  connectDirect,
+  controlGrants,
+  Identity,
+  Listener,
+  parseGrant,
+  parseGrantPair,
+  Secret,
+} from "../src/channel/index.js";
+import { createClient, memoryTrustStore, SealwayError, storageTrustStore } from "../src/index.js";
+import { Rpc } from "../src/rpc/index.js";
+
+const none: any = undefined;
+const url = "https://shop.test";
+const trust = { firstUse: memoryTrustStore() };
+/** None of them is a function; `null` is as good as absent. */
+const FUNCTIONS = [1, "", {}];
+const NUMBERS = [null, -1, Number.NaN, "1", {}, Number.POSITIVE_INFINITY];
+const TIMES = [null, -1, 0, Number.NaN, "1", {}];
+const TEXTS = [null, 1, "", {}];
+
+/** Returns the error of making something. */
+async function errorOf(make: () => unknown): Promise<unknown> {
+  try {
+    await make();
+    return "nothing was wrong";
+  } catch (error) {
+    return error;
+  }
+}
+
+async function named(make: () => unknown, name: string, code = "configuration"): Promise<void> {
+  const error = await errorOf(make);
+  expect(error).toBeInstanceOf(SealwayError);
+  expect(error).toMatchObject({ code, blame: "caller" });
+  expect((error as Error).message).toContain(name);
+}
+
+describe("a client of sessions", () => {
+  const wrong: Record<string, unknown[]> = {
+    url: [none, ...TEXTS, "shop.test", "ftp://shop.test", "//shop.test"],
+    serverUrl: [...TEXTS, "shop.test", "ws://shop.test"],
+    trust: [
+      ...[none, null, 1, "", "x", [], {}],
+      ...[
+        { pins: none },
+        { pins: null },
+        { pins: "x" },
+        { pins: {} },
+        { root: none },
+        { root: null },
+        { root: 1 },
+      ],
+      ...[{ firstUse: none }, { firstUse: null }, { firstUse: {} }, { firstUse: { load: () => none } }],
+      ...[
+        { pins: [], store: 1 },
+        { root: "x", store: null },
+        { root: "x", store: {} },
+        { root: "x", store: 1 },
+      ],
+    ],
+    wire: [null, 0, 4, "3", Number.NaN, {}],
+    suites: [null, 1, "", "P256", {}, [], ["x"], [none]],
+    clientId: [...TEXTS, "a|b", "x".repeat(257)],
+    ttlSec: [...NUMBERS, 1.5, 2 ** 32],
+    timeoutMs: [...NUMBERS, 0, 2 ** 31],
+    answerMax: [...NUMBERS, 0].filter((value) => value !== Number.POSITIVE_INFINITY),
+    authorization: FUNCTIONS,
+    proof: FUNCTIONS,
+    onMetrics: FUNCTIONS,
+    onSession: FUNCTIONS,
+    fetch: FUNCTIONS,
+  };
+
+  it.each(Object.entries(wrong))("is told what is wrong with %s", async (name, values) => {
+    for (const value of values) await named(() => createClient({ url, trust, [name]: value } as never), name);
+  });
+
+  it.each([none, null, 1, "", {}])("is told what is needed where its options are %s", async (options) => {
+    await named(() => createClient(options as never), "url");
+  });
+
+  it("is told of pins that are none when it is first used", async () => {
+    const wrong = [
+      { pins: [none] },
+      { pins: [1] },
+      { pins: [{}] },
+      { root: "" },
+      { root: "AAAA" },
+      { pins: [""] },
+    ];
+    for (const each of wrong) {
+      await named(
+        () => createClient({ url, trust: each as never }).connect(),
+        "pins" in each ? "pins" : "root",
+      );
+    }
+  });
+
+  it("shows nothing of a url that is wrong", async () => {
+    const error = await errorOf(() =>
+      createClient({ url: "ftp://user:hidden@shop.test/?token=hidden", trust }),
+    );
+    expect(String(error)).not.toContain("hidden");
+  });
+
+  it("is told that a storage is none", async () => {
+    for (const storage of [none, null, {}, 1])
+      await named(() => storageTrustStore(storage as never), "storage");
+  });
+});
+
+const direct = { wsUrl: "ws://127.0.0.1:1", channelId: "c", psk: new Secret(new Uint8Array(32)) };
+const info = { ...direct, defaultSuite: 1, initExpiresS: 2 ** 33 };
+
+describe("a channel", () => {
+  const setting = "setting_invalid";
+
+  it("is told what is wrong with its grant", async () => {
+    for (const grant of [none, null, 1, "", {}, []]) {
+      await named(() => attach(grant as never), "grant", "grant_invalid");
+      await named(() => parseGrant(grant as never), "grant", "grant_invalid");
+      await named(() => parseGrantPair(grant as never), "grant", "grant_invalid");
+      const isObject = JSON.stringify(grant) === "{}";
+      await named(() => connectDirect(grant as never), isObject ? "wsUrl" : "direct info", "grant_invalid");
+      const accepting = () => acceptDirect({} as never, grant as never);
+      await named(accepting, isObject ? "wsUrl" : "direct info", "grant_invalid");
+    }
+    for (const [name, values] of Object.entries({
+      wsUrl: [none, ...TEXTS, "x", "ftp://a.test"],
+      channelId: [none, ...TEXTS],
+      psk: [none, null, 1, "", {}, new Secret(new Uint8Array(31))],
+      defaultSuite: [none, null, "1", 99],
+      initExpiresS: [none, null, -1, Number.NaN, "1"],
+    })) {
+      for (const value of values) {
+        const error = await errorOf(() => connectDirect({ ...info, [name]: value } as never));
+        expect(error).toBeInstanceOf(SealwayError);
+        expect((error as Error).message).toContain(name);
+      }
+    }
+    for (const socket of [none, null, 1, {}])
+      await named(() => acceptDirect(socket as never, info), "webSocket", setting);
+  });
+
+  const options: Record<string, unknown[]> = {
+    connectTimeoutMs: TIMES,
+    handshakeTimeoutMs: TIMES,
+    peerTimeoutMs: TIMES,
+    liveness: [null, 1, "", { pingEveryMs: -1 }, { silentMaxMs: "1" }, { pingEveryMs: null }],
+    identity: [null, 1, "", {}],
+    instance: [null, 1, ""],
+    padTo: [null, -1, 0.5, "1", {}],
+    told: FUNCTIONS,
+    nowS: FUNCTIONS,
+    signal: [null, 1, "", {}],
+  };
+
+  it.each(Object.entries(options))("is told what is wrong with %s", async (name, values) => {
+    for (const value of values)
+      await named(() => connectDirect(info, { [name]: value } as never), name, setting);
+  });
+
+  it("is told that its options are none", async () => {
+    for (const value of [null, 1, "x"])
+      await named(() => connectDirect(info, value as never), "options", setting);
+  });
+
+  it("is told what is wrong with its control plane", async () => {
+    const control = { url: "http://a.test", name: "n", role: "client" };
+    for (const value of [none, ...TEXTS, "x", "ftp://a.test", ["http://a.test"]])
+      await named(() => controlGrants({ ...control, url: value } as never), "url", "address_invalid");
+    for (const value of [none, null, 1, ""]) await named(() => controlGrants(value as never), "url", setting);
+    for (const [name, values] of Object.entries({
+      name: [none, ...TEXTS],
+      role: [none, ...TEXTS, "both"],
+      token: TEXTS,
+      fetch: FUNCTIONS,
+    })) {
+      for (const value of values)
+        await named(() => controlGrants({ ...control, [name]: value } as never), name, setting);
+    }
+    for (const grants of [none, null, 1, {}]) {
+      await named(() => new Connector(grants as never), "grants", setting);
+      await named(() => new Listener(grants as never), "grants", setting);
+    }
+  });
+
+  it("is told that a static key is none", async () => {
+    for (const key of [none, null, 1, "", {}])
+      await named(() => Identity.parse(key as never), "static key", "key_invalid");
+  });
+});
+
+describe("calls on a channel", () => {
+  it("are told what is wrong with their options", async () => {
+    const stream = { onFail: none, read: () => new Promise(() => undefined) };
+    for (const channel of [none, null, 1, {}])
+      await named(() => Rpc.open(channel as never), "channel", "setting_invalid");
+    for (const each of [none, null, 1, {}])
+      await named(() => Rpc.over(each as never), "stream", "setting_invalid");
+    for (const [name, values] of Object.entries({
+      handlers: [null, 1, "x", { 1: 1 }, { 1: none }, { x: () => none }],
+      listeners: [null, 1, "x", { 1: 1 }, { 1: none }, { x: () => none }],
+      atOnceMax: [...NUMBERS, 0],
+      frameMax: [...NUMBERS, 0],
+    })) {
+      for (const value of values)
+        await named(() => Rpc.over(stream as never, { [name]: value } as never), name, "setting_invalid");
+    }
+  });
+});
+
+describe("a client of a broker", () => {
+  const wrong: Record<string, unknown[]> = {
+    socket: [none, ...TEXTS],
+    deadlineMs: [null, -1, 0, Number.NaN, "1", {}],
+    inFlightMax: [...NUMBERS, 0],
+    waitingMax: NUMBERS,
+    messageMax: [...NUMBERS, 0],
+    retry: [null, 1, "", { attempts: 0 }, { firstMs: -1 }, { longestMs: "1" }],
+    breaker: [null, 1, true, { failures: 0 }, { openForMs: -1 }, { probes: "1" }],
+  };
+
+  it.each(Object.entries(wrong))("is told what is wrong with %s", async (name, values) => {
+    for (const value of values) {
+      const inner = typeof value === "object" && value !== null ? (Object.keys(value)[0] ?? name) : name;
+      await named(() => new BrokerClient({ socket: "/s", [name]: value } as never), inner);
+    }
+  });
+
+  it("is told what is needed", async () => {
+    for (const value of [none, null, 1, "", {}])
+      await named(() => new BrokerClient(value as never), "socket");
+  });
+});
