@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 
 from sealway import entropy
+from sealway.crypto.digest import sha256
 from sealway.crypto.p256 import key_id
 from sealway.crypto.suite import DEFAULT_SUITES
 from sealway.server import MemoryStore
@@ -16,7 +17,7 @@ from sealway.session.claim import Fresh
 from sealway.session.old.init import PATHS, parse_init
 from sealway.session.three import message, problem, server
 from sealway.session.three.schedule import s2c_of
-from sealway.wire.encoding import encode_base64
+from sealway.wire.encoding import encode_base64, field, number
 from sealway.wire.header import Headers
 from serving import IDENTITY, Seen, now_ms, sealed_application
 
@@ -128,6 +129,11 @@ class Hostile:
             if is_first:
                 await self.held()
             await self.expired(scope, send, False)
+        elif mode == "served-lost" and is_first:
+            # Whoever ends TLS has it served, keeps the answer until the session is lost, and shows the same bytes again.
+            await self.inner(scope, receive, _to_nobody)
+            self.store.delete(self.ids[-1])
+            await self.expired(scope, send, True)
         elif mode == "held":
             await self.held()
             await self.inner(scope, receive, send)
@@ -147,7 +153,9 @@ class Hostile:
             id, time_ms = headers.single("X-Kid").removeprefix("session:"), now_ms()
             if self.mode == "expired-proven-late":
                 time_ms += 10_000_000
-            signature = IDENTITY.sign(problem.expired_message(id, nonce, stamp, time_ms))
+            # As servers of earlier versions signed it.
+            fields = field(id) + field(nonce) + field(stamp) + number(time_ms)
+            signature = IDENTITY.sign(b"sealway/3 expired" + sha256(fields))
             told = {"server_time_ms": time_ms, "key_id": key_id(IDENTITY.public)}
             told["signature"] = encode_base64(signature)
         status, body = problem.encode_problem("session_expired", **told)
@@ -221,6 +229,10 @@ async def collect(app: Any, scope: Any, receive: Any) -> Sent:
 
     await app(scope, receive, send)
     return head[0], head[1], b"".join(parts)
+
+
+async def _to_nobody(message: Any) -> None:
+    """Keeps an answer from its client."""
 
 
 async def reply(send: Any, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:

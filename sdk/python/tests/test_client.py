@@ -13,11 +13,11 @@ import sealway
 from calling import CONTENT, KINDS, PIN, calls, options
 from hostile import Hostile
 from sealway.client.agreed import Agreed
-from sealway.client.trust import _read, _write
+from sealway.client.kept import change, read
 from sealway.crypto.secret import Secret
 from sealway.crypto.suite import Suite
 from sealway.wire.encoding import encode_base64
-from serving import IDENTITY
+from serving import IDENTITY, served
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -153,12 +153,12 @@ def test_a_public_key_can_be_pinned_itself(hostile: Hostile, url: str) -> None:
 
 def test_who_writes_at_the_same_time_undoes_nothing(tmp_path: Any) -> None:
     file = tmp_path / "trust.json"
-    threads = [threading.Thread(target=_write, args=(file, f"http://{n}", {"n": n})) for n in range(16)]
+    threads = [threading.Thread(target=change, args=(file, f"http://{n}", lambda _, n=n: {"n": n})) for n in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [_read(file, f"http://{n}") for n in range(16)] == [{"n": n} for n in range(16)]
+    assert [read(file, f"http://{n}") for n in range(16)] == [{"n": n} for n in range(16)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["trust.json", "trust.json.lock"]
 
 
@@ -219,3 +219,17 @@ def test_what_was_made_of_a_key_goes_with_it() -> None:
     for make in (bytes, bytearray):
         with pytest.raises(ValueError, match="wiped"):
             secret.made(make)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wire", [2, 3])
+def test_a_captive_portals_page_is_told_as_one_with_the_host(kind: str, wire: int) -> None:
+    async def portal(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
+        await send({"type": "http.response.body", "body": b"<html>Welcome to the hotel"})
+
+    with served(portal) as url, pytest.raises(sealway.PlainAnswerError) as error:
+        calls(kind, url, wire=wire)
+    host = url.removeprefix("http://")
+    assert f"{host} answered 200, text/html" in str(error.value)
+    assert "captive portal" in str(error.value)

@@ -20,7 +20,7 @@ from sealway.session.old.init import Family, parse_init
 from sealway.session.three.call import parse_request, sealed_header
 from sealway.session.three.key_set import parse_key_set
 from sealway.session.three.message import InitAnswer, InitRequest
-from sealway.session.three.problem import parse_problem, proven_clock, proven_expiry
+from sealway.session.three.problem import parse_problem, proven_clock
 from sealway.session.three.stream import FrameOpener, FrameSealer, StreamKeys, open_whole
 from sealway.wire.encoding import decode_base64, encode_base64
 from sealway.wire.header import SEALING, Headers
@@ -55,7 +55,6 @@ def test_bodies_are_read_or_refused(data: bytes) -> None:
     found = parse_problem(data)
     if found is not None:
         assert proven_clock(found, bytes(32), "n", "0") is None
-        assert proven_expiry(found, "S-", "n", "0", {}) is None
 
 
 @QUICK

@@ -5,21 +5,24 @@ from __future__ import annotations
 import base64
 import struct
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sealway.crypto.aead import Aes256Gcm
 from sealway.errors import Refused, StoreUnavailable, UsageError
-from sealway.server.redis import KeyRing, kek
+from sealway.server.redis import KeyRing, RedisStore, kek
 from sealway.session import epoch
 from sealway.session.claim import make_claim
 from sealway.session.epoch import Answer, claim_arguments, epoch_of
 from sealway.session.stored import decode_stored
+from vectors import COUNTED, Node, load, scenarios
 
 SPEC = Path(__file__).resolve().parents[3] / "spec" / "redis-store.md"
 ID = "S-" + "0" * 32
@@ -31,20 +34,24 @@ def text(value: str | None) -> bytes:
     return b"\xff\xff" if value is None else struct.pack(">H", len(value.encode())) + value.encode()
 
 
-def row(version: int = 2, wire: int = 3, auth: int = 1, **more: Any) -> bytes:
+def row(version: int = 3, wire: int = 3, auth: int = 1, **more: Any) -> bytes:
     given: dict[str, Any] = {
         "client_id": "tests",
         "subject": "ann é",
         "tenant": "acme",
+        "lineage": None,
         "kek_id": "k",
         "id": ID,
         **more,
     }
     iv = bytes(12)
-    tail = (text(given["tenant"]) + bytes([auth])) if version == 2 else b""
-    wrapped = iv + KEK.seal(iv, KEY, given["id"].encode())
-    head = struct.pack(">QBBQ", 2_000, version, wire, 1_000)
-    return head + text(given["client_id"]) + text(given["subject"]) + tail + text(given["kek_id"]) + wrapped
+    head = struct.pack(">QBBQ", 2_000, version, wire, 1_000) + text(given["client_id"]) + text(given["subject"])
+    if version >= 2:
+        head += text(given["tenant"]) + bytes([auth])
+    if version >= 3:
+        head += text(given["lineage"])
+    aad = b"sealway session row\0" + text(given["id"]) + head if version >= 3 else given["id"].encode()
+    return head + text(given["kek_id"]) + iv + KEK.seal(iv, KEY, aad)
 
 
 def find(id: str) -> Aes256Gcm | None:
@@ -52,19 +59,74 @@ def find(id: str) -> Aes256Gcm | None:
 
 
 def test_a_session_is_read_as_it_was_written() -> None:
-    found = decode_stored(ID, row(), find)
-    assert found is not None
+    row_ = decode_stored(ID, row(), find)
+    assert row_ is not None
+    found = row_.record
     assert (found.id, found.wire, found.client_id, bytes(found.key.reveal())) == (ID, 3, "tests", KEY)
     assert (found.created_ms, found.expires_ms) == (1_000, 2_000)
     assert (found.subject, found.tenant, found.auth) == ("ann é", "acme", "bearer")
-    old = decode_stored(ID, row(1, 1, client_id=None, subject=None), find)
-    assert old is not None
-    assert (old.wire, old.client_id, old.subject, old.tenant, old.auth) == (1, None, None, None, "none")
     assert decode_stored(ID, b"x", find) is None
 
 
+def _session_of(s: Node, given: Any) -> None:
+    assert given is not None
+    record, told = given.record, s["session"]
+    found = {name: getattr(record, name) for name in ("id", "wire", "client_id", "subject", "tenant", "auth")}
+    found |= {"created_ms": record.created_ms, "expires_ms": record.expires_ms, "lineage": given.lineage}
+    assert found == {name: told[name] for name in found}
+    assert record.key.reveal() == told.hex("key_hex")
+
+
+def test_every_scenario_of_rows_comes_out_as_it_says() -> None:
+    failed, ran = [], Counter[str]()
+    for kind, path in scenarios("store"):
+        s = load(path)
+        keks = {key["id"]: Aes256Gcm(key.hex("key_hex")) for key in s["keks"]}
+        value = s.hex("value_hex")
+        try:
+            if kind == "row":
+                _session_of(s, decode_stored(s["session"]["id"], value, keks.get))
+                # How it was wrapped is the writer's; a reader sees that it unwraps.
+                assert all(s[member] for member in ("kek_id", "iv_hex", "aad_hex"))
+            elif kind == "row-old":
+                assert decode_stored(s["session_id"], value, keks.get) is None
+                _session_of(s, decode_stored(s["session_id"], value, keks.get, s["accept_until_ms"]))
+            elif s["reason"] == "unauthenticated":
+                assert decode_stored(s["session_id"], value, keks.get, s["accept_until_ms"]) is None
+            else:
+                with pytest.raises(ValueError, match=r"[a-z]"):
+                    decode_stored(s["session_id"], value, keks.get, s["accept_until_ms"])
+            assert not list(s.unread())
+        except Exception as error:
+            failed.append(f"{path}: {type(error).__name__} {error}")
+        ran[kind] += 1
+    assert not failed, "\n".join(failed)
+    assert set(ran) == {"row", "row-old", "row-refused"}
+    COUNTED.append(f"vectors/store: {sum(ran.values())} ran, none skipped")
+
+
+@pytest.mark.parametrize(("first", "is_live"), [(None, True), (b"y", True), (b"x", False)])
+def test_a_session_is_revoked_by_the_first_one_of_its_chain_of_renewals(
+    first: bytes | None, is_live: bool, monkeypatch: Any
+) -> None:
+    lineage = "S-" + "1" * 32
+    rows = {f"sealway:s:{ID}": row(lineage=lineage), f"sealway:s:{lineage}": first}
+
+    async def get(self: RedisStore, key: str) -> bytes | None:
+        return rows[key]
+
+    monkeypatch.setattr(RedisStore, "_get", get)
+    store = RedisStore("redis://127.0.0.1:1", KeyRing(text="k " + base64.b64encode(bytes(32)).decode()))
+
+    async def run() -> None:
+        assert (await store.session(ID) is not None) is is_live
+
+    anyio.run(run)
+
+
 BROKEN = [
-    b"", b"y", row(3), row(0), row(wire=0), row(wire=4), row(auth=4), row(kek_id="other"), row(kek_id=None),
+    b"", b"y", row(4), row(0), row(lineage="S-1"), row(wire=0), row(wire=4), row(auth=4), row(kek_id="other"),
+    row(kek_id=None),
     row(client_id=None), row(client_id="a|b"), row(id="S-" + "1" * 32), row()[:-1], row() + b"0", row()[:30],
     row().replace("ann é".encode(), b"ann \xff\xff"),
 ]  # fmt: skip

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from sealway.crypto.digest import sha256
-from sealway.crypto.p256 import KeyPair, key_id, verify
+from sealway.crypto.p256 import KeyPair, key_id
 from sealway.crypto.suite import KEM_CIPHERTEXT_LEN, PrivateKeys, SeedKemKey, Suite
 from sealway.errors import Refused
+from sealway.server.header import service_headers
 from sealway.session.claim import SessionRecord
 from sealway.session.three import message, problem, schedule
 from sealway.session.three.call import ParsedRequest, parse_request, sealed_header
@@ -289,6 +290,15 @@ def run_key_set3(s: Node) -> None:
     assert [(key.key_id, key.public.hex()) for key in found.keys] == [
         (key["key_id"], key["public_hex"]) for key in s["keys"]
     ]
+    for case in s["signers"]:
+        public = found.live(case["key_id"], case["server_time_ms"], case["now_ms"])
+        assert (public is not None and public == found.find(case["key_id"])) is case["trusted"], case
+
+
+def run_headers3(s: Node) -> None:
+    inner, outer = ([(name.encode(), value.encode()) for name, value in s[member]] for member in ("inner", "outer"))
+    seen = service_headers(outer, inner, s["front_trusted"])
+    assert [[name.decode(), value.decode()] for name, value in seen] == [list(pair) for pair in s["service"]]
 
 
 def run_key_set3_refused(s: Node) -> None:
@@ -304,19 +314,12 @@ def run_problem3(s: Node) -> None:
     assert found is not None
     stamp, nonce = request["stamp"], request["nonce"]
     clock = problem.proven_clock(found, session.s2c(), nonce, stamp)
-    expiry = problem.proven_expiry(found, session.id, nonce, stamp, trusted_of(s["trusted_hex"]))
-    assert (clock is not None or expiry is not None) is s["proven"]
-    identity = KeyPair(s.hex("identity_scalar_hex"))
+    assert (clock is not None) is s["proven"]
     if clock is not None:
         mac = problem.clock_mac(schedule.s2c_of(record.key.reveal()), nonce, stamp, clock)
         assert encode_base64(mac) == found["mac"]
-    if expiry is not None:
-        signed = problem.expired_message(record.id, nonce, stamp, expiry)
-        assert verify(identity.public, signed, identity.sign(signed))
-        assert encode_base64(identity.sign(signed)) == found["signature"]
-    proven_ms = expiry if clock is None else clock
     for case in s["resends"]:
-        given = (found["code"], proven_ms, case["method"], int(stamp), case["elapsed_ms"], session.expires_ms)
+        given = (found["code"], clock, case["method"], int(stamp), case["elapsed_ms"])
         assert problem.sends_again(*given) is case["again"], given
         RESENDS[case["again"]] += 1
 
@@ -333,6 +336,7 @@ RUN: dict[str, Callable[[Node], None]] = {
     "key-set3": run_key_set3,
     "key-set3-refused": run_key_set3_refused,
     "problem3": run_problem3,
+    "headers3": run_headers3,
 }
 
 

@@ -55,10 +55,12 @@ class SealwayError(Exception):
     Attributes:
         code: the stable name of what went wrong; a code of `spec/registry.toml` where there is one.
         blame: `peer`, `crypto`, `expiry`, `limit`, `caller` or `service`.
+        origin: the service that a client's error is about, as `https://host:port`.
     """
 
     code: str = "sealway"
     blame: str = "peer"
+    origin: str | None = None
 
 
 class Refused(SealwayError):
@@ -90,9 +92,14 @@ class ProblemError(SealwayError):
 
     blame = "service"
 
-    def __init__(self, status: int, code: str, more: Mapping[str, Any]) -> None:
+    def __init__(self, status: int, code: str, more: Mapping[str, Any], host: str = "the service") -> None:
         self.status, self.code, self.more = status, code, dict(more)
-        super().__init__(f"the service refused: {status} {code}")
+        super().__init__(f"{host} refused: {status} {code}")
+
+    def note_unknown(self) -> None:
+        """Says that somebody in between may have had the refused request served before."""
+        unknown = "whether the request was served is unknown: it was not sent again"
+        self.args = (f"{self.args[0]}; {unknown}",)
 
 
 class PlainAnswerError(SealwayError):
@@ -105,9 +112,11 @@ class PlainAnswerError(SealwayError):
 
     code, blame = "unsealed", "service"
 
-    def __init__(self, status: int, error: str | None) -> None:
+    def __init__(self, status: int, error: str | None, host: str = "the service", content_type: str = "") -> None:
         self.status, self.error = status, error
-        super().__init__(f"the answer is not sealed: {status} {error or 'of unknown make'}")
+        guess = "neither sealed nor a refusal: a captive portal, a proxy or another service?"
+        answered = f"{host} answered {status}, {content_type or 'no type'}, {guess}"
+        super().__init__(answered if error is None else f"{host} refused: {status} {error}")
 
 
 class RedirectRefused(PlainAnswerError):

@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 import anyio
 import httpx
 
+from .. import check
 from ..errors import DeadlineExceeded, Refused, SealwayError
 from ..wire.header import Headers
 from .agreed import Agreed
-from .deadline import check_left, is_over, left_sec
+from .deadline import check_left, left_sec
 from .establish import TOLD_MAX, Ask, Told, end_three
-from .exchange import Attempt3, Call, StreamOpener, begin_attempt, check_redirect, headers_of, note_answer
+from .exchange import Attempt3, Call, StreamOpener, begin_attempt, check_redirect, headers_of, host_of, note_answer
+from .explain import about
 from .metrics import CallMetrics, SessionMetrics, parse_server_timing
 from .options import Options
 from .parts import Parts, is_three, wire_request
@@ -44,6 +46,8 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             UsageError: for URLs with a path, and for a file of trust that cannot be read.
         """
         self._parts = Parts(server_url, session_url, options)
+        is_inner = inner is None or callable(getattr(inner, "handle_async_request", None))
+        check.wants(is_inner, "inner", inner, "a transport of httpx, or None")
         self._inner = inner or httpx.AsyncHTTPTransport()
         self._lock = anyio.Lock()
 
@@ -55,12 +59,8 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             httpx.TransportError: of the inner transport.
         """
         call = self._parts.call(request)
-        try:
+        with about(self._parts.server_origin, call):
             return await self._handle(request, call)
-        except httpx.TimeoutException as timeout:
-            if is_over(call.deadline):
-                raise DeadlineExceeded(call.deadline_sec) from timeout
-            raise
 
     async def _handle(self, request: httpx.Request, call: Call) -> httpx.Response:
         while True:
@@ -100,7 +100,7 @@ class AsyncTransport(httpx.AsyncBaseTransport):
                 await response.aclose()
             raise
         await response.aclose()
-        verdict = attempt.judge(response.status_code, body)
+        verdict = attempt.judge(Told(host_of(sent), response.status_code, headers, body))
         if verdict.is_session_over:
             self._parts.forget(agreed.id)
         if not verdict.is_again:
@@ -119,7 +119,7 @@ class AsyncTransport(httpx.AsyncBaseTransport):
                 opener.finish()
                 raise Refused("stream_truncated")
             ready += opener.feed(data)
-        stream = _Opened(opener, response, source, ready, call)
+        stream = _Opened(opener, response, source, ready, call, self._parts.server_origin)
         return self._parts.response_of(opener, response.status_code, stream, call)
 
     async def _sent(self, request: httpx.Request, call: Call) -> httpx.Response:
@@ -151,7 +151,8 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             if agreed is None:
                 old = parts.renewable()
                 try:
-                    agreed = await self._carry(parts.establish(old), extensions, call)
+                    with about(parts.session_origin, call):
+                        agreed = await self._carry(parts.establish(old), extensions, call)
                 finally:
                     if old is not None:
                         old.release()
@@ -181,7 +182,7 @@ class AsyncTransport(httpx.AsyncBaseTransport):
                     with anyio.CancelScope(shield=True):
                         await response.aclose()
                     metrics.http_sec += time.monotonic() - asked
-                told = Told(response.status_code, headers_of(response), body)
+                told = Told(host_of(request), response.status_code, headers_of(response), body)
                 metrics.server_ms = parse_server_timing(told.headers.first("Server-Timing"))
                 ask = flow.send(told)
         except StopIteration as done:
@@ -206,7 +207,8 @@ class AsyncTransport(httpx.AsyncBaseTransport):
                 deadline_sec = self._parts.options.deadline_sec or 0.0
                 deadline = time.monotonic() + deadline_sec if deadline_sec else None
                 call = Call("", "", [], b"", deadline, deadline_sec, CallMetrics(3))
-                await self._carry(end_three(agreed), {}, call)
+                with about(self._parts.session_origin, call):
+                    await self._carry(end_three(agreed), {}, call)
         finally:
             agreed.release()
 
@@ -262,13 +264,13 @@ class _Opened(httpx.AsyncByteStream):
         source: AsyncIterator[bytes],
         ready: list[bytes],
         call: Call,
+        origin: str,
     ) -> None:
         self._opener, self._response, self._source, self._ready = opener, response, source, ready
-        self._call = call
+        self._call, self._origin = call, origin
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        call = self._call
-        try:
+        with about(self._origin, self._call):
             for part in self._ready:
                 yield part
             self._ready = []
@@ -276,10 +278,6 @@ class _Opened(httpx.AsyncByteStream):
                 for part in self._opener.feed(data):
                     yield part
             self._opener.finish()
-        except httpx.TimeoutException as timeout:
-            if is_over(call.deadline):
-                raise DeadlineExceeded(call.deadline_sec) from timeout
-            raise
 
     async def aclose(self) -> None:
         with suppress(RuntimeError):

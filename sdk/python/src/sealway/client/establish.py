@@ -47,6 +47,7 @@ class Ask:
 class Told:
     """What came back, at most `TOLD_MAX` bytes of body."""
 
+    host: str
     status: int
     headers: Headers
     body: bytes
@@ -55,16 +56,17 @@ class Told:
 Flow = Generator[Ask, Told, Agreed]
 
 
-def refusal(status: int, body: bytes) -> SealwayError:
+def refusal(told: Told) -> SealwayError:
     """What an unsealed answer says."""
-    problem = parse_problem(body)
+    problem = parse_problem(told.body)
     if problem is not None:
-        return ProblemError(status, problem["code"], problem)
+        return ProblemError(told.status, problem["code"], problem, told.host)
     error: Any = None
     with contextlib.suppress(ValueError, AttributeError, RecursionError):
-        error = json.loads(body).get("error")
+        error = json.loads(told.body).get("error")
     is_known = isinstance(error, str) and len(error) <= 64 and error.isascii() and error.isprintable()
-    return PlainAnswerError(status, error if is_known else None)
+    content_type = told.headers.first("Content-Type") or ""
+    return PlainAnswerError(told.status, error if is_known else None, told.host, content_type)
 
 
 def establish_old(options: Options) -> Flow:
@@ -76,8 +78,9 @@ def establish_old(options: Options) -> Flow:
     if options.authorization is not None:
         headers.append(("Authorization", options.authorization))
     told = yield Ask("POST", init.path, headers, init.body)
-    if told.status != 200:
-        raise refusal(told.status, told.body)
+    # A captive portal answers with a page of its own, and 200.
+    if told.status != 200 or "html" in (told.headers.first("Content-Type") or "").lower():
+        raise refusal(told)
     at_ms, born = now_ms(), Moment()
     session = init.finish(told.body, at_ms)
     return Agreed(session, (session.expires_ms - at_ms) / 1000, born, at_ms)
@@ -100,7 +103,7 @@ def _seal_whole(old: Agreed, method: str, path: str, body: bytes) -> Generator[A
         stream = b""
     told = yield Ask(method, path, headers, stream)
     if X_SEAL not in told.headers:
-        raise refusal(told.status, told.body)
+        raise refusal(told)
     opener, sealed = pending.open(told.status, told.headers)
     if sealed is not None and told.body:
         raise Refused("header_invalid", X_SEALED)
@@ -191,7 +194,7 @@ class Agreement:
             headers.append(("Authorization", self._options.authorization))
         told = yield Ask("POST", INIT_PATH, headers, body)
         if told.status != 201:
-            raise refusal(told.status, told.body)
+            raise refusal(told)
         return told.status, told.body
 
     def _suite_wanted(self, problem: ProblemError) -> Suite | None:
@@ -202,12 +205,12 @@ class Agreement:
         return next((suite for suite in self._options.usable_suites() if suite.value in listed), None)
 
     def _identity(self, claimed: Claimed) -> Generator[Ask, Told, bytes | None]:
-        id = claimed.answer.key_id
-        known = self._keyring.key(id, now_ms())
+        id, server_time_ms = claimed.answer.key_id, claimed.answer.server_time_ms
+        known = self._keyring.key(id, server_time_ms, now_ms())
         if known is not None or not self._keyring.may_learn(id):
             return known
         data = yield from _key_set()
-        return self._keyring.look_up(id, data, now_ms())
+        return self._keyring.look_up(id, data, server_time_ms, now_ms())
 
     def _keep(self, session: Session) -> Generator[Ask, Told, None]:
         data = None

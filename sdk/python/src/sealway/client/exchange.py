@@ -20,14 +20,14 @@ from ..session.three.call import (
     is_bodiless,
 )
 from ..session.three.client import Session
-from ..session.three.problem import proven_clock, proven_expiry, sends_again
+from ..session.three.problem import SAFE_METHODS, proven_clock, sends_again
 from ..session.three.stream import FRAME_MAX, FrameOpener, FrameSealer, stream_len
 from ..wire.encoding import encode_base64
 from ..wire.header import OF_HOP, SEALING, X_KID, X_SEAL, X_SEALED, Headers
 from ..wire.inner import InnerHeaders, decode_inner, encode_inner
 from .agreed import Agreed
-from .clock import Moment, now_ms
-from .establish import refusal
+from .clock import Moment
+from .establish import Told, refusal
 from .metrics import CallMetrics, parse_server_timing
 from .options import Options
 from .trust import Keyring
@@ -36,6 +36,11 @@ from .trust import Keyring
 _OF_SEALED_BODY = frozenset({"content-type", "content-encoding", "accept-encoding", "accept", "range"})
 
 Pairs = list[tuple[str, str]]
+
+
+def host_of(request: httpx.Request) -> str:
+    """Whom a request goes to, for messages."""
+    return request.url.netloc.decode("ascii")
 
 
 def headers_of(response: httpx.Response) -> Headers:
@@ -165,12 +170,12 @@ class Attempt3:
         has_no_body = sealed is not None or is_bodiless(self._call.method, status)
         return StreamOpener(opener, sealed, has_no_body, self._options.answer_max, self._call.metrics)
 
-    def judge(self, status: int, body: bytes) -> Verdict:
+    def judge(self, told: Told) -> Verdict:
         """What is made of an unsealed answer: `spec/session-3.md#problems`. Whoever is on the path can make one."""
-        call, error = self._call, refusal(status, body)
+        call, error = self._call, refusal(told)
         if not isinstance(error, ProblemError):
             # What answers HEAD has no body to say more in: it counts as a `session_expired` without a proof.
-            is_over = status == 401 and call.method == "HEAD"
+            is_over = told.status == 401 and call.method == "HEAD"
             is_again = is_over and not call.has_healed_session
             call.has_healed_session |= is_over
             return Verdict(error, is_again, is_over)
@@ -181,16 +186,15 @@ class Attempt3:
                 self.agreed.set_clock(proven_ms, time.monotonic())
             is_first, call.has_healed_clock = not call.has_healed_clock, True
         elif error.code == "session_expired":
-            trusted = {**self._keyring.trusted(now_ms()), self._session.answer.key_id: self._session.identity}
-            proven_ms = proven_expiry(error.more, self._session.id, nonce, stamp, trusted)
+            proven_ms = None
             is_first, call.has_healed_session = not call.has_healed_session, True
         else:
             return Verdict(error)
-        is_again = sends_again(
-            error.code, proven_ms, call.method, self._stamp_ms, self._sent.elapsed_ms(), self._session.expires_ms
-        )
+        is_again = sends_again(error.code, proven_ms, call.method, self._stamp_ms, self._sent.elapsed_ms())
         # A stream is the caller's, and gone.
         is_again = is_again and is_first and call.body is not None
+        if not is_again and call.method not in SAFE_METHODS:
+            error.note_unknown()
         return Verdict(error, is_again, error.code == "session_expired")
 
 
@@ -227,10 +231,10 @@ class AttemptOld:
         self._call.metrics.add_crypto("open", time.perf_counter() - began)
         return plaintext
 
-    def judge(self, status: int, body: bytes) -> Verdict:
+    def judge(self, told: Told) -> Verdict:
         """What is made of an unsealed answer: after `401 SESSION_EXPIRED` the call is sent again, once."""
-        error = refusal(status, body)
-        is_over = status == 401 and isinstance(error, PlainAnswerError) and error.error == "SESSION_EXPIRED"
+        error = refusal(told)
+        is_over = told.status == 401 and isinstance(error, PlainAnswerError) and error.error == "SESSION_EXPIRED"
         is_again = is_over and not self._call.has_healed_session
         self._call.has_healed_session |= is_over
         return Verdict(error, is_again, is_over)

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from .. import check
 from ..crypto.suite import DEFAULT_SUITES, Suite, is_supported
 from ..errors import UsageError
 from ..session.claim import WINDOW_MS
 from ..wire.identifier import is_client_id
-from .trust import Trust
+from .trust import FirstUse, Pins, Root, Trust
 
 DEADLINE_SEC: Final = 60.0
 ANSWER_MAX: Final = 8 * 1024 * 1024
 
 
-def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL without a path.
+def origin_of(url: Any, name: str = "url") -> str:
+    """Scheme, host and port of a URL without a path. `name` is the option's, for errors.
 
     Raises:
         UsageError: for anything else.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
-        raise UsageError("a service is named by http(s)://host:port, without a path")
+    check.text(name, url, "http(s)://host:port, without a path")
+    # The URL is not shown: it may hold a secret.
+    wrong = UsageError(f"{name} is no service's: give http(s)://host:port, without a path")
     try:
+        parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
-        raise UsageError("a service is named by http(s)://host:port, without a path") from None
+        raise wrong from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
+        raise wrong
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}:{port}"
 
@@ -71,14 +75,24 @@ class Options:
     is_v1: bool = False
 
     def __post_init__(self) -> None:
-        if self.wire not in (1, 2, 3):
-            raise UsageError("the wires are 1, 2 and 3")
+        check.wants(self.wire in (1, 2, 3) and not isinstance(self.wire, bool), "wire", self.wire, "1, 2 or 3")
         if self.wire == 3 and self.trust is None:
             raise UsageError("wire 3 needs trust: Pins, Root or FirstUse; without it anybody could answer an init")
-        if not is_client_id(self.client_id):
-            raise UsageError("a client id is 1 to 256 characters of printable ASCII without a vertical bar")
+        is_trust = self.trust is None or isinstance(self.trust, (Pins, Root, FirstUse))
+        check.wants(is_trust, "trust", self.trust, "Pins, Root or FirstUse")
+        is_id = isinstance(self.client_id, str) and is_client_id(self.client_id)
+        check.wants(is_id, "client_id", self.client_id, "1 to 256 characters of printable ASCII without a vertical bar")
+        suites = check.listed("suites", self.suites, "a tuple of Suite")
+        check.wants(all(isinstance(each, Suite) for each in suites), "suites", self.suites, "a tuple of Suite")
         if self.wire == 3 and not self.usable_suites():
-            raise UsageError("no suite is offered that the library below has; P256 works everywhere")
+            raise UsageError("suites: none is offered that the library below has; P256 works everywhere")
+        check.number("ttl_sec", self.ttl_sec, 0, "whole seconds, or None", is_whole=True, is_optional=True)
+        check.text("authorization", self.authorization, "the value of Authorization, or None", is_optional=True)
+        check.callback("prove", self.prove, "a function, or None", is_optional=True)
+        check.number("deadline_sec", self.deadline_sec, 0.001, "seconds above 0, or None", is_optional=True)
+        check.number("request_max", self.request_max, 0, "bytes", is_whole=True)
+        check.number("answer_max", self.answer_max, 1, "bytes", is_whole=True, is_optional=True)
+        check.number("window_ms", self.window_ms, 1, "milliseconds", is_whole=True)
         if self.answer_max is None and self.wire != 3:
             raise UsageError("answers of wires 1 and 2 are read whole and need a bound")
         if (self.is_anonymous and self.wire != 1) or (self.is_v1 and self.wire != 2):

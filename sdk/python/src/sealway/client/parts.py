@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from .. import check
 from ..errors import UsageError
 from ..session.old.call import ClientSession
 from ..wire.header import SEALING, Headers
@@ -27,9 +28,10 @@ class Parts:
     """A client's settings and the session in use. Whoever is given a session holds it, and releases it."""
 
     def __init__(self, server_url: str, session_url: str | None, options: Options) -> None:
+        check.wants(isinstance(options, Options), "options", options, "sealway.Options(trust=…)")
         self.options = options
-        self.server_origin = origin_of(server_url)
-        self.session_origin = origin_of(session_url or server_url)
+        self.server_origin = origin_of(server_url, "server_url")
+        self.session_origin = self.server_origin if session_url is None else origin_of(session_url, "session_url")
         self.keyring: Keyring | None = None
         if options.wire == 3 and options.trust is not None:
             self.keyring = Keyring(options.trust, self.session_origin)

@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 
 import httpx
 
+from .. import check
 from ..errors import DeadlineExceeded, Refused, SealwayError
 from ..wire.header import Headers
 from .agreed import Agreed
-from .deadline import check_left, is_over, left_sec
+from .deadline import check_left, left_sec
 from .establish import TOLD_MAX, Ask, Told, end_three
-from .exchange import Attempt3, Call, StreamOpener, begin_attempt, check_redirect, headers_of, note_answer
+from .exchange import Attempt3, Call, StreamOpener, begin_attempt, check_redirect, headers_of, host_of, note_answer
+from .explain import about
 from .metrics import CallMetrics, SessionMetrics, parse_server_timing
 from .network import keep_deadlines
 from .options import Options
@@ -49,6 +51,8 @@ class Transport(httpx.BaseTransport):
             UsageError: for URLs with a path, and for a file of trust that cannot be read.
         """
         self._parts = Parts(server_url, session_url, options)
+        is_inner = inner is None or callable(getattr(inner, "handle_request", None))
+        check.wants(is_inner, "inner", inner, "a transport of httpx, or None")
         self._inner = inner or httpx.HTTPTransport()
         keep_deadlines(self._inner)
         self._lock = threading.Lock()
@@ -61,12 +65,8 @@ class Transport(httpx.BaseTransport):
             httpx.TransportError: of the inner transport.
         """
         call = self._parts.call(request)
-        try:
+        with about(self._parts.server_origin, call):
             return self._handle(request, call)
-        except httpx.TimeoutException as timeout:
-            if is_over(call.deadline):
-                raise DeadlineExceeded(call.deadline_sec) from timeout
-            raise
 
     def _handle(self, request: httpx.Request, call: Call) -> httpx.Response:
         while True:
@@ -105,7 +105,7 @@ class Transport(httpx.BaseTransport):
             response.close()
             raise
         response.close()
-        verdict = attempt.judge(response.status_code, body)
+        verdict = attempt.judge(Told(host_of(sent), response.status_code, headers, body))
         if verdict.is_session_over:
             self._parts.forget(agreed.id)
         if not verdict.is_again:
@@ -123,7 +123,7 @@ class Transport(httpx.BaseTransport):
                 opener.finish()
                 raise Refused("stream_truncated")
             ready += opener.feed(data)
-        stream = _Opened(opener, response, source, ready, call)
+        stream = _Opened(opener, response, source, ready, call, self._parts.server_origin)
         return self._parts.response_of(opener, response.status_code, stream, call)
 
     # --- Sessions
@@ -145,7 +145,8 @@ class Transport(httpx.BaseTransport):
             if agreed is None:
                 old = parts.renewable()
                 try:
-                    agreed = self._carry(parts.establish(old), extensions, call)
+                    with about(parts.session_origin, call):
+                        agreed = self._carry(parts.establish(old), extensions, call)
                 finally:
                     if old is not None:
                         old.release()
@@ -174,7 +175,7 @@ class Transport(httpx.BaseTransport):
                 finally:
                     response.close()
                     metrics.http_sec += time.monotonic() - asked
-                told = Told(response.status_code, headers_of(response), body)
+                told = Told(host_of(request), response.status_code, headers_of(response), body)
                 metrics.server_ms = parse_server_timing(told.headers.first("Server-Timing"))
                 ask = flow.send(told)
         except StopIteration as done:
@@ -199,7 +200,8 @@ class Transport(httpx.BaseTransport):
                 deadline_sec = self._parts.options.deadline_sec or 0.0
                 deadline = time.monotonic() + deadline_sec if deadline_sec else None
                 call = Call("", "", [], b"", deadline, deadline_sec, CallMetrics(3))
-                self._carry(end_three(agreed), {}, call)
+                with about(self._parts.session_origin, call):
+                    self._carry(end_three(agreed), {}, call)
         finally:
             agreed.release()
 
@@ -241,23 +243,20 @@ class _Opened(httpx.SyncByteStream):
         source: Iterator[bytes],
         ready: list[bytes],
         call: Call,
+        origin: str,
     ) -> None:
         self._opener, self._response, self._source, self._ready = opener, response, source, ready
-        self._call = call
+        self._call, self._origin = call, origin
 
     def __iter__(self) -> Iterator[bytes]:
         call = self._call
-        try:
+        with about(self._origin, call):
             yield from self._ready
             self._ready = []
             for data in self._source:
                 yield from self._opener.feed(data)
                 check_left(call.deadline, call.deadline_sec)
             self._opener.finish()
-        except httpx.TimeoutException as timeout:
-            if is_over(call.deadline):
-                raise DeadlineExceeded(call.deadline_sec) from timeout
-            raise
 
     def close(self) -> None:
         with suppress(RuntimeError):

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from .. import check
 from ..crypto.p256 import check_point, key_id
 from ..errors import Refused, UsageError
 from ..session.three.key_set import KeySet, parse_key_set
 from ..session.three.message import InitAnswer
 from ..wire.encoding import decode_base64, encode_base64
 from ..wire.identifier import is_key_id
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from .kept import change, read
 
 PINS_MAX: Final = 16
-_FILE_MAX = 1_048_576
-_WRITING = threading.Lock()
 
 
-def _public_key(text: str) -> bytes:
+def _public_key(text: Any, name: str = "pins") -> bytes:
+    check.text(name, text, "public keys in base64, or ids of keys")
     try:
         public = decode_base64(text)
         check_point(public)
     except (ValueError, Refused):
-        raise UsageError("a pin is a key id (32 hexadecimal digits) or a public key (base64 of 65 bytes)") from None
+        raise UsageError(f"{name}: give key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes)") from None
     return public
 
 
@@ -43,15 +36,16 @@ class Pins:
 
     def __init__(self, pins: Iterable[str]) -> None:
         self.keys: dict[str, bytes | None] = {}
-        for pin in pins:
-            text = pin.strip()
+        for pin in check.listed("pins", pins, "a list of key ids or public keys"):
+            text = pin.strip() if isinstance(pin, str) else pin
+            check.text("pins", text, "key ids or public keys")
             if is_key_id(text):
                 self.keys.setdefault(text, None)
             else:
                 public = _public_key(text)
                 self.keys[key_id(public)] = public
         if not 1 <= len(self.keys) <= PINS_MAX:
-            raise UsageError(f"1 to {PINS_MAX} keys are pinned")
+            raise UsageError(f"pins: give 1 to {PINS_MAX} keys")
 
 
 class Root:
@@ -59,7 +53,9 @@ class Root:
     not taken after a restart."""
 
     def __init__(self, public_key: str, state: Path | None = None) -> None:
-        self.public: Final = _public_key(public_key.strip())
+        check.text("public_key", public_key, "the root's public key in base64")
+        check.file("state", state)
+        self.public: Final = _public_key(public_key.strip(), "public_key")
         self.state: Final = state
 
 
@@ -70,48 +66,11 @@ class FirstUse:
 
     file: Path | None = None
 
+    def __post_init__(self) -> None:
+        check.file("file", self.file)
+
 
 Trust = Pins | Root | FirstUse
-
-
-def _read(file: Path | None, origin: str) -> dict[str, Any]:
-    if file is None or not file.exists():
-        return {}
-    try:
-        if file.stat().st_size > _FILE_MAX:
-            raise ValueError
-        found = json.loads(file.read_text("utf-8")).get(origin, {})
-        if not isinstance(found, dict):
-            raise ValueError
-    except (ValueError, AttributeError, OSError):
-        # To go on without it would be to trust anew whoever is met.
-        raise UsageError(f"{file} is not a file of what was trusted before") from None
-    return found
-
-
-@contextmanager
-def _alone(file: Path) -> Iterator[None]:
-    """Keeps other threads from writing meanwhile and, where the system can, other processes. One would undo what the other
-    keeps, and an origin that is lost is trusted anew."""
-    with _WRITING, file.with_name(file.name + ".lock").open("a") as lock:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _write(file: Path, origin: str, value: dict[str, Any]) -> None:
-    with _alone(file):
-        known = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                json.dump({**known, origin: value}, out, indent=1)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(name, file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
 
 
 class Keyring:
@@ -122,19 +81,16 @@ class Keyring:
         self._origin = origin
         self._lock = threading.Lock()
         self._issued_ms: int | None = None
-        self._expires_ms = 0
+        #: The newest set that a pinned root signed.
+        self._set: KeySet | None = None
         self._keys: dict[str, bytes] = {}
         if isinstance(trust, Pins):
             self._keys = {id: public for id, public in trust.keys.items() if public is not None}
         elif isinstance(trust, Root):
-            issued = _read(trust.state, origin).get("issued_ms")
+            issued = read(trust.state, origin).get("issued_ms")
             self._issued_ms = issued if isinstance(issued, int) else None
         else:
-            for id, text in _read(trust.file, origin).items():
-                public = _public_key(str(text))
-                if key_id(public) != id:
-                    raise UsageError(f"{trust.file} holds a key under another's id")
-                self._keys[id] = public
+            self._keys = _keys(trust.file, read(trust.file, origin))
 
     def pinned_ids(self) -> tuple[str, ...]:
         """What is sent as `pinned_key_ids`."""
@@ -145,17 +101,13 @@ class Keyring:
         with self._lock:
             return tuple(sorted(self._keys))[:PINS_MAX]
 
-    def key(self, id: str, now_ms: int) -> bytes | None:
-        """The trusted key with this id, as far as it is known already."""
+    def key(self, id: str, server_time_ms: int, now_ms: int) -> bytes | None:
+        """The key with this id, if it is trusted to have signed at `server_time_ms`, which its answer says, as far as it is
+        known already."""
         with self._lock:
-            if isinstance(self._trust, Root) and now_ms >= self._expires_ms:
-                return None
+            if isinstance(self._trust, Root):
+                return self._set.live(id, server_time_ms, now_ms) if self._set is not None else None
             return self._keys.get(id)
-
-    def trusted(self, now_ms: int) -> dict[str, bytes]:
-        """All that are trusted and known."""
-        with self._lock:
-            return {} if isinstance(self._trust, Root) and now_ms >= self._expires_ms else dict(self._keys)
 
     def may_learn(self, id: str) -> bool:
         """Whether a key set could make this key trusted."""
@@ -163,7 +115,7 @@ class Keyring:
             return id in self._trust.keys
         return isinstance(self._trust, Root) or not self.pinned_ids()
 
-    def look_up(self, id: str, data: bytes, now_ms: int) -> bytes | None:
+    def look_up(self, id: str, data: bytes, server_time_ms: int, now_ms: int) -> bytes | None:
         """The key with this id of a key set, if the set makes it trusted. At first use the signature with this very key
         is still to come.
 
@@ -173,7 +125,7 @@ class Keyring:
         found = parse_key_set(data)
         if isinstance(self._trust, Root):
             self._take(self._trust, found, now_ms)
-            return self.key(id, now_ms)
+            return self.key(id, server_time_ms, now_ms)
         if not self.may_learn(id):
             return None
         public = found.find(id)
@@ -192,10 +144,18 @@ class Keyring:
     def _take(self, root: Root, found: KeySet, now_ms: int) -> None:
         with self._lock:
             found.verify(root.public, now_ms, self._issued_ms)
-            if root.state is not None and self._issued_ms != found.issued_ms:
-                _write(root.state, self._origin, {"issued_ms": found.issued_ms})
-            self._issued_ms, self._expires_ms = found.issued_ms, found.expires_ms
-            self._keys = {key.key_id: key.public for key in found.keys}
+
+            def newest(kept: dict[str, Any]) -> dict[str, Any]:
+                # Another process may have taken a newer one.
+                issued = kept.get("issued_ms")
+                if isinstance(issued, int) and issued > found.issued_ms:
+                    self._issued_ms = issued
+                    raise Refused("key_untrusted")
+                return {"issued_ms": found.issued_ms}
+
+            if root.state is not None:
+                change(root.state, self._origin, newest)
+            self._issued_ms, self._set = found.issued_ms, found
 
     def wants_set(self, answer: InitAnswer) -> bool:
         """Whether a verified answer names keys that are to be kept and are not known."""
@@ -205,21 +165,44 @@ class Keyring:
         """Keeps what was met at first use: the keys that a verified answer names, from a key set if there is one.
 
         Raises:
-            Refused: for a key set that is none.
+            Refused: for a key set that is none; `key_untrusted` where another process met another service here.
         """
         if not isinstance(self._trust, FirstUse):
             return
+        file = self._trust.file
         found = parse_key_set(data) if data is not None else None
         with self._lock:
-            kept = {answer.key_id: identity}
-            for id in answer.key_ids:
-                public = self._keys.get(id) or (found.find(id) if found else None)
-                if public is not None:
-                    kept[id] = public
-            # A key that is not live any more may come back: it is the service's own, said so under a trusted signature.
-            for id, public in self._keys.items():
-                if len(kept) < PINS_MAX:
-                    kept.setdefault(id, public)
-            is_new, self._keys = kept != self._keys, kept
-            if is_new and self._trust.file is not None:
-                _write(self._trust.file, self._origin, {id: encode_base64(key) for id, key in kept.items()})
+
+            def merged(known: dict[str, bytes]) -> dict[str, bytes]:
+                kept = {answer.key_id: identity}
+                for id in answer.key_ids:
+                    public = self._keys.get(id) or known.get(id) or (found.find(id) if found else None)
+                    if public is not None:
+                        kept[id] = public
+                # A key that is not live any more may come back: it is the service's own, said so under a trusted signature.
+                for id, public in {**self._keys, **known}.items():
+                    if len(kept) < PINS_MAX:
+                        kept.setdefault(id, public)
+                return kept
+
+            def checked(kept: dict[str, Any]) -> dict[str, Any]:
+                # Another process may have met the service since this one read the file.
+                known = _keys(file, kept)
+                if known and answer.key_id not in known:
+                    self._keys = known
+                    raise Refused("key_untrusted")
+                self._keys = merged(known)
+                return {id: encode_base64(key) for id, key in self._keys.items()}
+
+            if file is None:
+                self._keys = merged({})
+            elif merged({}) != self._keys:
+                change(file, self._origin, checked)
+
+
+def _keys(file: Path | None, kept: dict[str, Any]) -> dict[str, bytes]:
+    """The keys of an origin, as a file has them."""
+    keys = {id: _public_key(str(text)) for id, text in kept.items()}
+    if any(key_id(public) != id for id, public in keys.items()):
+        raise UsageError(f"{file} holds a key under another's id: restore it, or remove it to trust anew")
+    return keys

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import anyio
 import httpx
 
+from .. import check
 from ..client.options import origin_of
 from ..crypto.secret import Secret
 from ..errors import Refused, StoreFull, StoreUnavailable, UsageError
@@ -33,7 +34,7 @@ def _check_url(url: str) -> str:
         is_loopback = host == "localhost"
     if parts.scheme != "https" and not is_loopback:
         # Session keys travel in these messages.
-        raise UsageError("an authority is asked over https, or on this machine")
+        raise UsageError("url: an authority is asked over https, or on this machine")
     return origin
 
 
@@ -47,6 +48,8 @@ class AuthorityStore:
         Raises:
             UsageError: for another URL, and for a secret that is not one line of 16 visible ASCII characters or more.
         """
+        check.text("secret", secret, "the authority's secret")
+        check.number("deadline_sec", deadline_sec, 0.001, "seconds above 0")
         secret = secret.strip()
         if len(secret) < 16 or not secret.isascii() or not secret.isprintable() or " " in secret:
             raise UsageError("the authority's secret is one line of at least 16 visible ASCII characters")

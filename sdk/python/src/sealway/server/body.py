@@ -10,6 +10,7 @@ import anyio
 
 from ..errors import Refused
 from ..wire.header import Headers
+from .room import Holding
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -43,9 +44,10 @@ class Disconnected(Exception):
 class Body:
     """The bytes of a request, piece by piece."""
 
-    def __init__(self, receive: Receive, headers: Headers, most: int) -> None:
+    def __init__(self, receive: Receive, headers: Headers, most: int, holding: Holding | None = None) -> None:
         self._receive = receive
         self._left = most
+        self._holding = holding
         length = headers.first("Content-Length")
         self._declared = int(length) if length is not None and length.isdecimal() and len(length) < 16 else 0
         #: Whether all of it was read.
@@ -65,6 +67,7 @@ class Body:
 
         Raises:
             Refused: `body_too_large`, `stream_truncated` for one that does not come in time.
+            NoRoom
             Disconnected
         """
         if self.is_done:
@@ -79,6 +82,8 @@ class Body:
         self._left -= len(data)
         if self._left < 0:
             raise Refused("body_too_large")
+        if self._holding is not None:
+            self._holding.grow(len(data))
         return data
 
     async def whole(self) -> bytes:
@@ -86,23 +91,32 @@ class Body:
 
         Raises:
             Refused: as `next`.
+            NoRoom
             Disconnected
         """
-        parts = []
+        # No list of pieces: one of single bytes would take many times their length.
+        whole = bytearray()
         async with in_time():
             while not self.is_done:
-                parts.append(await self.next())
-        return b"".join(parts)
+                whole += await self.next()
+        return bytes(whole)
 
     async def discard(self) -> None:
         """Lets a peer that is still sending come to read its answer; not for long."""
         self._left = _DISCARD_MAX
+        if self._holding is not None:
+            self._holding.release()
         with anyio.move_on_after(_DISCARD_SEC):
             try:
                 while not self.is_done:
                     await self.next()
             except (Refused, Disconnected):
                 return
+
+    def opened(self, left: int) -> None:
+        """Says that all has opened of what came, but so many bytes."""
+        if self._holding is not None:
+            self._holding.keep(left)
 
 
 async def send_whole(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:

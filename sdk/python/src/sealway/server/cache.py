@@ -8,8 +8,8 @@ from typing import Final
 
 from ..session.claim import SessionRecord
 
-#: A session is used for less than a second without asking again.
-CACHE_SEC: Final = 0.9
+#: How long a session is used without asking again: with the pace at which streams look at theirs, less than a second.
+CACHE_SEC: Final = 0.5
 CACHE_MAX: Final = 10_000
 
 

@@ -43,15 +43,22 @@ _OF_SERVICE_BODY: Final = _names(
     "trailer",
     "server-timing",
 )
-#: What says where a request came from, beside `x-forwarded-…`: true only where somebody in front is trusted to say it.
+#: What says where a request came from (`stripped_headers` of `spec/registry.toml`): true only where somebody in front is
+#: trusted to say it.
 _OF_ORIGIN: Final = _names(
-    "x-real-ip",
     "forwarded",
-    "via",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "fastly-client-ip",
     "client-cert",
     "client-cert-chain",
-    "x-client-cert",
+    "x-arr-clientcert",
 )
+_ORIGIN_PREFIXES: Final = (b"x-forwarded-", b"x-client-cert", b"x-ssl-client-", b"ssl-client-", b"x-amzn-mtls-")
+_VIA: Final = b"via"
 _TRACE: Final = _names("traceparent", "tracestate")
 _OUTSIDE_OF_REQUEST: Final = _names("host", "user-agent", "accept-language")
 _OUTSIDE_OF_ANSWER: Final = _names("set-cookie", "retry-after")
@@ -64,8 +71,23 @@ def _plain(name: bytes) -> bytes:
 
 
 def _is_of_origin(name: bytes) -> bool:
-    plain = _plain(name)
-    return plain in _OF_ORIGIN or plain.startswith(b"x-forwarded-")
+    return name in _OF_ORIGIN or name.startswith(_ORIGIN_PREFIXES)
+
+
+def _is_of_way(name: bytes) -> bool:
+    return name == _VIA or name in _TRACE
+
+
+def plain_request(headers: Iterable[tuple[bytes, bytes]], trusts_origin: bool) -> RawHeaders:
+    """Headers without those that are the middleware's alone to say, nor, unless the one in front is trusted, those that
+    say where a request came from."""
+
+    def stays(name: bytes) -> bool:
+        # In the spelling alone that the one in front writes: what that does not know, it passes on.
+        is_told = trusts_origin and (_is_of_origin(name) or name == _VIA)
+        return is_told or not (_is_of_origin(_plain(name)) or _plain(name) == _VIA)
+
+    return [(name, value) for name, value in without_ours(headers) if stays(name.lower())]
 
 
 def without_ours(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
@@ -103,10 +125,8 @@ def old_request(
     drop = _SEALING | (_OF_HOP - {b"host"}) | _OF_SEALED_BODY
     kept = [
         (name, value)
-        for name, value in without_ours(headers)
-        if _plain(name) not in drop
-        and not _plain(name).startswith(b"proxy-")
-        and (trusts_origin or not _is_of_origin(name))
+        for name, value in plain_request(headers, trusts_origin)
+        if _plain(name) not in drop and not _plain(name).startswith(b"proxy-")
     ]
     type = content_type.encode("ascii")
     own = [(b"content-type", type), (b"accept", type), (b"content-length", b"%d" % length)]
@@ -116,18 +136,26 @@ def old_request(
 def three_request(
     outer: RawHeaders, inner: InnerHeaders, record: SessionRecord, length: int | None, trusts_origin: bool
 ) -> RawHeaders:
-    """What a handler sees of a request of wire 3: the inner headers, and little of those outside, which anybody on the
-    path could have written."""
-    within = [(name, value) for name, value in inner if not _is_of_origin(name) and _plain(name) not in _TRACE]
-    names = {_plain(name) for name, _ in within}
-    stays = _OUTSIDE_OF_REQUEST | _TRACE
-    kept = [
-        (name.lower(), value)
-        for name, value in outer
-        if (name.lower() in stays or (trusts_origin and _is_of_origin(name))) and _plain(name) not in names
-    ]
+    """What a handler sees of a request of wire 3, and who sent it."""
     own = [(b"content-length", b"%d" % length)] if length is not None else []
-    return kept + within + own + _identity(record)
+    return service_headers(outer, inner, trusts_origin) + own + _identity(record)
+
+
+def service_headers(outer: RawHeaders, inner: InnerHeaders, trusts_origin: bool) -> RawHeaders:
+    """The inner headers, and little of those outside, which anybody on the path could have written."""
+    within = [
+        (name, value)
+        for name, value in without_ours(inner)
+        if not (_is_of_origin(_plain(name)) or _is_of_way(_plain(name)))
+    ]
+    names = {_plain(name) for name, _ in within}
+
+    def stays(name: bytes) -> bool:
+        # In the spelling alone that the one in front writes: what that does not know, it passes on.
+        is_told = name in _TRACE or (trusts_origin and (_is_of_origin(name) or name == _VIA))
+        return is_told or (name in _OUTSIDE_OF_REQUEST and name not in names)
+
+    return within + [(name.lower(), value) for name, value in outer if stays(name.lower())]
 
 
 def old_answer(headers: RawHeaders) -> RawHeaders:

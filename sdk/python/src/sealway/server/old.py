@@ -8,11 +8,13 @@ from typing import Any
 from .. import entropy
 from ..errors import Refused, SealwayError
 from ..session.claim import SessionRecord
-from ..session.old.call import BODY_MAX_ANONYMOUS, Opened, Reply, content_type_of, parse_call
+from ..session.old.call import BODY_MAX_ANONYMOUS, Opened, ParsedCall, Reply, content_type_of, parse_call
 from ..wire.header import X_IDEMPOTENCY_KEY, X_NONCE, Headers
+from ..wire.identifier import check_window
 from . import header
 from .body import App, Body, Disconnected, Message, Receive, Scope, Send, send_whole
 from .refusal import Answer, old_refusal, plain, report, unavailable
+from .room import Holding
 from .settings import Settings
 from .timing import Timing
 
@@ -27,13 +29,15 @@ async def serve_old(
     """Answers a sealed call, or one that should have been."""
     timing = Timing()
     wire = 1 if X_NONCE in headers and X_IDEMPOTENCY_KEY not in headers else 2
-    body = Body(receive, headers, settings.route.body_max)
+    holding = Holding(settings.room, settings.remote)
+    body = Body(receive, headers, min(settings.route.body_max, holding.max), holding)
     if scope["method"] != "POST":
         await body.discard()
         await _send(send, plain("METHOD_NOT_ALLOWED"), Timing())
         return
     try:
-        record, opened = await _open(settings, target, headers, body, timing)
+        with holding:
+            record, opened = await _open(settings, target, headers, body, timing)
     except Disconnected:
         return
     except SealwayError as error:
@@ -60,13 +64,9 @@ async def serve_old(
 async def _open(
     settings: Settings, target: str, headers: Headers, body: Body, timing: Timing
 ) -> tuple[SessionRecord, Opened]:
-    now_ms = settings.now_ms()
-    call = parse_call(target, headers, now_ms, settings.window_ms)
+    call = parse_call(target, headers, settings.now_ms(), settings.window_ms)
     timing.lap("replay-protection")
-    record = await settings.store.session(call.session_id)
-    if record is None:
-        raise Refused("session_unknown")
-    call.check_session(record, now_ms)
+    record = await _session(settings, call)
     is_anonymous = record.id.startswith("A-")
     if is_anonymous and settings.path not in settings.anonymous_paths:
         raise Refused("policy")
@@ -76,12 +76,24 @@ async def _open(
     most = min(settings.route.body_max, BODY_MAX_ANONYMOUS) if is_anonymous else settings.route.body_max
     body.check_declared()
     data = await body.whole()
+    # A body that came slowly may come after the end of its session, or after its nonce was forgotten.
+    check_window(int(call.stamp), settings.now_ms(), settings.window_ms)
+    await _session(settings, call)
     timing.lap("read-body")
     pending = call.open(record, data, settings.window_ms, most)
     timing.lap("aes-gcm-decrypt")
     fresh = await settings.store.admit(pending.claim)
     timing.lap("replay-protection")
     return record, pending.release(fresh)
+
+
+async def _session(settings: Settings, call: ParsedCall) -> SessionRecord:
+    """The session that a call is of, as the store has it now."""
+    record = await settings.store.session(call.session_id)
+    if record is None:
+        raise Refused("session_unknown")
+    call.check_session(record, settings.now_ms())
+    return record
 
 
 def _given(plaintext: bytes, receive: Receive) -> Receive:

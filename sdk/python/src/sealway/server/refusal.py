@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import Refused, SealwayError, StoreFull, StoreUnavailable
 from ..session.three import problem
 from .header import RawHeaders
+from .room import NoRoom
 
 log = logging.getLogger("sealway")
 
@@ -77,7 +78,7 @@ def told_problem(code: str, **more: Any) -> Answer:
 
 def old_refusal(error: SealwayError) -> Answer:
     """What a peer of wire 1 or 2 is told."""
-    if isinstance(error, StoreUnavailable):
+    if isinstance(error, NoRoom | StoreUnavailable):
         return unavailable(503)
     code = error.code if isinstance(error, Refused) else ""
     if code in ("session_unknown", "session_expired"):
@@ -96,7 +97,7 @@ def three_refusal(refused: RefusedCall) -> Answer:
     error = refused.error
     if isinstance(error, Refused):
         return told_problem(problem.problem_of(error.code), **refused.more)
-    if isinstance(error, StoreFull | StoreUnavailable):
+    if isinstance(error, NoRoom | StoreFull | StoreUnavailable):
         return told_problem("store_unavailable")
     return told_problem("unsealable")
 

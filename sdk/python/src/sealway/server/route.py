@@ -1,10 +1,16 @@
-"""Which paths are sealed."""
+"""Which paths are sealed (`spec/routes.md`)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
+from urllib.parse import quote
+
+from .. import check
+from ..errors import UsageError
+from .canonical import decoded, forms
 
 Sealed = Literal["required", "optional", "off"]
 
@@ -16,7 +22,7 @@ class Route:
     """A path, or all below it where it ends with a slash.
 
     Attributes:
-        path: as the application sees it, without escapes.
+        path: as it is sent, with its escapes.
         sealed: `required` refuses what is not sealed, `optional` passes it on, `off` seals nothing.
         body_max: bytes of a sealed request's body.
         answer_max: bytes of an answer that is sealed whole, on wires 1 and 2.
@@ -29,6 +35,15 @@ class Route:
     answer_max: int = BODY_MAX
     content_type: str = "application/json"
 
+    def __post_init__(self) -> None:
+        check.wants(isinstance(self.path, str), "path", self.path, "a path, which begins with /")
+        check.wants(
+            self.sealed in ("required", "optional", "off"), "sealed", self.sealed, '"required", "optional" or "off"'
+        )
+        check.number("body_max", self.body_max, 0, "bytes", is_whole=True)
+        check.number("answer_max", self.answer_max, 0, "bytes", is_whole=True)
+        check.text("content_type", self.content_type, "a type such as application/json")
+
     def matches(self, path: str) -> bool:
         """Whether this is the route's path."""
         return path.startswith(self.path) if self.path.endswith("/") else path == self.path
@@ -36,8 +51,73 @@ class Route:
 
 #: Where no route matches: what nobody thought of is not open.
 ELSEWHERE: Final = Route("/")
+_SENT = re.compile("/[!-~]*")
 
 
-def find_route(routes: Sequence[Route], path: str) -> Route:
-    """The first route that matches."""
-    return next((route for route in routes if route.matches(path)), ELSEWHERE)
+class Rules:
+    """Routes with their canonical forms, in order."""
+
+    # SPEC routes.md#rules
+    def __init__(self, routes: Sequence[Route]) -> None:
+        """Looks through `routes`.
+
+        Raises:
+            UsageError: for a path without a canonical form, and for a route that is never reached.
+        """
+        self._rules: list[tuple[Route, str]] = []
+        for route in routes:
+            found = forms(route.path.encode())
+            is_sent = _SENT.fullmatch(route.path) and not re.search("[?#]", route.path)
+            if not is_sent or found is None or len(found) > 1 or (not found[0] and route.path != "/"):
+                raise UsageError(
+                    f"a route's path begins with one /, has visible ASCII characters alone, no query, no fragment, "
+                    f"no .. segment and no control character, and its escapes are UTF-8: {route.path!r}"
+                )
+            for earlier, _ in self._rules:
+                if earlier.matches(route.path):
+                    raise UsageError(
+                        f"the route {route.path!r} is never reached: {earlier.path!r} before it names all its paths; "
+                        f"put {route.path!r} first"
+                    )
+            self._rules.append((route, found[0]))
+        seals = [route for route, _ in self._rules if route.sealed == "required"]
+        self._has_sealed = bool(seals) or not any(route.path == "/" for route, _ in self._rules)
+
+    # SPEC routes.md#decision
+    def find(self, path: str, raw_path: bytes | None = None) -> Route | None:
+        """The first route that names the path; None if it may be read as one that must be sealed.
+
+        Args:
+            path: as ASGI has it, decoded.
+            raw_path: as it was sent. Where it is of another path than `path` (a mounted application), both must be plain.
+        """
+        seen = quote(path).encode("ascii")
+        sent = seen if raw_path is None else raw_path
+        is_same = decoded(sent).decode("utf-8", "replace") == path
+        found = self._find(sent if is_same else seen)
+        if is_same or found is None or found.sealed == "required":
+            return found
+        other = self._find(sent)
+        return None if other is None or other.sealed == "required" else found
+
+    def _find(self, sent: bytes) -> Route | None:
+        path = sent.decode("latin-1")
+        found = next((route for route, _ in self._rules if route.matches(path)), ELSEWHERE)
+        if found.sealed == "required" or not found.path.endswith("/") or not self._has_sealed:
+            return found
+        own = forms(sent)
+        return found if own is not None and all(map(self._leads_to_plain, own)) else None
+
+    def _leads_to_plain(self, form: str) -> bool:
+        """Whether a form is of a route that is not `required`, and of no such route that is as narrow."""
+        longest = -1
+        for route, own in self._rules:
+            is_prefix = route.path.endswith("/")
+            if form != own and not (is_prefix and form.startswith(own + "/")):
+                continue
+            length = len(own.encode())
+            if route.sealed == "required" and length >= longest:
+                return False
+            if route.sealed != "required" and is_prefix:
+                longest = max(longest, length)
+        return longest >= 0

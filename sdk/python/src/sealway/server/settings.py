@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..session.claim import SessionRecord
+from .room import Room
 from .route import Route
 from .store import SessionStore
 
@@ -18,6 +19,8 @@ class Settings:
         allow: whether a session's client may use a path; None allows all.
         trusts_origin: whether `Forwarded`, `X-Forwarded-…` and client certificates in headers are somebody's who is
             trusted.
+        room: for sealed bodies that still arrive.
+        remote: the IP address that the request came from; None where it has no share of the room.
     """
 
     store: SessionStore
@@ -28,3 +31,5 @@ class Settings:
     allow: Callable[[SessionRecord, str], bool] | None
     trusts_origin: bool
     now_ms: Callable[[], int]
+    room: Room
+    remote: str | None

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from .. import check
 from ..errors import Refused, StoreFull
 from ..session.claim import WINDOW_MS, Claim, Fresh, SessionRecord
 from ..wire.identifier import check_window
@@ -49,11 +50,17 @@ class MemoryStore:
         window_ms: int = WINDOW_MS,
         now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
+        check.number("sessions_max", sessions_max, 1, "how many", is_whole=True)
+        check.number("claims_max", claims_max, 1, "how many", is_whole=True)
+        check.number("window_ms", window_ms, 1, "milliseconds", is_whole=True)
+        check.callback("now_ms", now_ms, "a function")
         self._sessions: dict[str, SessionRecord] = {}
         # In the order of their ends: each is held for the same time.
         self._claims: dict[bytes, int] = {}
         self._sessions_max, self._claims_max = sessions_max, claims_max
         self._window_ms, self._now_ms = window_ms, now_ms
+        #: The latest time that claims were forgotten by: the clock may be set back.
+        self._latest_ms = 0
         self._lock = threading.Lock()
 
     def put(self, record: SessionRecord) -> None:
@@ -85,7 +92,11 @@ class MemoryStore:
         """Admits a claim once."""
         with self._lock:
             now_ms = self._now_ms()
+            self._latest_ms = max(self._latest_ms, now_ms)
+            # By the very reading of the clock that claims are forgotten by, before or now.
             check_window(claim.stamp_ms, now_ms, self._window_ms)
+            if claim.stamp_ms < self._latest_ms - self._window_ms:
+                raise Refused("timestamp_outside_window")
             while self._claims and next(iter(self._claims.values())) <= now_ms:
                 del self._claims[next(iter(self._claims))]
             if claim.key in self._claims:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+import anyio
 
 from .. import entropy
 from ..errors import Refused, SealwayError
@@ -24,16 +27,27 @@ from ..wire.inner import InnerHeaders, decode_inner, encode_inner
 from . import header
 from .body import App, Body, Disconnected, Message, Receive, Scope, Send, in_time, send_whole
 from .refusal import RefusedCall, report, three_refusal, told_problem
+from .room import Holding
 from .settings import Settings
 from .timing import Timing
+
+#: Together with the time that a store may keep a session without asking, less than a second.
+LOOK_AGAIN_SEC: Final = 0.4
 
 
 async def serve_three(
     app: App, settings: Settings, target: str, headers: Headers, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Answers a sealed request."""
+    with Holding(settings.room, settings.remote) as holding:
+        body = Body(receive, headers, settings.route.body_max, holding)
+        await _serve(app, settings, target, headers, scope, body, send)
+
+
+async def _serve(
+    app: App, settings: Settings, target: str, headers: Headers, scope: Scope, body: Body, send: Send
+) -> None:
     timing = Timing()
-    body = Body(receive, headers, settings.route.body_max)
     try:
         opened = await _open(settings, scope["method"], target, headers, body, timing)
     except Disconnected:
@@ -48,13 +62,37 @@ async def serve_three(
         scope["headers"], opened.inner, opened.record, opened.source.length(), settings.trusts_origin
     )
     sealing = _Sealing(opened, settings, timing, send)
-    try:
-        await app({**scope, "headers": inner, "extensions": {}}, opened.source.receive, sealing.send)
-    except Exception:
-        if opened.source.fault is None:
-            await sealing.finish()
-            raise
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(_cut_when_over, settings, opened, sealing, group.cancel_scope)
+        try:
+            await app({**scope, "headers": inner, "extensions": {}}, opened.source.receive, sealing.send)
+        except Exception as failed:
+            failure = failed
+        group.cancel_scope.cancel()
     await sealing.finish()
+    if failure is not None and opened.source.fault is None:
+        raise failure
+
+
+async def _cut_when_over(
+    settings: Settings, opened: _OpenedRequest, sealing: _Sealing, handling: anyio.CancelScope
+) -> None:
+    """Ends a call whose session ends before its answer has ended."""
+    while True:
+        await anyio.sleep(LOOK_AGAIN_SEC)
+        if sealing.is_done:
+            continue
+        try:
+            record = await settings.store.session(opened.record.id)
+        except SealwayError:
+            # While nobody can tell, it goes on.
+            continue
+        if record is None or settings.now_ms() >= record.expires_ms:
+            opened.source.fault = opened.source.fault or Refused("session_expired")
+            report(3, opened.source.fault)
+            handling.cancel()
+            return
 
 
 @dataclass(slots=True)
@@ -71,11 +109,8 @@ async def _open(
     """The checks of `spec/session-3.md#sealed-requests`, in their order."""
     try:
         request = parse_request(method, target, headers)
-        record = await settings.store.session(request.session_id)
-        if record is None:
-            raise Refused("session_unknown")
+        record = await _session(settings, request)
         timing.lap("session-get")
-        _check_session(settings, request, record)
         if settings.allow is not None and not settings.allow(record, settings.path):
             raise Refused("policy")
         body.check_declared()
@@ -84,6 +119,8 @@ async def _open(
         # A peer that drips has no more time for a first frame than for a whole body.
         async with in_time():
             inner = await source.begin(sealed)
+        # A first frame that came slowly may come after the end of its session, or after its nonce was forgotten.
+        await _session(settings, request)
         timing.lap("aes-gcm-decrypt")
         fresh = await settings.store.admit(request.claim(settings.window_ms))
         if fresh.key != request.claim(settings.window_ms).key:
@@ -94,7 +131,11 @@ async def _open(
         raise RefusedCall(error) from None
 
 
-def _check_session(settings: Settings, request: ParsedRequest, record: SessionRecord) -> None:
+async def _session(settings: Settings, request: ParsedRequest) -> SessionRecord:
+    """The session that a request is of, as the store has it now: checks 2 to 4."""
+    record = await settings.store.session(request.session_id)
+    if record is None:
+        raise Refused("session_unknown")
     now_ms = settings.now_ms()
     try:
         request.check_session(record, now_ms, settings.window_ms)
@@ -104,6 +145,7 @@ def _check_session(settings: Settings, request: ParsedRequest, record: SessionRe
         # Only who has the session's keys can say what time it is here.
         proof = clock_members(record.key.made(s2c_of), request.nonce, request.stamp, now_ms)
         raise RefusedCall(refused, proof) from None
+    return record
 
 
 class _Source:
@@ -127,7 +169,7 @@ class _Source:
                     raise Refused("header_invalid", X_SEALED)
             frames = self._opener.feed(sealed)
         while not frames and not self._body.is_done:
-            frames = self._opener.feed(await self._body.next())
+            frames = await self._feed()
         if not frames:
             raise Refused("stream_truncated")
         inner, at = decode_inner(frames[0])
@@ -137,9 +179,15 @@ class _Source:
             await self._end()
         return inner
 
+    async def _feed(self) -> list[bytes]:
+        frames = self._opener.feed(await self._body.next())
+        if frames:
+            self._body.opened(self._opener.waiting)
+        return frames
+
     async def _end(self) -> None:
         while not self._body.is_done:
-            self._opener.feed(await self._body.next())
+            await self._feed()
         self._opener.finish()
 
     def length(self) -> int | None:
@@ -154,7 +202,7 @@ class _Source:
             while not self._opener.is_done and not any(self._ready):
                 if self._body.is_done:
                     self._opener.finish()
-                self._ready += self._opener.feed(await self._body.next())
+                self._ready += await self._feed()
             if self._opener.is_done:
                 await self._end()
         except Disconnected:
@@ -187,6 +235,11 @@ class _Sealing:
         self._headers: header.RawHeaders = []
         self._sealer: FrameSealer | None = None
         self._is_done = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the answer has ended."""
+        return self._is_done
 
     async def send(self, message: Message) -> None:
         """Takes what a handler sends."""

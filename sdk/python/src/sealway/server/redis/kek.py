@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from ... import check
 from ...crypto.aead import KEY_LEN, Aes256Gcm
 from ...errors import UsageError
 from ...wire.encoding import decode_base64
@@ -46,7 +47,9 @@ class KeyRing:
             UsageError: for both or neither, a file that cannot be read, and lines that are none.
         """
         if (file is None) == (text is None):
-            raise UsageError("key-encryption keys come from a file or from a text")
+            raise UsageError("key-encryption keys come from a file or from a text: give one of the two")
+        check.file("file", file)
+        check.text("text", text, "the keys, or None", is_optional=True)
         self._file: Final = file
         self._lock = threading.Lock()
         self._read_sec = time.monotonic()

@@ -6,18 +6,20 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final
 
 import anyio
 from redis.asyncio.connection import ConnectionPool
 from redis.exceptions import NoScriptError, ResponseError
 
-from ... import entropy
+from ... import check, entropy
 from ...errors import StoreUnavailable, UsageError
 from ...session.claim import WINDOW_MS, Claim, Fresh, SessionRecord
 from ...session.epoch import AHEAD_MS, WAIT_MS_MAX, Answer, Epoch, claim_arguments, epoch_of
-from ...session.stored import decode_stored
+from ...session.stored import REVOKED, decode_stored
 from ...wire.identifier import is_session_id
 from ..cache import BriefCache
 from .kek import KeyRing
@@ -69,6 +71,7 @@ class RedisStore:
         window_ms: int = WINDOW_MS,
         nonce_lifetime_ms: int = 0,
         postgres_behind: bool = False,
+        accept_unauthenticated_rows_until: datetime | None = None,
         deadline_sec: float = DEADLINE_SEC,
     ) -> None:
         """For the Redis at `url`: `redis://`, `rediss://` (the certificate is verified), `redis+unix://`.
@@ -80,13 +83,31 @@ class RedisStore:
             window_ms, nonce_lifetime_ms: `replay.window_ms` and `replay.nonce_ttl_ms` of the authority; a lifetime below
                 twice the window is raised to it.
             postgres_behind: the authority's store is PostgreSQL and Redis, so that a new epoch knows of what was lost.
+            accept_unauthenticated_rows_until: until when sessions of wires 1 and 2 are served whose rows a gateway of an
+                earlier release wrote: whoever can write Redis can change who their clients are. None serves none.
             deadline_sec: seconds for a question to Redis, connecting included.
 
         Raises:
             UsageError: for a URL or a prefix of another form, and for certificates without TLS.
         """
-        if _PREFIX.fullmatch(prefix) is None:
-            raise UsageError("a prefix has 1 to 64 letters, digits, - _ . or :")
+        check.text("url", url, "redis://, rediss:// or redis+unix://")
+        check.wants(isinstance(keys, KeyRing), "keys", keys, "a KeyRing")
+        if not isinstance(prefix, str) or _PREFIX.fullmatch(prefix) is None:
+            raise UsageError("prefix: give 1 to 64 letters, digits, - _ . or :")
+        for name, file in (
+            ("ca_file", ca_file),
+            ("client_cert_file", client_cert_file),
+            ("client_key_file", client_key_file),
+        ):
+            check.file(name, file)
+        check.text("username", username, "a name, or None", is_optional=True)
+        check.text("password", password, "a password, or None", is_optional=True)
+        check.number("window_ms", window_ms, 1, "milliseconds", is_whole=True)
+        check.number("nonce_lifetime_ms", nonce_lifetime_ms, 0, "milliseconds", is_whole=True)
+        check.number("deadline_sec", deadline_sec, 0.001, "seconds above 0")
+        is_until = isinstance(accept_unauthenticated_rows_until, (datetime, NoneType))
+        what = "a datetime, or None"
+        check.wants(is_until, "accept_unauthenticated_rows_until", accept_unauthenticated_rows_until, what)
         files = {"ssl_ca_certs": ca_file, "ssl_certfile": client_cert_file, "ssl_keyfile": client_key_file}
         given = {name: str(file) for name, file in files.items() if file is not None}
         if given and not url.startswith("rediss://"):
@@ -100,6 +121,8 @@ class RedisStore:
         self._prefix: Final = prefix
         self._window_ms, self._lifetime_ms = window_ms, max(nonce_lifetime_ms, 2 * window_ms)
         self._postgres_behind = postgres_behind
+        until = accept_unauthenticated_rows_until
+        self._accept_until_ms = 0 if until is None else int(until.timestamp() * 1000)
         self._deadline_sec = deadline_sec
         self._cache = BriefCache()
         #: Of the epoch that was joined last.
@@ -119,12 +142,16 @@ class RedisStore:
         if value is None:
             return None
         try:
-            record = decode_stored(id, value, self._keys.find)
+            row = decode_stored(id, value, self._keys.find, self._accept_until_ms)
         except ValueError as error:
             raise StoreUnavailable(f"Redis: a session cannot be read: {error}") from None
-        if record is not None:
-            self._cache.put(record, asked_sec)
-        return record
+        if row is None:
+            return None
+        # A chain of renewals ends as a whole: its first session says so, also when that is over itself.
+        if row.lineage is not None and await self._get(f"{self._prefix}:s:{row.lineage}") == REVOKED:
+            return None
+        self._cache.put(row.record, asked_sec)
+        return row.record
 
     async def _get(self, key: str) -> bytes | None:
         async with self._in_time():

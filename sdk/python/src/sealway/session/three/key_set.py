@@ -41,6 +41,18 @@ class KeySet:
         """The public key with this id."""
         return next((key.public for key in self.keys if key.key_id == id), None)
 
+    def live(self, id: str, server_time_ms: int, now_ms: int) -> bytes | None:
+        """The key with this id, if it may have signed an answer which says `server_time_ms`.
+
+        The thief of a key that is over says an earlier time: for every end the client's own clock counts too, and when the
+        set was issued.
+        """
+        latest_ms = max(server_time_ms, now_ms, self.issued_ms)
+        for key in self.keys:
+            if key.key_id == id and key.not_before_ms <= server_time_ms:
+                return key.public if latest_ms < min(key.not_after_ms, self.expires_ms) else None
+        return None
+
     def signed_message(self) -> bytes:
         """What a root signs."""
         return key_set_message(self.issued_ms, self.expires_ms, self.keys)

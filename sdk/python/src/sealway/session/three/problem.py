@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...crypto.digest import expand, hmac_sha256, is_equal, sha256
-from ...crypto.p256 import verify
+from ...crypto.digest import expand, hmac_sha256, is_equal
 from ...errors import CODES, Refused
 from ...wire.encoding import encode_base64, field, number
 from ...wire.members import U64_MAX, base64_bytes, parse_json, whole
@@ -81,11 +80,6 @@ def parse_problem(body: bytes) -> dict[str, Any] | None:
     return value
 
 
-def expired_message(id: str, nonce: str, stamp: str, server_time_ms: int) -> bytes:
-    """What an identity key signs of a session that is over or unknown."""
-    return b"sealway/3 expired" + sha256(field(id) + field(nonce) + field(stamp) + number(server_time_ms))
-
-
 def clock_mac(s2c: bytes | bytearray, nonce: str, stamp: str, server_time_ms: int) -> bytes:
     """What proves a server's time to the owner of a session."""
     return hmac_sha256(expand(s2c, b"sealway/3 clock"), field(nonce) + field(stamp) + number(server_time_ms))
@@ -107,42 +101,21 @@ def proven_clock(problem: Mapping[str, Any], s2c: bytes, nonce: str, stamp: str)
     return time if is_equal(mac, clock_mac(s2c, nonce, stamp, time)) else None
 
 
-def proven_expiry(
-    problem: Mapping[str, Any], id: str, nonce: str, stamp: str, trusted: Mapping[str, bytes]
-) -> int | None:
-    """The server's time of a `session_expired`, where the signature is of a trusted key.
-
-    Whether a request may be sent again is another question: `sends_again`.
-    """
-    time, signature = whole(problem.get("server_time_ms"), U64_MAX), base64_bytes(problem.get("signature"))
-    named = problem.get("key_id")
-    public = trusted.get(named) if isinstance(named, str) else None
-    if problem.get("code") != "session_expired" or time is None or signature is None or public is None:
-        return None
-    return time if verify(public, expired_message(id, nonce, stamp, time), signature) else None
-
-
-def sends_again(
-    code: str, proven_ms: int | None, method: str, stamp_ms: int, elapsed_ms: int, session_expires_ms: int
-) -> bool:
+def sends_again(code: str, proven_ms: int | None, method: str, stamp_ms: int, elapsed_ms: int) -> bool:
     """Whether a client sends a refused request once more: `spec/session-3.md#problems`, "What is sent again".
 
     Somebody in the middle may have delivered it, held its answer back, and shown the same bytes once more until they
-    were refused. So what is not safe is sent again only if no server can have served it at any moment of the
-    `elapsed_ms` since it was sent, nor can later.
+    were refused. So no `session_expired` has anything but a safe request sent again; a `clock_skew` only what was too old
+    for every server, whose clocks may be a window apart, when it left.
 
     Args:
         code: of the problem.
-        proven_ms: the server's time, where `proven_clock` or `proven_expiry` gave one.
+        proven_ms: the server's time, where `proven_clock` gave one.
         method: of the refused request.
         stamp_ms: its timestamp.
         elapsed_ms: milliseconds since it was sent, rounded up.
-        session_expires_ms: the end of its session, by the server's clock.
     """
     is_safe = method in SAFE_METHODS
-    if code == "session_expired":
-        is_unserved = proven_ms is not None and (proven_ms < session_expires_ms or stamp_ms >= session_expires_ms)
-        return is_safe or is_unserved
-    if code == "clock_skew" and proven_ms is not None:
-        return is_safe or stamp_ms + WINDOW_MS_MAX < proven_ms - elapsed_ms
-    return False
+    if code != "clock_skew":
+        return code == "session_expired" and is_safe
+    return proven_ms is not None and (is_safe or stamp_ms + 2 * WINDOW_MS_MAX < proven_ms - elapsed_ms)

@@ -94,6 +94,11 @@ class FrameOpener:
         #: Whether the last frame was opened.
         self.is_done = False
 
+    @property
+    def waiting(self) -> int:
+        """The number of bytes held of a frame that is not whole."""
+        return len(self._pending)
+
     def feed(self, data: bytes) -> list[bytes]:
         """The plaintexts of the frames that this completes.
 

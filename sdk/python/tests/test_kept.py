@@ -1,0 +1,105 @@
+"""Files of trust that several processes share."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keeping import pair
+from sealway import FirstUse, UsageError
+from sealway.client import kept
+from sealway.client.trust import Keyring
+from sealway.crypto.p256 import key_id
+
+ORIGIN = "https://shop.test:443"
+
+
+class Process:
+    """One of `keeping.py`, which has read the file."""
+
+    def __init__(self, what: str, file: Path) -> None:
+        command = [sys.executable, str(Path(__file__).with_name("keeping.py")), what, str(file), ORIGIN]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._line() == "ready"
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def ask(self, n: int) -> str:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{n}\n")
+        self.process.stdin.flush()
+        return self._line()
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.communicate(timeout=30)
+
+
+def id_of(n: int) -> str:
+    return key_id(pair(n).public)
+
+
+def test_the_key_that_another_process_met_first_wins(tmp_path: Path) -> None:
+    file = tmp_path / "met.json"
+    with Process("first-use", file) as one, Process("first-use", file) as other:
+        assert one.ask(1) == "kept"
+        assert other.ask(2) == "key_untrusted"
+        assert list(json.loads(file.read_text())[ORIGIN]) == [id_of(1)]
+        # It keeps to the pin that it found.
+        assert other.ask(1) == "kept"
+        assert one.ask(1) == "kept"
+
+
+def test_a_newer_set_that_another_process_took_is_not_undone(tmp_path: Path) -> None:
+    file = tmp_path / "root.json"
+    with Process("root", file) as one, Process("root", file) as other:
+        assert other.ask(5) == "kept"
+        assert one.ask(7) == "kept"
+        assert other.ask(6) == "key_untrusted"
+        assert other.ask(5) == "key_untrusted"
+        assert json.loads(file.read_text()) == {ORIGIN: {"issued_ms": 7}}
+        assert other.ask(8) == "kept"
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "met.json"
+    script = str(Path(__file__).with_name("keeping.py"))
+    started = [
+        subprocess.Popen([sys.executable, script, "many", str(file), f"https://{name}.test:", "40"]) for name in "abc"
+    ]
+    assert [each.wait(120) for each in started] == [0, 0, 0]
+    assert len(json.loads(file.read_text())) == 120
+
+
+def test_a_system_without_locks_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(kept, "_lock", fails)
+    with pytest.warns(RuntimeWarning, match=r"met\.json cannot be locked here .*Operation not supported"):
+        kept.change(tmp_path / "met.json", ORIGIN, lambda _: {"a": 1})
+    assert kept.read(tmp_path / "met.json", ORIGIN) == {"a": 1}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"https://shop.test:443": 1}', '{"other": []}'])
+def test_a_damaged_file_is_named_and_left_alone(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "met.json"
+    file.write_text(content)
+    with pytest.raises(UsageError, match=r"met\.json is not a file of what was trusted before"):
+        Keyring(FirstUse(file), ORIGIN)
+    with pytest.raises(UsageError):
+        kept.change(file, ORIGIN, lambda _: {"a": 1})
+    assert file.read_text() == content
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"met\.json cannot be written \(No such file or directory\)"):
+        kept.change(tmp_path / "none" / "met.json", ORIGIN, lambda _: {"a": 1})
