@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,7 +86,7 @@ func random16() (out [16]byte) {
 func (t *Transport) session3(ctx context.Context) (*agreed3, error) { return t.session3Not(ctx, nil) }
 
 func (t *Transport) session3Not(ctx context.Context, not *agreed3) (*agreed3, error) {
-	return t.three.get(ctx, not, func(ctx context.Context, old *agreed3) (*agreed3, error) {
+	agreed, err := t.three.get(ctx, not, func(ctx context.Context, old *agreed3) (*agreed3, error) {
 		if old != nil && !old.over() {
 			// Whatever speaks against a renewal, an init may still do.
 			if renewed, err := t.agree3(ctx, old); err == nil {
@@ -94,6 +95,7 @@ func (t *Transport) session3Not(ctx context.Context, not *agreed3) (*agreed3, er
 		}
 		return t.agree3(ctx, nil)
 	})
+	return agreed, named(err, t.sessionURL.Host)
 }
 
 // agree3 agrees a session, or renews old. Begins anew at most once for a suite, and once for new keys of a root.
@@ -132,6 +134,7 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agre
 	seen := Exchange{Kind: "init", Wire: wire.Wire3, Suite: string(suite), Method: "POST", Target: "/v3/sessions", Attempt: 1}
 	start, lap := time.Now(), laps{}
 	defer func() {
+		err = named(err, t.sessionURL.Host)
 		seen.RoundTrip, seen.Steps, seen.Err = time.Since(start), lap.steps, err
 		t.observe(seen)
 	}()
@@ -174,7 +177,7 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agre
 	if err != nil {
 		return nil, untrusted(err)
 	}
-	public, err := t.trustedKey(ctx, claimed.KeyID)
+	public, err := t.trustedKey(ctx, claimed.KeyID, claimed.ServerTimeMs)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +246,7 @@ func (t *Transport) plain(ctx context.Context, method, target string, header htt
 	request.Header, request.GetBody = header, nil // sent once: its nonce is good for one
 	response, err := t.config.Base.RoundTrip(request)
 	if err != nil {
-		return 0, nil, nil, err
+		return 0, nil, nil, unreachable(err, t.sessionURL.Host)
 	}
 	defer response.Body.Close()
 	answer, err := readBounded(response.Body, "the answer to an init", wire.ProblemLenMax)
@@ -258,9 +261,10 @@ func readBounded(body io.Reader, what string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// trustedKey gives the identity key with this id if it is trusted; asks the service for its key set where that is needed.
-func (t *Transport) trustedKey(ctx context.Context, id string) ([]byte, error) {
-	public, ask, err := t.ring.key(id, nowMs())
+// trustedKey gives the identity key with this id if it is trusted at the server's time; asks the service for its key set where that
+// is needed.
+func (t *Transport) trustedKey(ctx context.Context, id string, serverMs uint64) ([]byte, error) {
+	public, ask, err := t.ring.key(id, serverMs, nowMs())
 	if err != nil || !ask {
 		return public, err
 	}
@@ -268,7 +272,7 @@ func (t *Transport) trustedKey(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.ring.lookUp(id, set, nowMs())
+	return t.ring.lookUp(id, set, serverMs, nowMs())
 }
 
 func (t *Transport) keySet(ctx context.Context) ([]byte, error) {
@@ -302,16 +306,21 @@ func refusalOf(status int, header http.Header, body []byte) error {
 		return told
 	}
 	if status >= 300 && status <= 399 {
-		return &RedirectError{status}
+		return &RedirectError{Status: status}
 	}
 	var plain struct {
 		Error string `json:"error"`
 	}
-	told := &RefusedError{Status: status}
+	told := &RefusedError{Status: status, HTML: isHTML(header)}
 	if json.Unmarshal(body, &plain) == nil && publicStrings[plain.Error] {
 		told.Code = plain.Error
 	}
 	return told
+}
+
+func isHTML(header http.Header) bool {
+	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "text/html")
 }
 
 var publicStrings = map[string]bool{"CRYPTO_ERROR": true, "SESSION_EXPIRED": true, "SESSION_FORBIDDEN": true, "WIRE_DISABLED": true, "NOT_FOUND": true,
@@ -331,6 +340,7 @@ func (t *Transport) agreeOld(ctx context.Context) (agreed *agreedOld, err error)
 	seen := Exchange{Kind: "init", Wire: t.config.Wire, Method: "POST", Target: t.config.InitPath, Attempt: 1}
 	start, lap := time.Now(), laps{}
 	defer func() {
+		err = named(err, t.sessionURL.Host)
 		seen.RoundTrip, seen.Steps, seen.Err = time.Since(start), lap.steps, err
 		t.observe(seen)
 	}()
@@ -363,7 +373,7 @@ func (t *Transport) agreeOld(ctx context.Context) (agreed *agreedOld, err error)
 	if err != nil {
 		return nil, err
 	}
-	if status != http.StatusOK {
+	if status != http.StatusOK || isHTML(answered) {
 		return nil, refusalOf(status, answered, body)
 	}
 	arrived := time.Now()

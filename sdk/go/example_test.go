@@ -21,7 +21,7 @@ func ExampleNewTransport() {
 	client := &http.Client{Transport: transport}
 	_, err = client.Get("https://elsewhere.example.com/")
 	fmt.Println(err)
-	// Output: Get "https://elsewhere.example.com/": sealway: the request goes to another origin than the transport seals for
+	// Output: Get "https://elsewhere.example.com/": sealway: the request goes to https://elsewhere.example.com:443, and the transport seals for https://api.example.com:443: set Config.ServerURL, or make another transport
 }
 
 func ExampleMiddleware_Handler() {

@@ -3,11 +3,13 @@ package sealway
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"sealway.dev/go/wire"
 )
 
+// expiryProof is what servers of earlier versions said with session_expired.
 func (s *service) expiryProof(t testing.TB, r *http.Request) map[string]any {
 	call, err := session.ParseRequest3(r.Header, session.Line{Method: r.Method, Target: r.RequestURI})
 	if err != nil {
@@ -24,7 +27,10 @@ func (s *service) expiryProof(t testing.TB, r *http.Request) map[string]any {
 		return nil
 	}
 	now := s.nowMs()
-	signature, _ := s.identity.Sign(call.ExpiredMessage(now))
+	stamp, nonce := call.StampAndNonce()
+	id, _ := call.SessionID()
+	hash := sha256.Sum256(slices.Concat(field([]byte(id)), field([]byte(nonce)), field([]byte(stamp)), number(now)))
+	signature, _ := s.identity.Sign(append([]byte("sealway/3 expired"), hash[:]...))
 	return map[string]any{"server_time_ms": now, "key_id": crypto.KeyID(s.identity.PublicKey()), "signature": wire.EncodeBase64(signature)}
 }
 
@@ -341,7 +347,7 @@ func TestAPurchaseIsNotSentAgainForAnEndThatMayHaveComeAfterIt(t *testing.T) {
 			proof["server_time_ms"] = s.nowMs() + 1
 			return "session_expired", 401, proof
 		},
-		// Proven, but at the session's end: what was served before it may be held back and shown again.
+		// Signed over a time after its end, as servers of earlier versions did.
 		func(r *http.Request) (string, int, map[string]any) {
 			s.offsetMs.Store(int64(s.ttlSec) * 1000)
 			defer s.offsetMs.Store(0)

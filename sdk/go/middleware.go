@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,30 +13,6 @@ import (
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
-
-// Mode says what a route asks of its requests.
-type Mode uint8
-
-// The modes.
-const (
-	// Required refuses what is not sealed; it is the mode of a path that no route names.
-	Required Mode = iota
-	// Optional passes on what carries no header of a seal, but for OPTIONS.
-	Optional
-	// Off passes everything on.
-	Off
-)
-
-// Route is one entry of a route table. The longest path that fits decides.
-type Route struct {
-	// Path is a whole path, or with a slash at its end a prefix.
-	Path string
-	Mode Mode
-	// BodyMax bounds a sealed body, in bytes; 0 is 1 MiB.
-	BodyMax int64
-	// Anonymous lets anonymous sessions of wire 1 in. It counts for a whole path alone, and for bodies of 4 KiB.
-	Anonymous bool
-}
 
 // Refusal is a request that was not let in: for logs and metrics, finer than what the peer was told.
 type Refusal struct {
@@ -53,21 +28,26 @@ type Refusal struct {
 type MiddlewareConfig struct {
 	// Store has the sessions; it must be there.
 	Store SessionStore
-	// Routes is the route table; empty seals everything.
+	// Routes is the route table, in which the first that names a path counts; empty seals everything.
 	Routes []Route
 	// Wires are those that are served; empty is all.
 	Wires []wire.Version
 	// WindowMs is how far stamps may be off, either way; 0 is 300 000, and on wire 3 more is 300 000 too.
 	WindowMs uint64
-	// TrustForwarded passes Forwarded, X-Forwarded-…, X-Real-IP, Client-Cert and Client-Cert-Chain on from outside a seal: say so
-	// where the one in front writes them itself. Without it they are dropped, in plain requests too: anybody on the path could
-	// have written them. Within a seal they are always passed over.
+	// TrustForwarded passes the origin headers of spec/session-3.md (Forwarded, X-Forwarded-…, X-Real-IP, Client-Cert, X-Client-Cert…
+	// and their kin) on from outside a seal, for a proxy in front that writes all of them itself. Without it they are removed, in
+	// plain requests too: anybody on the path could have written them. Within a seal they are always removed.
 	TrustForwarded bool
 	// StoreTimeout bounds a question to the store; 0 is 5 s.
 	StoreTimeout time.Duration
 	// BodyTimeout bounds the wait for the next frame of a sealed body, of 64 KiB at most, and on wires 1 and 2 for all of a body;
 	// 0 is 30 s.
 	BodyTimeout time.Duration
+	// BufferedBytesMax bounds the bytes of sealed bodies that have arrived and are not opened yet, of all requests together: whole bodies
+	// on wires 1 and 2, frames on wire 3. 0 is 64 MiB, 1 MiB is the least. One remote address (of IPv6 a /64) has a sixteenth of it, or
+	// the longest BodyMax of wires 1 and 2 if that is more; with TrustForwarded all of it, since the proxy's address is everybody's.
+	// What is over it is refused with 503 and ErrNoRoom.
+	BufferedBytesMax int64
 	// AnswerMax bounds answers on wires 1 and 2, which become one message, in bytes; 0 is 16 MiB.
 	AnswerMax int64
 	// Now is the clock; nil is time.Now.
@@ -76,29 +56,48 @@ type MiddlewareConfig struct {
 	OnRefusal func(Refusal)
 }
 
+// ErrDisguisedPath is a refusal's error: the path may be read as one that must be sealed.
+var ErrDisguisedPath = errors.New("sealway: the path is another spelling of a sealed one")
+
 // Middleware opens sealed requests and seals the answers of ordinary handlers, on all wires. OPTIONS is a browser's question, which
 // is never sealed: but for routes that are Off it is 204 and reaches no handler, so what answers for CORS wraps this one. A handler
 // sees a plain request, with who its client is in X-Sealway-Client-Id, X-Sealway-Auth, X-Sealway-Subject and X-Sealway-Tenant, which nobody else can set.
 type Middleware struct {
 	config MiddlewareConfig
+	rules  []rule
 	policy session.ReplayPolicy
+	room   *room
 }
 
 // NewMiddleware makes one of a configuration.
 func NewMiddleware(config MiddlewareConfig) (*Middleware, error) {
 	if config.Store == nil {
-		return nil, &UsageError{"the middleware needs a store"}
+		return nil, &UsageError{"MiddlewareConfig.Store is missing: NewAuthority or redisstore.Open make one"}
 	}
 	if config.WindowMs > wire.WindowMsMax {
-		return nil, &UsageError{"the window is a day at most"}
+		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.WindowMs is %d: it is %d at most, a day", config.WindowMs, wire.WindowMsMax)}
 	}
-	for _, route := range config.Routes {
-		if !strings.HasPrefix(route.Path, "/") || route.Mode > Off || route.BodyMax < 0 || route.Anonymous && strings.HasSuffix(route.Path, "/") {
-			return nil, &UsageError{fmt.Sprintf("the route %q is none", route.Path)}
+	rules, err := rulesOf(config.Routes)
+	if err != nil {
+		return nil, err
+	}
+	for _, version := range config.Wires {
+		if version < wire.Wire1 || version > wire.Wire3 {
+			return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.Wires has %d: wires are 1, 2 and 3", version)}
 		}
+	}
+	if config.StoreTimeout < 0 || config.BodyTimeout < 0 || config.AnswerMax < 0 {
+		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.StoreTimeout, BodyTimeout and AnswerMax are %v, %v and %d: none is negative, and 0 is the default",
+			config.StoreTimeout, config.BodyTimeout, config.AnswerMax)}
 	}
 	if len(config.Wires) == 0 {
 		config.Wires = []wire.Version{wire.Wire1, wire.Wire2, wire.Wire3}
+	}
+	if config.BufferedBytesMax == 0 {
+		config.BufferedBytesMax = bufferedBytesMax
+	}
+	if config.BufferedBytesMax < bufferedBytesMin {
+		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.BufferedBytesMax is %d: it is %d at least, 1 MiB, or 0 for 64 MiB", config.BufferedBytesMax, bufferedBytesMin)}
 	}
 	config.StoreTimeout = orDefault(config.StoreTimeout, 5*time.Second)
 	config.BodyTimeout = orDefault(config.BodyTimeout, 30*time.Second)
@@ -108,52 +107,44 @@ func NewMiddleware(config MiddlewareConfig) (*Middleware, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Middleware{config, session.ReplayPolicy{WindowMs: config.WindowMs}}, nil
+	return &Middleware{config, rules, session.ReplayPolicy{WindowMs: config.WindowMs}, newRoom(config.BufferedBytesMax, longestHeld(config))}, nil
+}
+
+// longestHeld is the longest body that is held whole: none on wire 3.
+func longestHeld(config MiddlewareConfig) int64 {
+	if slices.Equal(config.Wires, []wire.Version{wire.Wire3}) {
+		return 0
+	}
+	longest := int64(wire.SealedBodyMax)
+	for _, route := range config.Routes {
+		longest = max(longest, route.BodyMax)
+	}
+	return longest
+}
+
+// holding is the room that a request's body takes.
+func (m *Middleware) holding(r *http.Request) *holding {
+	if m.config.TrustForwarded {
+		return m.room.holding("")
+	}
+	return m.room.holding(r.RemoteAddr)
 }
 
 func (m *Middleware) nowMs() uint64 { return uint64(max(0, m.config.Now().UnixMilli())) }
 
-func (m *Middleware) route(u *url.URL) Route {
-	path, found := u.Path, Route{}
-	for _, route := range m.config.Routes {
-		// What a handler may take for another path is sealed, whatever a prefix says of it.
-		if ambiguous(path) || escapesSlash(u.EscapedPath()) {
-			break
-		}
-		fits := path == route.Path || strings.HasSuffix(route.Path, "/") && strings.HasPrefix(path, route.Path)
-		if fits && len(route.Path) > len(found.Path) {
-			found = route
-		}
-	}
-	if found.BodyMax == 0 {
-		found.BodyMax = wire.SealedBodyMax
-	}
-	return found
-}
-
-// ambiguous says whether a path has segments that some read as none or as a step back.
-func ambiguous(path string) bool {
-	return strings.Contains(path, "//") || strings.Contains(path, "/./") || strings.Contains(path, "/../") || strings.HasSuffix(path, "/.") ||
-		strings.HasSuffix(path, "/..") || strings.Contains(path, "\\")
-}
-
-// escapesSlash says whether a path as sent has a slash that is an escape: a handler that looks at segments, as [http.ServeMux] does,
-// takes it for a part of one, and not for its end.
-func escapesSlash(path string) bool { return strings.Contains(strings.ToLower(path), "%2f") }
-
 // Handler wraps a handler.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		route := m.route(r.URL)
+		route, ok := m.route(r.URL.EscapedPath())
 		sealed3 := len(r.Header.Values(wire.HeaderSeal)) > 0
 		marked := sealed3 || len(r.Header.Values(wire.HeaderKid)) > 0 || len(r.Header.Values(wire.HeaderIdempotencyKey)) > 0
 		switch {
+		case !ok:
+			m.plain(w, wire.VersionOf(r.Header), http.StatusBadRequest, "CRYPTO_ERROR", ErrDisguisedPath)
 		case route.Mode == Off, route.Mode == Optional && !marked && r.Method != http.MethodOptions:
 			plain := r.Clone(r.Context())
 			stripSealing(plain.Header)
-			if !m.config.TrustForwarded {
-				stripForwarded(plain.Header)
-			}
+			stripForwarded(plain.Header, m.config.TrustForwarded)
 			next.ServeHTTP(w, plain)
 		case r.Method == http.MethodOptions:
 			w.Header().Set("Allow", "POST, OPTIONS")
@@ -171,16 +162,18 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 // stripSealing takes out what only the middleware may say, in every spelling, and the headers of seals.
 func stripSealing(header http.Header) {
 	for name := range header {
-		if lower := strings.ToLower(name); isSealing(lower) || isSealways(lower) {
+		if lower := strings.ToLower(name); isSealing(lower) || session.IsClaimed(lower) {
 			delete(header, name)
 		}
 	}
 }
 
-// isSealways says whether a header is the middleware's alone to say: many pass headers on as variables, in which a hyphen is an
-// underscore.
-func isSealways(lower string) bool {
-	return strings.HasPrefix(strings.ReplaceAll(lower, "_", "-"), "x-sealway-")
+func stripForwarded(header http.Header, trusted bool) {
+	for name := range header {
+		if session.IsOrigin(name) && !session.IsBelieved(name, trusted) {
+			delete(header, name)
+		}
+	}
 }
 
 // identify tells a handler whose request it is.

@@ -1,7 +1,9 @@
 package sealway
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -33,7 +35,7 @@ func TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice(t *testing.T) {
 		stamps[min(1, sent.Add(1)-1)] = stamp
 		time.Sleep(60 * time.Millisecond)
 		// Too old for a service by now, and not when it left.
-		s.tell(w, "clock_skew", 400, s.clockProof(t, r, stamp+300_000+30))
+		s.tell(w, "clock_skew", 400, s.clockProof(t, r, stamp+600_000+30))
 	})
 	for method, want := range map[string]int32{"POST": 1, "PUT": 1, "DELETE": 1, "GET": 2} {
 		sent.Store(0)
@@ -41,16 +43,64 @@ func TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice(t *testing.T) {
 		if _, _, err := do(t, transport, method, s.URL+"/", ""); !errors.As(err, &problem) || problem.Code != "clock_skew" || !problem.Proven || sent.Load() != want {
 			t.Fatalf("%s: sent %d times, %v", method, sent.Load(), err)
 		}
-		if want == 2 && stamps[1] < stamps[0]+300_000 {
+		if want == 2 && stamps[1] < stamps[0]+600_000 {
 			t.Fatal("sent again by the old time")
 		}
 		// The time is taken all the same.
-		if agreed, _ := transport.three.peek(); agreed.stampMs() < stamps[0]+300_000 {
+		if agreed, _ := transport.three.peek(); agreed.stampMs() < stamps[0]+600_000 {
 			t.Fatal("the proven time was not taken")
 		}
 	}
 	if s.inits.Load() != 1 {
 		t.Fatal(s.inits.Load())
+	}
+}
+
+// TestAnUnsafeRequestIsServedOnceThoughItsSessionIsLostEarly has somebody in the middle deliver a request, hold its answer until the
+// session is gone, and give the client the genuine refusal of the same bytes.
+func TestAnUnsafeRequestIsServedOnceThoughItsSessionIsLostEarly(t *testing.T) {
+	for method, want := range map[string]int32{"POST": 1, "PUT": 1, "DELETE": 1, "PATCH": 1, "GET": 2} {
+		for _, signed := range []bool{false, true} {
+			s := newService(t, http.HandlerFunc(echo))
+			transport := s.transport(t, nil)
+			var shown atomic.Int32
+			s.spoilWith(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if shown.Add(1) > 1 {
+					next.ServeHTTP(w, r)
+					return
+				}
+				body, _ := io.ReadAll(r.Body)
+				again := r.Clone(r.Context())
+				r.Body, again.Body = io.NopCloser(bytes.NewReader(body)), io.NopCloser(bytes.NewReader(body))
+				if held := recorded(r, next); held.Code != 200 {
+					t.Error(held.Code)
+				}
+				// The service loses its memory, or its operator revokes the session.
+				_, id, _ := strings.Cut(r.Header.Get("X-Kid"), ":")
+				s.store.Delete(r.Context(), id)
+				refused := recorded(again, next)
+				if refused.Code != 401 {
+					t.Error(refused.Code)
+				}
+				if signed {
+					s.tell(w, "session_expired", 401, s.expiryProof(t, again))
+					return
+				}
+				send(w, refused, refused.Code, refused.Body.Bytes())
+			})
+			_, _, err := do(t, transport, method, s.URL+"/buy", "")
+			if s.served.Load() != want {
+				t.Errorf("%s, signed %v: served %d times", method, signed, s.served.Load())
+			}
+			var problem *ProblemError
+			if want == 1 && (!errors.As(err, &problem) || problem.Code != "session_expired" || problem.Proven || !strings.Contains(err.Error(), "unknown")) {
+				t.Errorf("%s, signed %v: %v", method, signed, err)
+			}
+			// The next call works, in a new session.
+			if _, _, err := do(t, transport, method, s.URL+"/buy", ""); err != nil || s.inits.Load() != 2 {
+				t.Errorf("%s, signed %v: %v, %d inits", method, signed, err, s.inits.Load())
+			}
+		}
 	}
 }
 
@@ -82,8 +132,8 @@ func TestAPurchaseThatWasTooOldBeforeItLeftIsSentAgainAndOneFromTheFutureIsNot(t
 	if _, err := transport.Session(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// As if the machine had slept: its stamps are older than the window.
-	s.offsetMs.Store(310_000)
+	// As if the machine had slept: its stamps are older than the window, by more than clocks differ.
+	s.offsetMs.Store(610_000)
 	if _, body, err := do(t, transport, "POST", s.URL+"/", "pay"); err != nil || body != "pay" || s.served.Load() != 1 {
 		t.Fatal(err, s.served.Load())
 	}

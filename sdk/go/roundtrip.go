@@ -170,7 +170,7 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 			sealed.Header[name] = values
 		}
 	}
-	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the head of the answer")
+	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the head of the answer", t.serverURL.Host)
 	// The library waits for a body that is being read, whoever gave up: closing it ends that.
 	context.AfterFunc(wait.ctx, closeBody)
 	if bodiless {
@@ -192,7 +192,7 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 	response, err := t.config.Base.RoundTrip(sealed.WithContext(wait.ctx))
 	seen.HTTP = time.Since(sent)
 	if err != nil {
-		return nil, wait.end(err)
+		return nil, wait.unanswered(err)
 	}
 	seen.Status, seen.ServerTiming = response.StatusCode, ParseServerTiming(response.Header)
 	lap.begin()
@@ -236,7 +236,7 @@ func (t *Transport) openAnswer(agreed *agreed3, pending *session.Pending3, sent 
 		header.Add(pair.Name, pair.Value)
 	}
 	if redirects(response.StatusCode) && header.Get("Location") != "" {
-		return nil, &RedirectError{response.StatusCode}
+		return nil, &RedirectError{Status: response.StatusCode}
 	}
 	opened := &http.Response{Status: response.Status, StatusCode: response.StatusCode, Proto: response.Proto, ProtoMajor: response.ProtoMajor,
 		ProtoMinor: response.ProtoMinor, Header: header, Body: body, ContentLength: -1, Request: request, TLS: response.TLS}
@@ -278,10 +278,7 @@ func (t *Transport) judge(agreed *agreed3, pending *session.Pending3, sent time.
 		}
 		return err
 	}
-	told.Proven = pending.Proven(told.problem, func(id string) []byte {
-		public, _, _ := t.ring.key(id, nowMs())
-		return public
-	})
+	told.Proven = pending.Proven(told.problem)
 	verdict.again = pending.SendsAgain(told.problem, told.Proven, elapsedMs(sent))
 	switch told.Code {
 	case "clock_skew":
@@ -392,7 +389,7 @@ func (t *Transport) exchangeOld(agreed *agreedOld, request *http.Request, plaint
 	}
 	message, pending := agreed.session.Seal(path, plaintext, nowMs(), random)
 	lap.named("seal")
-	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the answer")
+	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the answer", t.serverURL.Host)
 	sealed, err := http.NewRequestWithContext(wait.ctx, "POST", request.URL.String(), strings.NewReader(string(message.Body)))
 	if err != nil {
 		return nil, wait.end(err)
@@ -414,7 +411,7 @@ func (t *Transport) exchangeOld(agreed *agreedOld, request *http.Request, plaint
 	sent := time.Now()
 	response, err := t.config.Base.RoundTrip(sealed)
 	if err != nil {
-		return nil, wait.end(err)
+		return nil, wait.unanswered(err)
 	}
 	defer response.Body.Close()
 	body, err := readBounded(response.Body, "the answer", t.config.BodyMax)
@@ -434,7 +431,7 @@ func (t *Transport) exchangeOld(agreed *agreedOld, request *http.Request, plaint
 		return nil, err
 	}
 	if redirects(response.StatusCode) {
-		return nil, &RedirectError{response.StatusCode}
+		return nil, &RedirectError{Status: response.StatusCode}
 	}
 	header := response.Header.Clone()
 	for _, name := range append(wire.Sealing(), "Content-Length", "Content-Encoding", "Transfer-Encoding") {

@@ -18,6 +18,7 @@ type sealingWriter struct {
 	method     string
 	header     http.Header
 	clock      *timing
+	life       *life3
 	status     int
 	inner      []byte
 	sealer     *session.FrameSealer
@@ -127,6 +128,10 @@ func (s *sealingWriter) head(length int) {
 
 // frame seals what is there and sends it.
 func (s *sealingWriter) frame(last bool) {
+	if s.life.over() {
+		s.err = wire.Refuse(wire.CodeSessionExpired)
+		return
+	}
 	sealed, err := s.sealer.Seal(s.sealed[:0], last, s.inner, s.plain)
 	if err != nil {
 		s.err = err

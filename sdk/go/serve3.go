@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"sealway.dev/go/session"
@@ -38,18 +37,24 @@ func (m *Middleware) serve3(w http.ResponseWriter, r *http.Request, route Route,
 		clock.lap("session-get")
 		err = call.Check(found, m.nowMs(), m.policy)
 	}
+	body := &openingRequest{source: r.Body, held: m.holding(r), left: route.BodyMax, under: w, request: r, wait: m.config.BodyTimeout}
+	defer body.release()
 	var opened *session.Opened3
-	var body *openingRequest
 	if err == nil {
-		opened, body, err = m.open3(w, r, route, call, found, clock)
+		opened, err = m.open3(r, body, call, found, clock)
 	}
 	if err != nil {
 		m.refuse3(w, call, found, err)
 		return
 	}
-	defer body.release()
-	answer := &sealingWriter{middleware: m, under: w, reply: opened.Reply, method: r.Method, header: http.Header{}, clock: clock}
-	next.ServeHTTP(answer, m.unsealed(r, opened, body, found.Record()))
+	life, r := m.watch(w, r, opened.Reply.Session().Record())
+	defer life.stop()
+	body.life = life
+	answer := &sealingWriter{middleware: m, under: w, reply: opened.Reply, method: r.Method, header: http.Header{}, clock: clock, life: life}
+	next.ServeHTTP(answer, m.unsealed(r, opened, body, opened.Reply.Session().Record()))
+	if life.over() {
+		panic(http.ErrAbortHandler)
+	}
 	if !body.ended {
 		boundBody(w, r, m.config.BodyTimeout)
 	}
@@ -75,71 +80,59 @@ func (m *Middleware) refuse3(w http.ResponseWriter, call *session.SealedRequest3
 	m.problem(w, code, err, more)
 }
 
-// open3 opens the first frame and claims the nonce: checks 6 to 8.
-func (m *Middleware) open3(w http.ResponseWriter, r *http.Request, route Route, call *session.SealedRequest3, found *session.Session, clock *timing) (*session.Opened3, *openingRequest, error) {
+// open3 opens the first frame, looks at session and stamp again, and claims the nonce: checks 6 to 8. All of it has the time of one
+// frame.
+func (m *Middleware) open3(r *http.Request, body *openingRequest, call *session.SealedRequest3, found *session.Session, clock *timing) (*session.Opened3, error) {
 	sealed, err := call.Sealed()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	opener, opening, err := call.Open(found, m.nowMs(), m.policy)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	body := &openingRequest{opener: opener, source: r.Body, left: route.BodyMax, under: w, request: r, wait: m.config.BodyTimeout}
+	body.opener = opener
+	body.await()
 	if sealed != nil {
 		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); r.ContentLength > 0 || n > 0 {
-			return nil, nil, &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderSealed}
+			return nil, &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderSealed}
 		}
 		body.input, body.ended = sealed, true
-		freeBody(w)
-	} else if r.ContentLength > route.BodyMax {
-		return nil, nil, wire.Refuse(wire.CodeBodyTooLarge)
+	} else if r.ContentLength > body.left {
+		return nil, wire.Refuse(wire.CodeBodyTooLarge)
 	}
 	first, err := body.frame()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	unreplayed, err := opening.First(bytes.Clone(first))
-	if err != nil {
-		return nil, nil, err
+	first = bytes.Clone(first)
+	whole := opener.Done()
+	if whole {
+		// A whole body is there: what stands behind it is found before the handler sees any.
+		if _, err := body.frame(); !errors.Is(err, io.EOF) {
+			return nil, err
+		}
 	}
+	body.arrived()
 	clock.lap("aes-gcm-decrypt")
+	if found, err = m.session(r, found.Record().ID); err != nil {
+		return nil, err
+	}
+	unreplayed, err := opening.First(first, found, m.nowMs())
+	if err != nil {
+		return nil, err
+	}
 	fresh, err := m.reserve(r, unreplayed.Claim())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	clock.lap("replay-protection")
 	opened, err := unreplayed.Release(fresh)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	body.ready = opened.First
-	if opener.Done() {
-		// A whole body is there: what stands behind it is found before the handler sees any.
-		if _, err := body.frame(); !errors.Is(err, io.EOF) {
-			return nil, nil, err
-		}
-		body.atEnd = true
-	}
-	return opened, body, nil
-}
-
-// fromOutside says where a request came from; within a seal these are passed over.
-var fromOutside = map[string]bool{"via": true, "traceparent": true, "tracestate": true}
-
-// isForwarded says whether a header says where a request came from. Many pass headers on as variables, in which a hyphen is an
-// underscore.
-func isForwarded(lower string) bool {
-	lower = strings.ReplaceAll(lower, "_", "-")
-	return lower == "forwarded" || lower == "client-cert" || lower == "client-cert-chain" || strings.HasPrefix(lower, "x-forwarded-") || lower == "x-real-ip"
-}
-
-func stripForwarded(header http.Header) {
-	for name := range header {
-		if isForwarded(strings.ToLower(name)) {
-			delete(header, name)
-		}
-	}
+	body.ready, body.atEnd = opened.First, whole
+	return opened, nil
 }
 
 // unsealed is the request that a handler sees.
@@ -148,21 +141,14 @@ func (m *Middleware) unsealed(r *http.Request, opened *session.Opened3, body *op
 	request, url := r.WithContext(r.Context()), *r.URL
 	request.URL = &url
 	header := make(http.Header, len(opened.Headers)+4)
+	var outer wire.HeaderList
 	for name, values := range r.Header {
-		lower := strings.ToLower(name)
-		if lower == "via" || lower == "traceparent" || lower == "tracestate" || m.config.TrustForwarded && isForwarded(lower) {
-			header[name] = values
+		for _, value := range values {
+			outer = append(outer, wire.Header{Name: name, Value: value})
 		}
 	}
-	for _, pair := range opened.Headers {
-		if !fromOutside[pair.Name] && !isForwarded(pair.Name) && !isSealways(pair.Name) {
-			header.Add(pair.Name, pair.Value)
-		}
-	}
-	for _, name := range []string{"User-Agent", "Accept-Language"} {
-		if values := r.Header.Values(name); len(header.Values(name)) == 0 && len(values) > 0 {
-			header[name] = values
-		}
+	for _, pair := range session.ServiceHeaders(outer, opened.Headers, m.config.TrustForwarded) {
+		header.Add(pair.Name, pair.Value)
 	}
 	identify(header, record)
 	request.Header, request.Trailer, request.TransferEncoding = header, nil, nil
@@ -181,6 +167,7 @@ type openingRequest struct {
 	source  io.Reader
 	under   http.ResponseWriter
 	request *http.Request
+	held    *holding // what came of frames that have not opened yet
 	wait    time.Duration
 	left    int64 // of the bound
 	raw     []byte
@@ -188,13 +175,32 @@ type openingRequest struct {
 	plain   []byte
 	ready   []byte
 	ended   bool
-	atEnd   bool // the last frame has opened and nothing stands behind it
+	atEnd   bool      // the last frame has opened and nothing stands behind it
+	until   time.Time // when the frame that is awaited has to be there; zero while none is
+	life    *life3
 	failed  error
+}
+
+// await gives what is awaited one time to arrive in: a byte now and then is no progress. A wait in a wait has the time of the first.
+func (b *openingRequest) await() {
+	if b.until.IsZero() {
+		b.until = time.Now().Add(b.wait)
+		boundBody(b.under, b.request, b.wait)
+	}
+}
+
+// arrived ends the wait, and gives back the room of what has opened. After a failure it goes on: what is left of the body is not
+// waited for.
+func (b *openingRequest) arrived() {
+	b.held.keep(len(b.input))
+	if !b.until.IsZero() {
+		b.until = time.Time{}
+		freeBody(b.under)
+	}
 }
 
 // frame gives the next frame's plaintext, io.EOF behind the last.
 func (b *openingRequest) frame() ([]byte, error) {
-	awaited := false
 	for {
 		if len(b.input) > 0 {
 			out, complete, err := b.opener.Read(&b.input, b.plain[:0])
@@ -203,9 +209,6 @@ func (b *openingRequest) frame() ([]byte, error) {
 			}
 			if complete {
 				b.plain = out
-				if awaited {
-					freeBody(b.under)
-				}
 				return out, nil
 			}
 			continue
@@ -214,28 +217,27 @@ func (b *openingRequest) frame() ([]byte, error) {
 			if err := b.opener.End(); err != nil {
 				return nil, err
 			}
-			if awaited {
-				freeBody(b.under)
-			}
 			return nil, io.EOF
 		}
 		if b.raw == nil {
+			// Nothing is held for what was only announced.
+			b.raw = make([]byte, 512)
+		} else if len(b.raw) == 512 {
 			b.raw = rawBuffer(b.request.ContentLength)
 		}
-		if !awaited {
-			// One wait for the whole frame: a byte now and then is no progress. After a failure the deadline stays: what is left of
-			// the body is not waited for.
-			boundBody(b.under, b.request, b.wait)
-			awaited = true
-		}
+		b.await()
 		n, err := b.source.Read(b.raw)
 		if b.left -= int64(n); b.left < 0 {
 			return nil, wire.Refuse(wire.CodeBodyTooLarge)
 		}
+		if b.held.grow(n) != nil {
+			return nil, ErrNoRoom
+		}
 		b.input = b.raw[:n]
 		if errors.Is(err, io.EOF) {
 			b.ended = true
-		} else if err != nil {
+		} else if err != nil || time.Now().After(b.until) {
+			// Not every server keeps deadlines of its own.
 			return nil, wire.Refuse(wire.CodeStreamTruncated)
 		}
 	}
@@ -254,11 +256,15 @@ func (b *openingRequest) Read(p []byte) (int, error) {
 		}
 		frame, err := b.frame()
 		switch {
+		case b.life.over():
+			b.failed = wire.Refuse(wire.CodeSessionExpired)
 		case errors.Is(err, io.EOF):
+			b.arrived()
 			b.atEnd = true
 		case err != nil:
 			b.failed = err
 		default:
+			b.arrived()
 			b.ready = frame
 		}
 	}
@@ -270,4 +276,7 @@ func (b *openingRequest) Read(p []byte) (int, error) {
 func (b *openingRequest) Close() error { return nil }
 
 // release forgets what was opened.
-func (b *openingRequest) release() { clear(b.plain) }
+func (b *openingRequest) release() {
+	clear(b.plain)
+	b.held.keep(0)
+}

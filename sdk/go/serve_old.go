@@ -77,9 +77,7 @@ func (m *Middleware) serveOld(w http.ResponseWriter, r *http.Request, route Rout
 	for _, name := range ofSealedBody {
 		request.Header.Del(name)
 	}
-	if !m.config.TrustForwarded {
-		stripForwarded(request.Header)
-	}
+	stripForwarded(request.Header, m.config.TrustForwarded)
 	identify(request.Header, record)
 	request.Header.Set("Content-Type", "application/json")
 	request.Body, request.ContentLength, request.TransferEncoding = io.NopCloser(bytes.NewReader(opened.Plaintext)), int64(len(opened.Plaintext)), nil
@@ -104,10 +102,10 @@ func (m *Middleware) openOld(w http.ResponseWriter, r *http.Request, route Route
 		return nil, nil, err
 	}
 	clock.lap("session-get")
-	if err := call.Check(found); err != nil {
+	if err := call.Check(found, m.nowMs()); err != nil {
 		return nil, nil, err
 	}
-	limit := route.BodyMax
+	limit := min(route.BodyMax, m.config.BufferedBytesMax)
 	if found.Record().Anonymous() {
 		if !route.Anonymous || sentPath(r) != route.Path {
 			return nil, nil, wire.Refuse(wire.CodePolicy)
@@ -118,15 +116,18 @@ func (m *Middleware) openOld(w http.ResponseWriter, r *http.Request, route Route
 		return nil, nil, wire.Refuse(wire.CodeBodyTooLarge)
 	}
 	boundBody(w, r, m.config.BodyTimeout)
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	held := m.holding(r)
+	defer held.keep(0)
+	body, err := held.readAll(r.Body, limit)
 	if err != nil {
-		return nil, nil, wire.Refuse(wire.CodeUnsealable)
-	}
-	if int64(len(body)) > limit {
-		return nil, nil, wire.Refuse(wire.CodeBodyTooLarge)
+		return nil, nil, err
 	}
 	freeBody(w)
-	unreplayed, err := call.Open(found, body)
+	// The body may have taken its time.
+	if found, err = m.session(r, id); err != nil {
+		return nil, nil, err
+	}
+	unreplayed, err := call.Open(found, body, m.nowMs())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -49,6 +49,7 @@ func newIdentity(t testing.TB) crypto.Signer {
 
 func newService(t testing.TB, handler http.Handler, routes ...Route) *service {
 	s := &service{store: NewMemoryStore(1000), identity: newIdentity(t), suites: crypto.Suites(), ttlSec: 1800, refusals: make(chan Refusal, 1000)}
+	s.store.now = s.nowMs
 	var err error
 	s.middleware, err = NewMiddleware(MiddlewareConfig{Store: s.store, Routes: routes, BodyTimeout: 2 * time.Second, Now: s.now,
 		OnRefusal: func(refusal Refusal) {

@@ -18,6 +18,7 @@ type held interface {
 // slot holds one session for all, and has one agreed or renewed at a time, whoever waits for it.
 type slot[S held] struct {
 	timeout time.Duration
+	host    string
 	mu      sync.Mutex
 	current S
 	flight  *flight[S]
@@ -33,7 +34,9 @@ type flight[S held] struct {
 
 const renewPause = 5 * time.Second
 
-func newSlot[S held](timeout time.Duration) *slot[S] { return &slot[S]{timeout: timeout} }
+func newSlot[S held](timeout time.Duration, host string) *slot[S] {
+	return &slot[S]{timeout: timeout, host: host}
+}
 
 // get gives a session other than not: the one in use, renewed in the background while it lasts, or one that is agreed now. Who
 // waits gives up when its own context ends; the agreement goes on for the others.
@@ -69,7 +72,7 @@ func (m *slot[S]) get(ctx context.Context, not S, agree func(ctx context.Context
 }
 
 func (m *slot[S]) fly(ctx context.Context, f *flight[S], old S, agree func(context.Context, S) (S, error)) {
-	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{"agreeing a session", m.timeout})
+	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{What: "agreeing a session", After: m.timeout, Host: m.host, Option: "Config.InitTimeout"})
 	defer cancel()
 	f.value, f.err = agree(ctx, old)
 	if cause := context.Cause(ctx); f.err != nil && cause != nil {

@@ -35,11 +35,12 @@ type MemoryStore struct {
 	sessions map[string]*session.Session
 	claims   [2]map[[16]byte]uint64 // inits, sealed: bounded apart
 	sweptMs  uint64
+	now      func() uint64
 }
 
 // NewMemoryStore makes a store of at most max sessions, and max claims of either kind.
 func NewMemoryStore(max int) *MemoryStore {
-	return &MemoryStore{max: max, sessions: map[string]*session.Session{}, claims: [2]map[[16]byte]uint64{{}, {}}}
+	return &MemoryStore{max: max, sessions: map[string]*session.Session{}, claims: [2]map[[16]byte]uint64{{}, {}}, now: nowMs}
 }
 
 // Put keeps a session; ErrStoreFull where there is no room.
@@ -80,6 +81,10 @@ func (s *MemoryStore) Session(_ context.Context, id string) (*session.Session, e
 func (s *MemoryStore) Reserve(_ context.Context, claim session.Claim) (session.Fresh, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// By the clock by which claims are forgotten, and at one moment with it: what was asked long ago may have been granted before.
+	if s.now() > claim.StampMs+claim.WindowMs() {
+		return session.Fresh{}, wire.Refuse(wire.CodeTimestampOutsideWindow)
+	}
 	s.sweep()
 	kind := s.claims[0]
 	if claim.Sealed {
@@ -97,8 +102,8 @@ func (s *MemoryStore) Reserve(_ context.Context, claim session.Claim) (session.F
 
 // sweep forgets what is over, every ten seconds.
 func (s *MemoryStore) sweep() {
-	now := nowMs()
-	if now-s.sweptMs < uint64((10 * time.Second).Milliseconds()) {
+	now := s.now()
+	if now < s.sweptMs+uint64((10*time.Second).Milliseconds()) {
 		return
 	}
 	s.sweptMs = now

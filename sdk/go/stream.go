@@ -21,15 +21,17 @@ type deadline struct {
 	ctx    context.Context
 	after  time.Duration
 	what   string
+	host   string
 	cancel context.CancelCauseFunc
 	mu     sync.Mutex
 	timer  *time.Timer
-	headed bool // the head is there, or awaited no more
+	headed bool  // the head is there, or awaited no more
+	own    error // of the request's own body
 }
 
-func newDeadline(parent context.Context, after time.Duration, what string) *deadline {
+func newDeadline(parent context.Context, after time.Duration, what, host string) *deadline {
 	ctx, cancel := context.WithCancelCause(parent)
-	d := &deadline{parent: parent, ctx: ctx, cancel: cancel, after: after, what: what}
+	d := &deadline{parent: parent, ctx: ctx, cancel: cancel, after: after, what: what, host: host}
 	d.begin(after, what)
 	return d
 }
@@ -44,7 +46,11 @@ func (d *deadline) begin(after time.Duration, what string) {
 func (d *deadline) arm(after time.Duration, what string) {
 	d.disarm()
 	if after > 0 {
-		d.timer = time.AfterFunc(after, func() { d.cancel(&TimeoutError{what, after}) })
+		late := &TimeoutError{What: what, After: after, Host: d.host, Option: "Config.HeadTimeout"}
+		if d.headed {
+			late.Option = "Config.IdleTimeout"
+		}
+		d.timer = time.AfterFunc(after, func() { d.cancel(late) })
 	}
 }
 
@@ -104,6 +110,17 @@ func (d *deadline) end(err error) error {
 		return cause
 	}
 	return err
+}
+
+// unanswered is end for an error of the base transport: one of the request's own body stays what it is.
+func (d *deadline) unanswered(err error) error {
+	d.mu.Lock()
+	own := d.own
+	d.mu.Unlock()
+	if own == nil {
+		own = unreachable(err, d.host)
+	}
+	return d.end(own)
 }
 
 // sealingBody gives the sealed body of a request, and its length, -1 if that is not known.
@@ -172,6 +189,9 @@ func (r *sealingReader) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		if err := r.next(); err != nil {
+			r.wait.mu.Lock()
+			r.wait.own = err
+			r.wait.mu.Unlock()
 			return 0, err
 		}
 	}
@@ -275,7 +295,7 @@ func (b *openingBody) frame() ([]byte, error) {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			b.ended = true
 		} else if err != nil {
-			return nil, err
+			return nil, unreachable(err, b.wait.host)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package sealway
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,7 +35,7 @@ type Config struct {
 	Authorization func(context.Context) (string, error)
 	// Proof gives a DPoP proof for an init on wire 3, whose claim init_hash is the base64url of initHash; nil is none.
 	Proof func(ctx context.Context, initHash [32]byte) (string, error)
-	// Base sends what was sealed; nil is a clone of [http.DefaultTransport].
+	// Base sends what was sealed; nil is one like [http.DefaultTransport], which has 10 s to connect and 10 s for the handshake of TLS.
 	Base http.RoundTripper
 	// InitTimeout bounds an init or a renewal; 0 is 30 s.
 	InitTimeout time.Duration
@@ -68,7 +70,7 @@ func NewTransport(sessionURL string, config Config) (*Transport, error) {
 	}
 	t.serverURL = t.sessionURL
 	if config.ServerURL != "" {
-		if t.serverURL, err = baseURL(config.ServerURL, "the server URL"); err != nil {
+		if t.serverURL, err = baseURL(config.ServerURL, "Config.ServerURL"); err != nil {
 			return nil, err
 		}
 	}
@@ -95,11 +97,12 @@ func NewTransport(sessionURL string, config Config) (*Transport, error) {
 		return nil, err
 	}
 	if c.Base == nil {
-		c.Base = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64,
+		c.Base = &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64,
 			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second,
 			MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	}
-	t.three, t.old = newSlot[*agreed3](c.InitTimeout), newSlot[*agreedOld](c.InitTimeout)
+	t.three, t.old = newSlot[*agreed3](c.InitTimeout, t.sessionURL.Host), newSlot[*agreedOld](c.InitTimeout, t.sessionURL.Host)
 	if c.Wire == wire.Wire3 {
 		t.ring, err = newKeyring(c.Trust, origin(t.sessionURL))
 	}
@@ -116,31 +119,35 @@ func orDefault(value, standard time.Duration) time.Duration {
 func checkConfig(c *Config) error {
 	switch {
 	case c.Wire < wire.Wire1 || c.Wire > wire.Wire3:
-		return &UsageError{"the wire is 1, 2 or 3"}
+		return &UsageError{fmt.Sprintf("Config.Wire is %d: it is 1, 2 or 3, or 0 for 3", c.Wire)}
 	case !wire.ValidClientID(c.ClientID):
-		return &UsageError{"the client id is 1 to 256 bytes of printable ASCII without a vertical bar"}
+		return &UsageError{"Config.ClientID is not 1 to 256 bytes of printable ASCII without a vertical bar: leave it empty for sealway-go"}
 	case c.InitPath != "/session/init" && !(c.InitPath == "/session/init/anon" && c.Wire == wire.Wire1) && !(c.InitPath == "/v1/session/init" && c.Wire == wire.Wire2):
-		return &UsageError{"the init path does not serve this wire"}
+		return &UsageError{"Config.InitPath does not serve this wire: /session/init does wires 1 and 2, /session/init/anon wire 1, /v1/session/init wire 2"}
 	case c.TTL < 0 || c.TTL/time.Second > 1<<31:
-		return &UsageError{"the ttl is out of its bounds"}
+		return &UsageError{fmt.Sprintf("Config.TTL is %v: it is 0 to %d seconds", c.TTL, 1<<31)}
 	case c.InitTimeout < 0 || c.BodyMax < 0:
-		return &UsageError{"a bound is negative"}
+		return &UsageError{fmt.Sprintf("Config.InitTimeout and Config.BodyMax are %v and %d: neither is negative, and 0 is the default", c.InitTimeout, c.BodyMax)}
 	case len(c.Suites) > wire.SuitesMax:
-		return &UsageError{"too many suites"}
+		return &UsageError{fmt.Sprintf("Config.Suites has %d suites: at most %d", len(c.Suites), wire.SuitesMax)}
 	}
 	for _, suite := range c.Suites {
 		if _, known := crypto.ParseSuite(string(suite)); !known {
-			return &UsageError{"a suite is unknown"}
+			return &UsageError{fmt.Sprintf("Config.Suites: %.64q is unknown: the suites are %v", suite, crypto.Suites())}
 		}
 	}
 	return nil
 }
 
 func baseURL(text, what string) (*url.URL, error) {
+	const form = "http:// or https://, a host and perhaps a port, as https://api.example.com:8443"
+	if text == "" {
+		return nil, &UsageError{what + " is missing: give " + form}
+	}
 	parsed, err := url.Parse(strings.TrimSuffix(text, "/"))
 	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Hostname() == "" || parsed.Path != "" ||
 		parsed.RawQuery != "" || parsed.User != nil || parsed.Fragment != "" {
-		return nil, &UsageError{what + " is http:// or https://, a host and perhaps a port"}
+		return nil, &UsageError{what + " is not " + form + "; nothing else may stand in it"}
 	}
 	return parsed, nil
 }
@@ -165,7 +172,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	source := &bodySource{request: request}
 	defer source.closeUnused()
 	if origin(request.URL) != origin(t.serverURL) {
-		return nil, &UsageError{"the request goes to another origin than the transport seals for"}
+		return nil, &UsageError{"the request goes to " + origin(request.URL) + ", and the transport seals for " + origin(t.serverURL) + ": set Config.ServerURL, or make another transport"}
 	}
 	for name := range request.Header {
 		lower := strings.ToLower(name)
@@ -173,10 +180,12 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, &UsageError{"the header " + name + " is not a caller's to send"}
 		}
 	}
+	roundTrip := t.roundTripOld
 	if t.config.Wire == wire.Wire3 {
-		return t.roundTrip3(request, source)
+		roundTrip = t.roundTrip3
 	}
-	return t.roundTripOld(request, source)
+	response, err := roundTrip(request, source)
+	return response, named(err, t.serverURL.Host)
 }
 
 // Client gives an [http.Client] over this transport. Its calls are bound by their contexts.

@@ -184,7 +184,7 @@ func TestAClockThatIsProvenWrongIsSetAndTheCallSentOnceMore(t *testing.T) {
 	if _, err := transport.Session(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.offsetMs.Store(600_000)
+	s.offsetMs.Store(700_000)
 	if _, body, err := do(t, transport, "POST", s.URL+"/", "x"); err != nil || body != "x" {
 		t.Fatal(err)
 	}
@@ -212,22 +212,10 @@ func TestALostSessionIsMadeAnewForSafeMethodsAndForOthersOnlyWithProof(t *testin
 			t.Fatal(method, err)
 		}
 	}
-	// This service's API side has no identity key at hand, so it proves nothing.
+	// One that is not safe was perhaps served before its session was lost.
 	lose(transport)
 	var problem *ProblemError
 	if _, _, err := do(t, transport, "POST", s.URL+"/", "x"); !errors.As(err, &problem) || problem.Code != "session_expired" || problem.Proven {
-		t.Fatal(err)
-	}
-	// With its proof the call is sent once more.
-	s.spoilWith(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		id := strings.TrimPrefix(r.Header.Get("X-Kid"), "session:")
-		if _, err := s.store.Session(r.Context(), id); err == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		s.tell(w, "session_expired", 401, s.expiryProof(t, r))
-	})
-	if _, body, err := do(t, transport, "POST", s.URL+"/", "again"); err != nil || body != "again" {
 		t.Fatal(err)
 	}
 	// On old wires the word of the path is all there is.
@@ -344,7 +332,7 @@ func TestWhatCannotBeSealedIsTheCallersMistakeAndIsNotSent(t *testing.T) {
 }
 
 func TestWhatWasBegunBeforeAnEndIsNotPutInItsPlace(t *testing.T) {
-	place, begun, release := newSlot[*agreedOld](time.Minute), make(chan struct{}), make(chan struct{})
+	place, begun, release := newSlot[*agreedOld](time.Minute, ""), make(chan struct{}), make(chan struct{})
 	made := &agreedOld{life: life{time.Now(), time.Hour}}
 	got := make(chan *agreedOld)
 	go func() {

@@ -2,6 +2,7 @@ package sealway
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,8 +86,8 @@ type keyring struct {
 	published map[string][]byte // by the service; nobody trusts them for that
 	met       bool
 	rootID    string
-	issuedMs  uint64
-	expiresMs uint64
+	set       *session.KeySet // that the root signed last
+	issuedMs  uint64          // of the newest set that was ever taken
 }
 
 func newKeyring(trust Trust, origin string) (*keyring, error) {
@@ -106,10 +107,8 @@ func newKeyring(trust Trust, origin string) (*keyring, error) {
 		if err != nil {
 			return nil, err
 		}
-		if line != "" {
-			if ring.issuedMs, err = strconv.ParseUint(line, 10, 64); err != nil {
-				return nil, &UsageError{trust.file + ": a time is no number of milliseconds"}
-			}
+		if ring.issuedMs, err = parseIssued(line, trust.file); err != nil {
+			return nil, err
 		}
 	case trustFirstUse:
 		line, err := ring.file.read(origin)
@@ -147,8 +146,8 @@ func (r *keyring) pinned() []string {
 	return ids
 }
 
-// key gives a key if it is trusted; ask says that the service's key set has to be seen first.
-func (r *keyring) key(id string, nowMs uint64) (public []byte, ask bool, err error) {
+// key gives a key if it is trusted to have signed at serverMs; ask says that the service's key set has to be seen first.
+func (r *keyring) key(id string, serverMs, nowMs uint64) (public []byte, ask bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	public = r.keys[id]
@@ -157,8 +156,8 @@ func (r *keyring) key(id string, nowMs uint64) (public []byte, ask bool, err err
 	case trustKeys:
 		_, canLearn = r.trust.pins[id]
 	case trustRoot:
-		if canLearn = true; nowMs >= r.expiresMs {
-			public = nil
+		if canLearn = true; r.set != nil {
+			public = r.set.Signer(id, serverMs, nowMs)
 		}
 	case trustFirstUse:
 		canLearn = !r.met
@@ -170,13 +169,17 @@ func (r *keyring) key(id string, nowMs uint64) (public []byte, ask bool, err err
 }
 
 // lookUp takes the service's key set and finds a key in it, as far as it is trusted.
-func (r *keyring) lookUp(id string, set []byte, nowMs uint64) ([]byte, error) {
+func (r *keyring) lookUp(id string, set []byte, serverMs, nowMs uint64) ([]byte, error) {
 	if err := r.take(set, nowMs); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if public := r.keys[id]; public != nil {
+	public := r.keys[id]
+	if r.set != nil {
+		public = r.set.Signer(id, serverMs, nowMs)
+	}
+	if public != nil {
 		return public, nil
 	}
 	// At first use there is nothing to trust yet but the signature with this very key.
@@ -204,19 +207,12 @@ func (r *keyring) take(data []byte, nowMs uint64) error {
 		if err := set.VerifyRoot(r.trust.root, nowMs, r.issuedMs); err != nil {
 			return &TrustError{Way: "its key set is not what the pinned root signed last", Err: err}
 		}
-		if r.file != nil && set.IssuedMs > r.issuedMs {
-			err := r.file.update(r.stateName(), func(line string) (string, error) {
-				theirs, _ := strconv.ParseUint(line, 10, 64)
-				return strconv.FormatUint(max(theirs, set.IssuedMs), 10), nil
-			})
-			if err != nil {
+		if r.file != nil {
+			if err := r.keepIssued(set.IssuedMs); err != nil {
 				return err
 			}
 		}
-		r.keys, r.issuedMs, r.expiresMs = map[string][]byte{}, set.IssuedMs, set.ExpiresMs
-		for _, key := range set.Keys {
-			r.keys[key.KeyID] = key.Public
-		}
+		r.set, r.issuedMs = set, set.IssuedMs
 	case trustFirstUse:
 		r.published = map[string][]byte{}
 		for _, key := range set.Keys {
@@ -229,12 +225,43 @@ func (r *keyring) take(data []byte, nowMs uint64) error {
 	return nil
 }
 
+// keepIssued keeps when the root's newest set was issued. Where another process has taken a newer one meanwhile, this one is refused.
+func (r *keyring) keepIssued(issuedMs uint64) error {
+	newest := func(line string) (string, error) {
+		theirs, err := parseIssued(line, r.file.path)
+		if err == nil && theirs > issuedMs {
+			err = &TrustError{Way: "its key set is older than one that another process took from the pinned root", Err: wire.Refuse(wire.CodeKeyUntrusted)}
+		}
+		return strconv.FormatUint(issuedMs, 10), err
+	}
+	if issuedMs > r.issuedMs {
+		return r.file.update(r.stateName(), newest)
+	}
+	line, err := r.file.read(r.stateName())
+	if err == nil {
+		_, err = newest(line)
+	}
+	return err
+}
+
+// parseIssued reads the line of a root: 0 where there is none.
+func parseIssued(line, path string) (uint64, error) {
+	if line == "" {
+		return 0, nil
+	}
+	issuedMs, err := strconv.ParseUint(line, 10, 64)
+	if err != nil {
+		return 0, &UsageError{path + ": a time is no number of milliseconds"}
+	}
+	return issuedMs, nil
+}
+
 // retired is what a key_retired is good for: a root's word on new keys is taken, and the init can begin anew.
 func (r *keyring) retired(set []byte, nowMs uint64) error {
 	if r.trust.kind == trustRoot && set != nil {
 		return r.take(set, nowMs)
 	}
-	told := &TrustError{Way: "none of the trusted keys signs any more; ask its operator which keys are its own, and pin those or their root",
+	told := &TrustError{Way: "it has none of the trusted keys any more: this is another service or an impostor, or its keys were replaced. Ask its operator which keys are its own, and pin those or their root",
 		Err: wire.Refuse(wire.CodeKeyRetired)}
 	if parsed, err := session.ParseKeySet(set); err == nil {
 		for _, key := range parsed.Keys {
@@ -282,12 +309,20 @@ func (r *keyring) remember(answer *session.InitAnswer3) error {
 	}
 	if r.file != nil {
 		err := r.file.update(r.origin, func(line string) (string, error) {
-			if line != "" && !r.met {
-				// Another process met the service meanwhile: what it met counts.
-				theirs, _, err := parseTrustLine(line)
-				if err != nil || theirs[answer.KeyID] == nil {
-					return "", r.untrusted(answer.KeyID)
-				}
+			if line == "" {
+				return trustLine(order, merged, r.rootID), nil
+			}
+			// Another process may have met the service, or more of its keys, meanwhile: what it met counts.
+			theirs, theirRoot, err := parseTrustLine(line)
+			isTheirs := func(id string) bool { return theirs[id] != nil }
+			if err != nil || !isTheirs(answer.KeyID) && !(r.met && slices.ContainsFunc(slices.Collect(maps.Keys(r.keys)), isTheirs)) {
+				return "", r.untrusted(answer.KeyID)
+			}
+			for _, id := range slices.Sorted(maps.Keys(theirs)) {
+				add(id, theirs[id])
+			}
+			if r.rootID == "" {
+				r.rootID = theirRoot
 			}
 			return trustLine(order, merged, r.rootID), nil
 		})
@@ -300,17 +335,17 @@ func (r *keyring) remember(answer *session.InitAnswer3) error {
 }
 
 func (r *keyring) untrusted(id string) error {
-	way := "it is none of the pinned ones; somebody may stand in between"
+	way := "it is none of the pinned ones: this is another service or an impostor. Ask its operator for its key id, and pin that or its root"
 	switch {
 	case r.trust.kind == trustKeys && len(r.trust.pins) == 0:
 		way = "no key is pinned; ask the service's operator for the key id and pin it, or its root"
 	case r.trust.kind == trustRoot:
-		way = "the set that the root signed does not have it; somebody may stand in between"
+		way = "the set that the root signed does not have it, or not at this time: this is another service or an impostor, the set has to be signed anew, or this machine's clock is wrong. Ask its operator"
 	case r.trust.kind == trustFirstUse && r.file != nil:
-		way = "it is another than was met before; somebody may stand in between. If the operator says that the keys changed, remove the line of " +
+		way = "it is another than was met before: this is another service or an impostor. If its operator says that the keys were replaced, remove the line of " +
 			r.origin + " from " + r.trust.file
 	case r.trust.kind == trustFirstUse:
-		way = "it is another than was met before; somebody may stand in between"
+		way = "it is another than was met before: this is another service or an impostor"
 	}
 	return &TrustError{KeyID: id, Way: way, Err: wire.Refuse(wire.CodeKeyUntrusted)}
 }

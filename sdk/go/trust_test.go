@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,13 +27,22 @@ func number(n uint64) []byte { return field(binary.BigEndian.AppendUint64(nil, n
 
 // signedSet is a key set as a root signs it.
 func signedSet(t *testing.T, root crypto.Signer, issuedMs, expiresMs uint64, keys ...crypto.Signer) []byte {
+	var timed []timedKey
+	for _, key := range keys {
+		timed = append(timed, timedKey{key, 0, 1 << 50})
+	}
+	return timedSet(t, root, issuedMs, expiresMs, timed...)
+}
+
+func timedSet(t *testing.T, root crypto.Signer, issuedMs, expiresMs uint64, keys ...timedKey) []byte {
 	var list []byte
 	var members []any
-	for _, key := range keys {
+	for _, timed := range keys {
+		key := timed.key
 		id, public := crypto.KeyID(key.PublicKey()), key.PublicKey()
-		one := append(append(append(field([]byte(id)), field(public)...), number(0)...), number(1<<50)...)
+		one := append(append(append(field([]byte(id)), field(public)...), number(timed.notBeforeMs)...), number(timed.endsMs)...)
 		list = append(list, field(one)...)
-		members = append(members, map[string]any{"key_id": id, "alg": "ES256", "public_key": wire.EncodeBase64(public), "not_before_ms": 0, "not_after_ms": uint64(1) << 50})
+		members = append(members, map[string]any{"key_id": id, "alg": "ES256", "public_key": wire.EncodeBase64(public), "not_before_ms": timed.notBeforeMs, "not_after_ms": timed.endsMs})
 	}
 	hash := sha256.Sum256(append(append(number(issuedMs), number(expiresMs)...), field(list)...))
 	signature, err := root.Sign(append([]byte("sealway/3 keys"), hash[:]...))
@@ -133,5 +144,42 @@ func TestAGatewaysKeysAreTrustedByTheRootThatSignedThem(t *testing.T) {
 	stranger := must(NewTransport(url, Config{Trust: must(PinRoot(wire.EncodeBase64(newIdentity(t).PublicKey()), ""))}))
 	if _, _, err := do(t, stranger, "POST", url+"/transaction/purchase", purchaseBody); !errorsAsTrust(err) || !errors.Is(err, wire.CodeKeyUntrusted) {
 		t.Fatal(err)
+	}
+}
+
+func TestAnErrorNamesTheHostAndARemedyAndAPortalsPageIsToldAsOne(t *testing.T) {
+	honest := newService(t, http.HandlerFunc(echo))
+	portal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		io.WriteString(w, "<html>Accept our terms</html>")
+	}))
+	t.Cleanup(portal.Close)
+	for _, version := range []wire.Version{1, 2, 3} {
+		config := honest.config(t)
+		config.Wire = version
+		_, err := must(NewTransport(portal.URL, config)).Session(t.Context())
+		var refused *RefusedError
+		if !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		if !refused.HTML || !strings.Contains(err.Error(), "captive portal") || !strings.Contains(err.Error(), strings.TrimPrefix(portal.URL, "http://")) {
+			t.Errorf("wire %d: %v", version, err)
+		}
+		transport := honest.transport(t, func(c *Config) { c.Wire = version })
+		if _, err := transport.Session(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		transport.config.Base = roundTripper(func(r *http.Request) (*http.Response, error) {
+			r.URL.Host = strings.TrimPrefix(portal.URL, "http://")
+			return http.DefaultTransport.RoundTrip(r)
+		})
+		_, _, err = do(t, transport, "POST", honest.URL+"/", "x")
+		if !errors.As(err, &refused) || !refused.HTML || refused.Host != strings.TrimPrefix(honest.URL, "http://") || !strings.Contains(err.Error(), "captive portal") {
+			t.Errorf("wire %d: %v", version, err)
+		}
+	}
+	stranger := honest.transport(t, func(c *Config) { c.Trust = must(PinKeys(strings.Repeat("0", 32))) })
+	if _, err := stranger.Session(t.Context()); err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(honest.URL, "http://")) {
+		t.Error(err)
 	}
 }

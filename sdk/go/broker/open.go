@@ -11,7 +11,7 @@ import (
 
 // Benchmark has a broker that was started with --dev time its operations. The answer is JSON.
 func (c *Client) Benchmark(ctx context.Context) (string, error) {
-	answer, err := open.NewCryptoGrpcDevClient(c.connection).Benchmark(ctx, &open.BenchmarkRequest{Metadata: ownMetadata()})
+	answer, err := open.NewCryptoGrpcDevClient(c.connection).Benchmark(ctx, &open.BenchmarkRequest{Metadata: &open.MetadataW1{Id: rand.Text()}})
 	return answer.GetBenchmarkResults(), err
 }
 

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// streamsMax is how many streams each side may have opened at once; v1StreamsMax towards a peer of v1.
+	// streamsMax is how many streams each side may have opened at once; v1StreamsMax with a peer of v1, where 200 are usual.
 	streamsMax   = 128
-	v1StreamsMax = 32
+	v1StreamsMax = 256
 	// backlog is how many streams of the peer may wait to be accepted.
 	backlog = 64
 	// What a peer may send on a stream before it is read, in bytes. Peers of v1 send a whole window as one frame.
@@ -43,7 +43,6 @@ type Channel struct {
 func start(socket *socket, sealer *protocol.Sealer, opener *protocol.Opener, isNative, isClient bool, options *Options) (*Channel, error) {
 	link := newLink(socket, sealer, opener, isNative)
 	config := yamux.DefaultConfig()
-	config.AcceptBacklog = streamsMax
 	config.EnableKeepAlive = false
 	config.ConnectionWriteTimeout = options.WriteTimeout + closeTime
 	// Streams are ended by this package: a half that is open may be open for long.
@@ -53,6 +52,7 @@ func start(socket *socket, sealer *protocol.Sealer, opener *protocol.Opener, isN
 	if isNative {
 		config.MaxStreamWindowSize, places = windowNative, streamsMax
 	}
+	config.AcceptBacklog = places
 	config.LogOutput = io.Discard
 	made := &Channel{places: make(chan struct{}, places), incoming: make(chan *Stream, backlog)}
 	made.gate = newGate(link, isClient, made.freed, made.wentAway)
@@ -96,7 +96,7 @@ func (c *Channel) wentAway() {
 	})
 }
 
-// Open opens a stream of a kind, in version 1 of that, and says so to the peer. Where 128 of this side are open (32 towards a
+// Open opens a stream of a kind, in version 1 of that, and says so to the peer. Where 128 of this side are open (256 with a
 // peer of v1), it waits.
 func (c *Channel) Open(ctx context.Context, kind string) (*Stream, error) {
 	return c.OpenVersion(ctx, kind, 1)

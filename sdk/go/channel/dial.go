@@ -99,6 +99,9 @@ func directWait(options *Options) time.Duration {
 }
 
 func ofGrant(grant *relay.Grant, options *Options) (*protocol.Settings, error) {
+	if grant == nil {
+		return nil, fault(StageGrant, "grant_invalid", "the grant is nil: relay.ParseGrant reads one")
+	}
 	settings, err := settingsOf(grant.ChannelID, &grant.PSK, grant.DefaultSuite, grant.InitExpiresS, options)
 	if err != nil {
 		return nil, err
@@ -119,6 +122,9 @@ func ofGrant(grant *relay.Grant, options *Options) (*protocol.Settings, error) {
 }
 
 func ofDirect(info *relay.DirectInfo, options *Options) (*protocol.Settings, error) {
+	if info == nil {
+		return nil, fault(StageGrant, "grant_invalid", "the direct info is nil: relay.ParseDirectInfo reads one")
+	}
 	return settingsOf(info.ChannelID, &info.PSK, info.Suite, info.InitExpiresS, options)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // Frames of the wire below streams. spec/rpc.md#streams
@@ -22,6 +23,8 @@ const (
 type gate struct {
 	*link
 	isClient bool
+	// peersMax is how many streams the peer may have open.
+	peersMax int
 	// Of the library's reader alone.
 	arrived  [][]byte
 	bodyLeft uint32
@@ -45,13 +48,27 @@ type gate struct {
 	wentAway func()
 }
 
-// ends says which directions of a stream are finished.
-type ends struct{ here, there bool }
+// ends says which directions of a stream are finished: by a frame that says so, and by nothing else.
+type ends struct{ here, there atomic.Bool }
+
+// hasFinished says whether this side's last frame went out; not for a stream that was reset.
+func (e *ends) hasFinished() bool { return e != nil && e.here.Load() }
+
+// endsOf are those of a stream; nil once both directions are finished, or it was reset.
+func (g *gate) endsOf(id uint32) *ends {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.live[id]
+}
 
 func newGate(link *link, isClient bool, freed, wentAway func()) *gate {
+	peersMax := v1StreamsMax
+	if link.isNative {
+		peersMax = streamsMax
+	}
 	return &gate{
-		link: link, isClient: isClient, live: map[uint32]*ends{}, resets: make(chan uint32, 4*streamsMax),
-		refused: make(chan uint32, streamsMax),
+		link: link, isClient: isClient, peersMax: peersMax, live: map[uint32]*ends{}, resets: make(chan uint32, 4*peersMax),
+		refused: make(chan uint32, peersMax),
 		freed:   freed, wentAway: wentAway,
 	}
 }
@@ -168,7 +185,7 @@ func (g *gate) judge(head []byte) (passes bool, err error) {
 		if id == 0 || g.isOwn(id) || g.live[id] != nil {
 			return false, g.end(fault(StageStream, "streams_malformed", "the peer opens a stream with a number that is not free"))
 		}
-		if g.peers >= streamsMax {
+		if g.peers >= g.peersMax {
 			g.dropping = true
 			select {
 			case g.refused <- id:
@@ -181,7 +198,9 @@ func (g *gate) judge(head []byte) (passes bool, err error) {
 		g.peers++
 	}
 	if stream := g.live[id]; stream != nil {
-		stream.there = stream.there || flags&flagFIN != 0
+		if flags&flagFIN != 0 {
+			stream.there.Store(true)
+		}
 		g.settle(id, stream, flags)
 	}
 	return true, nil
@@ -202,7 +221,7 @@ func (g *gate) refuseAll() {
 
 // settle forgets a stream whose directions are both finished, or that was reset. The lock is held.
 func (g *gate) settle(id uint32, stream *ends, flags uint16) {
-	if flags&flagRST == 0 && (!stream.here || !stream.there) {
+	if flags&flagRST == 0 && (!stream.here.Load() || !stream.there.Load()) {
 		return
 	}
 	delete(g.live, id)
@@ -230,7 +249,9 @@ func (g *gate) Write(part []byte) (int, error) {
 			g.live[id] = &ends{}
 		}
 		if stream := g.live[id]; stream != nil {
-			stream.here = stream.here || flags&flagFIN != 0
+			if flags&flagFIN != 0 {
+				stream.here.Store(true)
+			}
 			g.settle(id, stream, flags)
 		}
 		g.mu.Unlock()

@@ -18,6 +18,8 @@ import (
 const (
 	answerTime    = 45 * time.Second
 	grantBytesMax = 64 << 10
+	// listenWaitS is how long a listener waits at the control plane for a client before it asks again: less than proxies wait.
+	listenWaitS = 25
 )
 
 // Grants hands out the grant for the next channel.
@@ -74,7 +76,11 @@ func NewControl(base, name string, role relay.Role, bearer string, client *http.
 			return nil, fault(StageGrant, "unauthorized", "the token holds signs that no header can hold")
 		}
 	}
-	body, err := json.Marshal(map[string]string{"name": name, "role": role.String()})
+	asked := map[string]any{"name": name, "role": role.String()}
+	if role == relay.Server {
+		asked["wait_s"] = listenWaitS
+	}
+	body, err := json.Marshal(asked)
 	if err != nil {
 		return nil, caused(err, StageGrant, "grant_invalid", "the name cannot be asked for")
 	}
@@ -91,8 +97,17 @@ func (c *Control) Format(state fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(state, "Control(%s)", c.address)
 }
 
-// Next asks for a grant, for 45 s at most: who asks for a client's end waits for somebody who listens.
+// Next asks for a grant. A client waits for a listener, for 45 s at most; a listener waits until a client asks.
 func (c *Control) Next(ctx context.Context) (*relay.Grant, error) {
+	for {
+		// Nothing: no client has asked for as long as it was waited.
+		if grant, err := c.ask(ctx); grant != nil || err != nil {
+			return grant, err
+		}
+	}
+}
+
+func (c *Control) ask(ctx context.Context) (*relay.Grant, error) {
 	bounded, stop := context.WithTimeout(ctx, answerTime)
 	defer stop()
 	request, err := http.NewRequestWithContext(bounded, http.MethodPost, c.address, bytes.NewReader(c.body))
@@ -118,6 +133,8 @@ func (c *Control) Next(ctx context.Context) (*relay.Grant, error) {
 	switch answer.StatusCode {
 	case http.StatusOK:
 		return parseGrant(text)
+	case http.StatusNoContent:
+		return nil, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return nil, fault(StageGrant, "unauthorized", "the control plane answers with the status %d", answer.StatusCode)
 	case http.StatusNotFound:

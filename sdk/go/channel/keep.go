@@ -6,10 +6,17 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"sealway.dev/go/channel/relay"
 )
 
-// peerTime is how long an end that connects waits for a listener that has a grant: it may have died since it asked for it.
-const peerTime = 15 * time.Second
+const (
+	// peerTime is how long an end waits for the first word of its peer. Both are given their grants at the same time: one that says
+	// nothing for so long is not there.
+	peerTime = 5 * time.Second
+	// shakingMax is how many peers of a listener may have a grant and not be there yet: clients beyond wait at the control plane.
+	shakingMax = 64
+)
 
 // Backoff is the waits between attempts: each one random between nothing and a bound that doubles, so that many who lost the
 // same relay do not come back together. The zero value has the defaults.
@@ -99,26 +106,53 @@ func (a *attempts) make(ctx context.Context, once func(context.Context) (*Channe
 		if time.Since(begun) >= a.Settled {
 			a.failures = 0
 		}
-		// That nobody came for as long as a grant lasts is how a listener spends its time.
-		if isRest := told.Stage == StageAttach && told.Code == "init_expired"; a.Failed != nil && !isRest {
-			a.Failed(err, a.bound(a.failures))
-		}
+		a.tell(err, a.bound(a.failures))
 	}
 }
 
-// Listener is an end that listens: each peer that comes has a channel of its own.
+// Listener is an end that listens: each peer that comes has a channel of its own. It goes on waiting at the control plane while it
+// shakes hands with peers, so that one that says nothing holds up no other.
 type Listener struct {
 	grants   Grants
-	options  *Options
+	options  Options
 	me       Instance
 	mu       sync.Mutex
 	attempts attempts
+	// asking has the next grant, once a client asks for its counterpart; nil where nobody waits for it.
+	asking chan granted
+	// shaken has what came of peers that were given a grant; shaking are those under way.
+	shaken  chan shaken
+	shaking int
 }
+
+type granted struct {
+	grant *relay.Grant
+	err   error
+	// ended says that whoever asked had its context end.
+	ended bool
+}
+
+type shaken struct {
+	channel *Channel
+	err     error
+	ended   bool
+}
+
+var errNoGrants = fault(StageGrant, "grant_invalid", "grants is nil: NewControl or a GrantFile gives them")
 
 // NewListener does nothing before Accept. options may be nil.
 func NewListener(grants Grants, options *Options, backoff Backoff) (*Listener, error) {
+	if grants == nil {
+		return nil, errNoGrants
+	}
 	me, err := NewInstance()
-	return &Listener{grants: grants, options: options, me: me, attempts: newAttempts(backoff)}, err
+	made := &Listener{
+		grants: grants, options: options.filled(), me: me, attempts: newAttempts(backoff), shaken: make(chan shaken, shakingMax),
+	}
+	if made.options.PeerTimeout <= 0 {
+		made.options.PeerTimeout = peerTime
+	}
+	return made, err
 }
 
 // Accept waits for the next peer, and makes another attempt whenever one fails. Its error is the context's, or does not pass by
@@ -126,15 +160,101 @@ func NewListener(grants Grants, options *Options, backoff Backoff) (*Listener, e
 func (l *Listener) Accept(ctx context.Context) (*Channel, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// The next peer is another one: it must not wait because the last one came just now.
-	l.attempts.failures, l.attempts.since = 0, time.Time{}
-	return l.attempts.make(ctx, func(ctx context.Context) (*Channel, error) {
-		grant, err := l.grants.Next(ctx)
-		if err != nil {
-			return nil, err
+	for {
+		if l.asking == nil && l.shaking < l.shakingMax() {
+			l.ask(ctx, 0)
 		}
-		return Attach(ctx, grant, l.me, l.options)
-	})
+		select {
+		case done := <-l.shaken:
+			l.shaking--
+			switch {
+			case done.err == nil:
+				l.attempts.failures = 0
+				return done.channel, nil
+			case done.ended:
+			case !isPassing(done.err):
+				return nil, done.err
+			case isAbsence(done.err):
+			case l.asking == nil:
+				l.askLater(ctx, done.err)
+			default:
+				// The next grant is waited for already: a client decides when the next attempt comes.
+				l.attempts.tell(done.err, 0)
+			}
+		case got := <-l.asking:
+			l.asking = nil
+			switch {
+			case got.err == nil:
+				l.shake(ctx, got.grant)
+			case got.ended:
+			case !isPassing(got.err):
+				return nil, got.err
+			default:
+				l.askLater(ctx, got.err)
+			}
+		case <-ctx.Done():
+			return nil, caused(context.Cause(ctx), StageConnect, "timeout", "no channel came about before it was cancelled")
+		}
+	}
+}
+
+// shakingMax is 1 where grants do not wait for a client: such a grant is there at once, and works once.
+func (l *Listener) shakingMax() int {
+	if _, waits := l.grants.(*Control); waits {
+		return shakingMax
+	}
+	return 1
+}
+
+// askLater tells of a failure and asks for the next grant after a wait.
+func (l *Listener) askLater(ctx context.Context, why error) {
+	l.attempts.failures++
+	bound := l.attempts.bound(l.attempts.failures)
+	l.attempts.tell(why, bound)
+	l.ask(ctx, rand.N(bound))
+}
+
+// ask waits, and then for the next grant.
+func (l *Listener) ask(ctx context.Context, wait time.Duration) {
+	asking := make(chan granted, 1)
+	l.asking = asking
+	go func() {
+		if wait > 0 && !l.attempts.wait(ctx, wait) {
+			asking <- granted{err: ctx.Err(), ended: true}
+			return
+		}
+		grant, err := l.grants.Next(ctx)
+		asking <- granted{grant, err, ctx.Err() != nil}
+	}()
+}
+
+func (l *Listener) shake(ctx context.Context, grant *relay.Grant) {
+	l.shaking++
+	go func() {
+		channel, err := Attach(ctx, grant, l.me, &l.options)
+		l.shaken <- shaken{channel, err, ctx.Err() != nil}
+	}()
+}
+
+func (a *attempts) tell(err error, wait time.Duration) {
+	if a.Failed != nil {
+		a.Failed(err, wait)
+	}
+}
+
+func isPassing(err error) bool {
+	var told *Error
+	return errors.As(err, &told) && told.IsPassing()
+}
+
+// isAbsence says whether a peer that was given a grant did not use it: nobody can do anything about it here.
+func isAbsence(err error) bool {
+	var told *Error
+	if !errors.As(err, &told) {
+		return false
+	}
+	return told.Stage == StageAttach && (told.Code == "init_expired" || told.Code == "idle_timeout") ||
+		told.Stage == StageHandshake && told.Code == "timeout"
 }
 
 // Connector is an end that connects: one channel at a time, made when it is first needed and again after it has ended.
@@ -150,6 +270,9 @@ type Connector struct {
 
 // NewConnector does nothing before Channel. options may be nil.
 func NewConnector(grants Grants, options *Options, backoff Backoff) (*Connector, error) {
+	if grants == nil {
+		return nil, errNoGrants
+	}
 	me, err := NewInstance()
 	made := &Connector{
 		grants: grants, options: options.filled(), me: me, turn: make(chan struct{}, 1),

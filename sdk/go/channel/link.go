@@ -133,13 +133,14 @@ func (l *link) sealLocked(content *protocol.Content) error {
 	return nil
 }
 
-// readAll opens what the peer sends, until there is no more. It uses two rooms in turn: one is read by whoever takes chunks
-// while the other is filled.
+// readAll opens what the peer sends, until there is no more. It fills one of two buffers while the reader of chunks has the other.
+// The reader asks for a chunk once it has done with the one before: only then, after a chunk was handed over, do the two change
+// places. A record without data leaves them as they are.
 func (l *link) readAll() {
 	defer close(l.chunks)
-	var rooms [2][]byte
-	for turn := 0; ; turn = 1 - turn {
-		message, err := l.socket.receive(context.Background(), StageRecord, rooms[turn])
+	var filled, lent []byte
+	for {
+		message, err := l.socket.receive(context.Background(), StageRecord, filled)
 		if err != nil {
 			var why *Error
 			if !errors.As(err, &why) {
@@ -148,7 +149,7 @@ func (l *link) readAll() {
 			_ = l.end(why)
 			return
 		}
-		rooms[turn] = message[:0:cap(message)]
+		filled = message[:0:cap(message)]
 		content, err := l.opener.Open(message)
 		if err != nil {
 			_ = l.end(ofProtocol(err))
@@ -159,7 +160,9 @@ func (l *link) readAll() {
 			l.heardClose(content)
 			return
 		}
-		l.take(content)
+		if l.take(content) {
+			filled, lent = lent, filled
+		}
 	}
 }
 
@@ -171,14 +174,16 @@ func (l *link) heardClose(content protocol.Content) {
 	_ = l.end(fault(StageRecord, "ended", "the peer ended the channel with the code %d: %s", content.Code, content.Reason))
 }
 
-func (l *link) take(content protocol.Content) {
+// take acts on a record, and reports whether the reader of chunks has its data now.
+func (l *link) take(content protocol.Content) (isLent bool) {
 	switch content.Kind {
 	case protocol.Data:
 		if len(content.Data) == 0 {
-			return
+			return false
 		}
 		select {
 		case l.chunks <- content.Data:
+			return true
 		case <-l.done:
 		}
 	case protocol.Ping:
@@ -191,6 +196,7 @@ func (l *link) take(content protocol.Content) {
 	case protocol.Pong:
 		l.ponged(content.Number)
 	}
+	return false
 }
 
 // ask sends a ping. Where the profile has no answer, the next hop of the WebSocket gives one.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -20,6 +21,8 @@ type Stream struct {
 	stream   *yamux.Stream
 	channel  *Channel
 	prologue frame.Prologue
+	// isFinished and isReset are what this side did with the stream.
+	isFinished, isReset atomic.Bool
 }
 
 var _ net.Conn = (*Stream)(nil)
@@ -39,21 +42,25 @@ func (s *Stream) Done() <-chan struct{} { return s.channel.Done() }
 // Read gives what the peer sent; io.EOF after its orderly end alone.
 func (s *Stream) Read(into []byte) (int, error) {
 	read, err := s.stream.Read(into)
-	if err == io.EOF && !s.hasEnded() {
+	if err == io.EOF && (s.isReset.Load() || !s.hasEnded()) {
 		// The library gives the end of the channel out as the end of the stream.
-		if why := s.channel.gate.err(); why != nil {
-			return read, why
-		}
+		return read, s.brokenOff(io.ErrUnexpectedEOF)
 	}
 	return read, s.told(err)
 }
 
+// brokenOff is why the channel is over, or that this side broke off the stream.
+func (s *Stream) brokenOff(cause error) error {
+	if why := s.channel.gate.err(); why != nil && !s.isReset.Load() {
+		return why
+	}
+	return caused(cause, StageStream, "broken_off", "the stream was reset")
+}
+
 // hasEnded says whether the peer has finished its direction.
 func (s *Stream) hasEnded() bool {
-	s.channel.gate.mu.Lock()
-	defer s.channel.gate.mu.Unlock()
-	ends := s.channel.gate.live[s.ID()]
-	return ends == nil || ends.there
+	ends := s.channel.gate.endsOf(s.ID())
+	return ends == nil || ends.there.Load()
 }
 
 // Write sends bytes, as far as the peer has room for them, in frames that fill a record.
@@ -78,16 +85,31 @@ func (s *Stream) told(err error) error {
 		return caused(os.ErrDeadlineExceeded, StageStream, "timeout", "the stream's deadline has passed")
 	case errors.Is(err, yamux.ErrConnectionReset):
 		return caused(err, StageStream, "broken_off", "the stream was reset")
-	case errors.Is(err, yamux.ErrStreamClosed):
+	case errors.Is(err, yamux.ErrStreamClosed) && s.isFinished.Load():
 		return caused(net.ErrClosed, StageStream, "broken_off", "this direction of the stream is finished")
+	case errors.Is(err, yamux.ErrStreamClosed):
+		// The library closes every stream of a channel that is over.
+		return s.brokenOff(net.ErrClosed)
 	}
 	return s.channel.over(err)
 }
 
-// CloseWrite finishes this side's direction; the peer's goes on.
-func (s *Stream) CloseWrite() error { return s.told(s.stream.Close()) }
+// CloseWrite finishes this side's direction; the peer's goes on. The error says why the peer may not have all that was written:
+// without it, the end of the stream is behind the last byte that was written.
+func (s *Stream) CloseWrite() error {
+	if s.isFinished.Swap(true) {
+		return nil
+	}
+	ends := s.channel.gate.endsOf(s.ID())
+	err := s.stream.Close()
+	if err == nil && !ends.hasFinished() {
+		// The library says nothing where a stream is closed already, with its channel or by a reset.
+		return s.brokenOff(net.ErrClosed)
+	}
+	return s.told(err)
+}
 
-// Close finishes the stream. What was written still arrives; a peer that sends on for more than 10 s is reset.
+// Close finishes the stream, as CloseWrite does. What was written still arrives; a peer that sends on for more than 10 s is reset.
 func (s *Stream) Close() error {
 	err := s.CloseWrite()
 	if !s.hasEnded() {
@@ -97,7 +119,10 @@ func (s *Stream) Close() error {
 }
 
 // Reset ends both directions at once, and says so to the peer.
-func (s *Stream) Reset() { s.channel.gate.reset(s.ID()) }
+func (s *Stream) Reset() {
+	s.isReset.Store(true)
+	s.channel.gate.reset(s.ID())
+}
 
 // SetDeadline is SetReadDeadline and SetWriteDeadline.
 func (s *Stream) SetDeadline(at time.Time) error { return s.stream.SetDeadline(at) }

@@ -106,13 +106,13 @@ func (k *keys) key(id string) cipher.AEAD {
 	return k.byID[id]
 }
 
-// unwrap gives the session's key.
-func (k *keys) unwrap(id, kekID string, wrapped []byte) (session.Key, error) {
-	aead := k.key(kekID)
+// unwrap gives the key of a stored session; what the row says counts from then on.
+func (k *keys) unwrap(stored *row) (session.Key, error) {
+	aead := k.key(stored.kekID)
 	if aead == nil {
 		return session.Key{}, errKey
 	}
-	key, err := aead.Open(nil, wrapped[:wire.IVLen], wrapped[wire.IVLen:], []byte(id))
+	key, err := aead.Open(nil, stored.wrapped[:wire.IVLen], stored.wrapped[wire.IVLen:], stored.aad)
 	if err != nil || len(key) != wire.KeyLen {
 		return session.Key{}, errKey
 	}

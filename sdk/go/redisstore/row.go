@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"unicode/utf8"
 
 	"sealway.dev/go/session"
@@ -18,11 +19,15 @@ const (
 	valueMax   = 8 << 10
 )
 
-// row is a stored session whose key is still wrapped.
+// row is a stored session whose key is still wrapped: nothing of it counts before that has unwrapped.
 type row struct {
-	record  session.Record
+	record session.Record
+	// lineage is the first session of the chain of renewals that this one is in, empty where it is the first itself.
+	lineage string
 	kekID   string
 	wrapped []byte
+	// aad is what the wrapped key authenticates: the id and every field but kekID, or in rows of earlier releases the id alone.
+	aad []byte
 }
 
 // reader takes a value apart; after a fault it gives nothing more.
@@ -59,8 +64,15 @@ func (r *reader) text() (string, bool) {
 
 var auths = []session.Auth{session.AuthNone, session.AuthBearer, session.AuthDPoP, session.AuthCertificate}
 
-// parseRow reads the value of a session. spec/redis-store.md#sessions
-func parseRow(id string, value []byte) (*row, error) {
+// rowLabel begins what the wrapped key of a row authenticates.
+const rowLabel = "sealway session row\x00"
+
+// zeros is the id under which stores wrap a key that everybody knows.
+var zeros = strings.Repeat("0", 32)
+
+// parseRow reads the value of a session; session_unknown for one of an earlier release that is not accepted: whoever can write Redis
+// could have changed anything in it. spec/redis-store.md#sessions
+func parseRow(id string, value []byte, acceptUntilMs uint64) (*row, error) {
 	if len(value) > valueMax {
 		return nil, errRow
 	}
@@ -70,25 +82,34 @@ func parseRow(id string, value []byte) (*row, error) {
 	record.ExpiresMs = in.number()
 	version := in.byte()
 	record.Wire = wire.Version(in.byte())
+	if !in.bad && (version == 1 || version == 2) && (record.ExpiresMs > acceptUntilMs || record.Wire == wire.Wire3 || strings.HasSuffix(id, zeros)) {
+		return nil, wire.Refuse(wire.CodeSessionUnknown)
+	}
 	record.CreatedMs = in.number()
 	var named, kek bool
 	record.ClientID, named = in.text()
 	record.Subject, _ = in.text()
-	switch version {
-	case 1:
-	case 2:
+	if version >= 2 {
 		record.Tenant, _ = in.text()
 		auth := in.byte()
 		if int(auth) >= len(auths) {
 			return nil, errRow
 		}
 		record.Auth = auths[auth]
-	default:
-		return nil, errRow
+	}
+	parsed.aad = []byte(id)
+	if version == 3 {
+		var renewed bool
+		if parsed.lineage, renewed = in.text(); renewed && !wire.ValidSessionID(parsed.lineage) {
+			return nil, errRow
+		}
+		head := value[:len(value)-len(in.rest)]
+		parsed.aad = append(binary.BigEndian.AppendUint16([]byte(rowLabel), uint16(len(id))), id...)
+		parsed.aad = append(parsed.aad, head...)
 	}
 	parsed.kekID, kek = in.text()
 	parsed.wrapped = in.take(wrappedLen)
-	if in.bad || len(in.rest) > 0 || !kek || record.Wire < wire.Wire1 || record.Wire > wire.Wire3 {
+	if in.bad || len(in.rest) > 0 || !kek || version < 1 || version > 3 || record.Wire < wire.Wire1 || record.Wire > wire.Wire3 {
 		return nil, errRow
 	}
 	if (record.Wire != wire.Wire1 || named) && !wire.ValidClientID(record.ClientID) {

@@ -44,6 +44,10 @@ type Options struct {
 	KeyFile, Keys string
 	// PostgresBehind says that the authority's store is PostgreSQL and Redis, so that nothing is lost with Redis's memory.
 	PostgresBehind bool
+	// AcceptUnauthenticatedRowsUntil has sessions of earlier releases read, which end by then, on wires 1 and 2 alone: whoever can
+	// write Redis can give the client of such a session another name. The zero time accepts none. It is a date: set it once for a
+	// move, to the longest life of a session after the gateways' last start of the earlier release.
+	AcceptUnauthenticatedRowsUntil time.Time
 	// Deadline bounds each question to Redis; 0 is 500 ms.
 	Deadline time.Duration
 }
@@ -58,6 +62,7 @@ type Store struct {
 	joining        chan struct{} // holds one: who joins anew, for all who wait
 	prefix         string
 	postgresBehind bool
+	acceptUntilMs  uint64
 	deadline       time.Duration
 }
 
@@ -76,6 +81,9 @@ func Open(options Options) (*Store, error) {
 		return nil, &sealway.UsageError{What: "the deadline is negative"}
 	}
 	s := &Store{kept: recent.New(), joining: make(chan struct{}, 1), prefix: options.Prefix, postgresBehind: options.PostgresBehind, deadline: options.Deadline}
+	if until := options.AcceptUnauthenticatedRowsUntil; !until.IsZero() {
+		s.acceptUntilMs = uint64(max(0, until.UnixMilli()))
+	}
 	if s.prefix == "" {
 		s.prefix = "sealway"
 	}
@@ -143,14 +151,29 @@ func (s *Store) Session(ctx context.Context, id string) (*session.Session, error
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	parsed, err := parseRow(id, value)
+	parsed, err := parseRow(id, value, s.acceptUntilMs)
+	if errors.Is(err, wire.CodeSessionUnknown) {
+		s.kept.Forget(id)
+		return nil, err
+	}
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	if parsed.record.Key, err = s.keys.unwrap(id, parsed.kekID, parsed.wrapped); err != nil {
+	if parsed.record.Key, err = s.keys.unwrap(parsed); err != nil {
 		return nil, unavailable(err)
 	}
 	defer parsed.record.Key.Wipe()
+	if parsed.lineage != "" {
+		// The end of one session is the end of its whole chain of renewals.
+		first, err := s.client.Get(ctx, s.prefix+":s:"+parsed.lineage).Bytes()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, unavailable(err)
+		}
+		if string(first) == "x" {
+			s.kept.Forget(id)
+			return nil, wire.Refuse(wire.CodeSessionUnknown)
+		}
+	}
 	made, err := session.NewSession(&parsed.record)
 	if err != nil {
 		return nil, unavailable(err)
@@ -193,11 +216,8 @@ func (s *Store) Reserve(ctx context.Context, claim session.Claim) (session.Fresh
 	if err != nil {
 		return session.Fresh{}, unavailable(err)
 	}
-	keptMs := claim.KeptMs
-	if keptMs == 0 {
-		keptMs = 2*wire.WindowMsMax + 1 // of a claim that no policy made
-	}
-	windowMs := (keptMs - 1) / 2
+	windowMs := claim.WindowMs()
+	keptMs := max(claim.KeptMs, 2*windowMs+1)
 	if joined.again && !s.postgresBehind && claim.StampMs <= joined.madeMs+windowMs {
 		// Whoever began this epoch may not have known of the loss.
 		return session.Fresh{}, unavailable(errors.New("the request may be older than the memory of Redis"))

@@ -22,7 +22,6 @@ type SealedCall struct {
 	stamp    string
 	stampMs  uint64
 	nonce    string
-	nowMs    uint64
 	policy   ReplayPolicy
 	clientID string
 	path     string
@@ -31,7 +30,7 @@ type SealedCall struct {
 
 // ParseCall reads the headers of a sealed POST; path is the request's as sent, without its query. spec/session.md#open
 func ParseCall(headers wire.Headers, path string, nowMs uint64, policy ReplayPolicy) (*SealedCall, error) {
-	call := &SealedCall{version: wire.VersionOf(headers), nowMs: nowMs, policy: policy, path: path}
+	call := &SealedCall{version: wire.VersionOf(headers), policy: policy, path: path}
 	var err error
 	if call.kid, err = wire.Required(headers, wire.HeaderKid); err != nil {
 		return nil, err
@@ -80,11 +79,11 @@ func (c *SealedCall) SessionID() (string, error) {
 func (c *SealedCall) Version() wire.Version { return c.version }
 
 // Check refuses a session that the call may not use: before its body is read, and again when it is opened.
-func (c *SealedCall) Check(session *Session) error {
+func (c *SealedCall) Check(session *Session, nowMs uint64) error {
 	if _, err := c.SessionID(); err != nil {
 		return err
 	}
-	if err := session.check(c.id, c.version, c.nowMs); err != nil {
+	if err := session.check(c.id, c.version, nowMs); err != nil {
 		return err
 	}
 	if c.version == wire.Wire2 && session.record.ClientID != c.clientID {
@@ -101,9 +100,13 @@ type Opened struct {
 	Reply *Reply
 }
 
-// Open opens the body, which it may overwrite. The plaintext stays shut until its nonce is reserved.
-func (c *SealedCall) Open(session *Session, body []byte) (*Unreplayed[*Opened], error) {
-	if err := c.Check(session); err != nil {
+// Open opens the body, which it may overwrite. The body may have taken its time: session is what the store has by now, and it and
+// the stamp are checked again at nowMs. The plaintext stays shut until its nonce is reserved.
+func (c *SealedCall) Open(session *Session, body []byte, nowMs uint64) (*Unreplayed[*Opened], error) {
+	if err := c.Check(session, nowMs); err != nil {
+		return nil, err
+	}
+	if err := c.policy.Check(c.stampMs, nowMs); err != nil {
 		return nil, err
 	}
 	var plaintext []byte
@@ -118,7 +121,7 @@ func (c *SealedCall) Open(session *Session, body []byte) (*Unreplayed[*Opened], 
 	if err != nil {
 		return nil, err
 	}
-	claim := newClaim(tagSealed, c.id, c.nonce, c.stampMs, c.nowMs, c.policy)
+	claim := newClaim(tagSealed, c.id, c.nonce, c.stampMs, nowMs, c.policy)
 	return &Unreplayed[*Opened]{claim, &Opened{plaintext, reply}}, nil
 }
 

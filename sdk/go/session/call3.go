@@ -88,14 +88,14 @@ func (r *SealedRequest3) Open(session *Session, nowMs uint64, policy ReplayPolic
 	if err != nil {
 		return nil, nil, err
 	}
-	claim := newClaim(tagSealed, r.id, r.nonce, r.stampMs, nowMs, policy.on3())
-	return opener, &Opening3{claim, &Reply3{session, r.line, r.nonce}}, nil
+	return opener, &Opening3{r, policy, &Reply3{session, r.line, r.nonce}}, nil
 }
 
 // Opening3 is a request whose first frame is not there yet.
 type Opening3 struct {
-	claim Claim
-	reply *Reply3
+	request *SealedRequest3
+	policy  ReplayPolicy
+	reply   *Reply3
 }
 
 // Opened3 is a request whose first frame has opened.
@@ -108,13 +108,18 @@ type Opened3 struct {
 	Reply *Reply3
 }
 
-// First takes the first frame, which the opener that came with this has opened. It stays shut until its nonce is reserved.
-func (o *Opening3) First(frame []byte) (*Unreplayed[*Opened3], error) {
+// First takes the first frame, which the opener that came with this has opened. The frame may have taken its time: session is what
+// the store has by now, and it and the stamp are checked again at nowMs. The request stays shut until its nonce is reserved.
+func (o *Opening3) First(frame []byte, session *Session, nowMs uint64) (*Unreplayed[*Opened3], error) {
+	if err := o.request.Check(session, nowMs, o.policy); err != nil {
+		return nil, err
+	}
 	headers, rest, err := DecodeInner(frame)
 	if err != nil {
 		return nil, err
 	}
-	return &Unreplayed[*Opened3]{o.claim, &Opened3{headers, rest, o.reply}}, nil
+	claim := newClaim(tagSealed, o.request.id, o.request.nonce, o.request.stampMs, nowMs, o.policy.on3())
+	return &Unreplayed[*Opened3]{claim, &Opened3{headers, rest, o.reply}}, nil
 }
 
 // Reply3 is what sealing an answer needs of its request.

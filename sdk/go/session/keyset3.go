@@ -85,6 +85,19 @@ func (s *KeySet) Key(id string) []byte {
 	return nil
 }
 
+// Signer gives the public key of an id if it may have signed an answer whose server said serverTimeMs, and that came at nowMs of
+// the client's own clock; nil if the set does not have it, or not at this time. For the ends the later clock counts, and the root's
+// word on when it issued the set: the thief of a key that is over says an earlier time. spec/session-3.md#identity-keys
+func (s *KeySet) Signer(id string, serverTimeMs, nowMs uint64) []byte {
+	latest := max(serverTimeMs, nowMs, s.IssuedMs)
+	for _, key := range s.Keys {
+		if key.KeyID == id && key.NotBeforeMs <= serverTimeMs && latest < key.NotAfterMs && latest < s.ExpiresMs {
+			return key.Public
+		}
+	}
+	return nil
+}
+
 // VerifyRoot refuses a set that a pinned root did not sign (signature_invalid), and one of another root or none, over, or
 // issued before one that was taken (key_untrusted).
 func (s *KeySet) VerifyRoot(root []byte, nowMs, takenIssuedMs uint64) error {

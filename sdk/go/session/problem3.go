@@ -46,14 +46,8 @@ func (p *Problem) KeySet() []byte {
 	return data
 }
 
-// ServerTimeMs gives the server's clock of clock_skew and session_expired.
+// ServerTimeMs gives the server's clock of clock_skew.
 func (p *Problem) ServerTimeMs() (uint64, bool) { return wire.Whole(p.more["server_time_ms"], 1<<64-1) }
-
-// KeyID gives the identity key that signed session_expired.
-func (p *Problem) KeyID() string {
-	id, _ := p.more.Text("key_id")
-	return id
-}
 
 // Field gives the member at fault of malformed.
 func (p *Problem) Field() string {
@@ -61,46 +55,36 @@ func (p *Problem) Field() string {
 	return field
 }
 
-// Proven says whether a client may do what clock_skew or session_expired makes it do: the mac, or the signature by a trusted
-// key, is of this very request. spec/session-3.md#problems
-func (p *Pending3) Proven(problem *Problem, trusted func(keyID string) []byte) bool {
+// Proven says whether the client may take the time of a clock_skew: its mac is of this very request. Nothing else proves anything.
+// spec/session-3.md#problems
+func (p *Pending3) Proven(problem *Problem) bool {
 	timeMs, ok := problem.ServerTimeMs()
-	if !ok {
+	if !ok || problem.Code != "clock_skew" {
 		return false
 	}
-	switch problem.Code {
-	case "clock_skew":
-		mac, ok := problem.more.Base64("mac")
-		var want []byte
-		err := p.session.use(func(keys *keys3, _ *[32]byte) { want = clockMAC(keys, p.nonce, p.stamp, timeMs) })
-		return ok && err == nil && crypto.Equal(mac, want)
-	case "session_expired":
-		signature, ok := problem.more.Base64("signature")
-		public := trusted(problem.KeyID())
-		return ok && public != nil && crypto.KeyID(public) == problem.KeyID() &&
-			crypto.Verify(public, expiredMessage(p.session.answer.SessionID, p.nonce, p.stamp, timeMs), signature)
-	}
-	return false
+	mac, ok := problem.more.Base64("mac")
+	var want []byte
+	err := p.session.use(func(keys *keys3, _ *[32]byte) { want = clockMAC(keys, p.nonce, p.stamp, timeMs) })
+	return ok && err == nil && crypto.Equal(mac, want)
 }
 
 // Safe says whether a method changes nothing at a service (RFC 9110 section 9.2.1), of those that are sealed.
 func Safe(method string) bool { return method == "GET" || method == "HEAD" }
 
 // SendsAgain says whether the request is sent once more after a refusal with this problem; proven is what [Pending3.Proven] said
-// of it, elapsedMs the time since the request was sent, rounded up. One that is not safe is sent again only if no server can have
-// served it, at any moment since it was sent, nor can later: a refusal says nothing of what was before it, and somebody in the
-// middle may show a served request to the service until it is refused. spec/session-3.md#problems
+// of it, elapsedMs the time since the request was sent, rounded up. One that is not safe is sent again only where it was too old
+// for every server before it left: a refusal says nothing of what was before it, and somebody in the middle may show a served
+// request to the service until it is refused. spec/session-3.md#problems
 func (p *Pending3) SendsAgain(problem *Problem, proven bool, elapsedMs uint64) bool {
 	timeMs, timed := problem.ServerTimeMs()
 	stampMs, err := wire.ParseStamp(p.stamp)
-	proven = proven && timed && err == nil
 	switch problem.Code {
 	case "clock_skew":
-		tooOld := timeMs >= elapsedMs && stampMs+wire.WindowMsMax3 < timeMs-elapsedMs
-		return proven && (Safe(p.line.Method) || tooOld)
+		// The widest window, and as much again for clocks that differ.
+		tooOld := timeMs >= elapsedMs && stampMs+2*wire.WindowMsMax3 < timeMs-elapsedMs
+		return proven && timed && err == nil && (Safe(p.line.Method) || tooOld)
 	case "session_expired":
-		endMs := p.session.ExpiresMs()
-		return Safe(p.line.Method) || proven && (timeMs < endMs || stampMs >= endMs)
+		return Safe(p.line.Method)
 	}
 	return false
 }
@@ -108,9 +92,4 @@ func (p *Pending3) SendsAgain(problem *Problem, proven bool, elapsedMs uint64) b
 // ClockProof gives the mac of clock_skew for a request whose session is known.
 func (r *SealedRequest3) ClockProof(session *Session, nowMs uint64) []byte {
 	return clockMAC(&session.keys, r.nonce, r.stamp, nowMs)
-}
-
-// ExpiredMessage is what an identity key signs in session_expired.
-func (r *SealedRequest3) ExpiredMessage(nowMs uint64) []byte {
-	return expiredMessage(r.id, r.nonce, r.stamp, nowMs)
 }

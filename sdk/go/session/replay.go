@@ -61,6 +61,15 @@ type Claim struct {
 	KeptMs uint64
 }
 
+// WindowMs is the widest window that the claim is kept for: one whose stamp is older may have been granted and forgotten.
+// Of a claim that no policy made it is a day.
+func (c Claim) WindowMs() uint64 {
+	if c.KeptMs == 0 {
+		return wire.WindowMsMax
+	}
+	return (c.KeptMs - 1) / 2
+}
+
 // KeyHex gives the key as 32 hexadecimal digits.
 func (c Claim) KeyHex() string { return hex.EncodeToString(c.Key[:]) }
 

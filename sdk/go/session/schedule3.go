@@ -97,11 +97,6 @@ func answerContext(status int, line Line, contentType, stamp, nonce, id string) 
 		text(contentType).text(stamp).text(nonce).text(id))
 }
 
-func expiredMessage(id, nonce, stamp string, serverTimeMs uint64) []byte {
-	hash := sha256.Sum256(fields(nil).text(id).text(nonce).text(stamp).number(serverTimeMs))
-	return append([]byte("sealway/3 expired"), hash[:]...)
-}
-
 func clockMAC(keys *keys3, nonce, stamp string, serverTimeMs uint64) []byte {
 	key := crypto.Expand(keys.s2c[:], 32, []byte("sealway/3 clock"))
 	defer clear(key)

@@ -235,7 +235,7 @@ func openCall(t *testing.T, s *vSession, path string, headers headerPairs, body 
 	if _, err := call.SessionID(); err != nil {
 		return nil, err
 	}
-	return call.Open(s.open(t), bytes.Clone(body))
+	return call.Open(s.open(t), bytes.Clone(body), nowMs)
 }
 
 type vRequest struct {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"sealway.dev/go/crypto"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
@@ -134,7 +133,9 @@ func openIn3(t *testing.T, s *vSession3, line session.Line, headers headerPairs,
 		if err != nil {
 			return nil, nil, err
 		}
-		results[n].opened, results[n].rest, results[n].err = feed(opener, opening, bytes.Clone(sealed), step)
+		results[n].opened, results[n].rest, results[n].err = feed(opener, func(frame []byte) (*session.Unreplayed[*session.Opened3], error) {
+			return opening.First(frame, server, nowMs)
+		}, bytes.Clone(sealed), step)
 	}
 	if a, b := results[0].err, results[1].err; (a == nil) != (b == nil) || a != nil && a.Error() != b.Error() {
 		t.Fatalf("whole it is %v, in pieces %v", a, b)
@@ -142,7 +143,7 @@ func openIn3(t *testing.T, s *vSession3, line session.Line, headers headerPairs,
 	return results[0].opened, results[0].rest, results[0].err
 }
 
-func feed(opener *session.FrameOpener, opening *session.Opening3, stream []byte, step int) (opened *session.Unreplayed[*session.Opened3], rest []byte, err error) {
+func feed(opener *session.FrameOpener, first func([]byte) (*session.Unreplayed[*session.Opened3], error), stream []byte, step int) (opened *session.Unreplayed[*session.Opened3], rest []byte, err error) {
 	for len(stream) > 0 {
 		piece := stream[:min(step, len(stream))]
 		stream = stream[len(piece):]
@@ -155,7 +156,7 @@ func feed(opener *session.FrameOpener, opening *session.Opening3, stream []byte,
 				continue
 			}
 			if opened == nil {
-				if opened, err = opening.First(frame); err != nil {
+				if opened, err = first(frame); err != nil {
 					return nil, nil, err
 				}
 				continue
@@ -296,6 +297,12 @@ type vKeySet3 struct {
 		KeyID  string   `json:"key_id"`
 		Public hexBytes `json:"public_hex"`
 	} `json:"keys"`
+	Signers []struct {
+		KeyID        string `json:"key_id"`
+		ServerTimeMs uint64 `json:"server_time_ms"`
+		NowMs        uint64 `json:"now_ms"`
+		Trusted      bool   `json:"trusted"`
+	} `json:"signers"`
 }
 
 func takeSet(body string, root []byte, nowMs uint64, taken *uint64) (*session.KeySet, error) {
@@ -319,6 +326,14 @@ func playKeySet3(t *testing.T, v *vKeySet3) {
 		if !bytes.Equal(set.Key(key.KeyID), key.Public) {
 			t.Fatalf("another key %s", key.KeyID)
 		}
+	}
+	for _, signer := range v.Signers {
+		if trusted := set.Signer(signer.KeyID, signer.ServerTimeMs, signer.NowMs) != nil; trusted != signer.Trusted {
+			t.Fatalf("%s at %d and %d: trusted %v", signer.KeyID, signer.ServerTimeMs, signer.NowMs, trusted)
+		}
+	}
+	if len(v.Signers) == 0 {
+		t.Fatal("no signers")
 	}
 }
 
@@ -344,11 +359,9 @@ type vProblem3 struct {
 		Stamp string `json:"stamp"`
 		Nonce string `json:"nonce"`
 	} `json:"request"`
-	Body     string     `json:"body"`
-	Trusted  []hexBytes `json:"trusted_hex"`
-	Identity hexBytes   `json:"identity_scalar_hex"`
-	Proven   bool       `json:"proven"`
-	Resends  []struct {
+	Body    string `json:"body"`
+	Proven  bool   `json:"proven"`
+	Resends []struct {
 		Method    string `json:"method"`
 		ElapsedMs uint64 `json:"elapsed_ms"`
 		Again     bool   `json:"again"`
@@ -366,7 +379,6 @@ func playProblem3(t *testing.T, v *vProblem3) {
 		Status       int     `json:"status"`
 		ServerTimeMs *uint64 `json:"server_time_ms"`
 		MAC          string  `json:"mac"`
-		Signature    string  `json:"signature"`
 	}
 	if err := json.Unmarshal([]byte(v.Body), &told); err != nil {
 		t.Fatal(err)
@@ -375,7 +387,7 @@ func playProblem3(t *testing.T, v *vProblem3) {
 	if problem == nil {
 		t.Fatal("no problem")
 	}
-	if proven := pending.Proven(problem, trusts(v.Trusted...)); proven != v.Proven {
+	if proven := pending.Proven(problem); proven != v.Proven {
 		t.Fatalf("proven: %v", proven)
 	}
 	for _, resend := range v.Resends {
@@ -396,15 +408,19 @@ func playProblem3(t *testing.T, v *vProblem3) {
 	}
 	// The server makes the same proof.
 	request := must(session.ParseRequest3(headers, line))(t)
-	switch told.Code {
-	case "clock_skew":
-		if mac := request.ClockProof(v.Session.open(t), *told.ServerTimeMs); wire.EncodeBase64(mac) != told.MAC {
-			t.Fatal("another mac")
-		}
-	case "session_expired":
-		signature := must(must(crypto.ParseIdentity(v.Identity))(t).Sign(request.ExpiredMessage(*told.ServerTimeMs)))(t)
-		if wire.EncodeBase64(signature) != told.Signature {
-			t.Fatal("another signature")
-		}
+	if mac := request.ClockProof(v.Session.open(t), *told.ServerTimeMs); wire.EncodeBase64(mac) != told.MAC {
+		t.Fatal("another mac")
 	}
+}
+
+type vHeaders3 struct {
+	head
+	FrontTrusted bool        `json:"front_trusted"`
+	Inner        headerPairs `json:"inner"`
+	Outer        headerPairs `json:"outer"`
+	Service      headerPairs `json:"service"`
+}
+
+func playHeaders3(t *testing.T, v *vHeaders3) {
+	sameHeaders(t, session.ServiceHeaders(v.Outer.list(), v.Inner.list(), v.FrontTrusted), v.Service.list())
 }

@@ -247,6 +247,7 @@ func TestEveryScenarioOfWire3PlaysAsTheVectorsSay(t *testing.T) {
 		"request3":              scenario(playRequest3), "request3-refused": scenario(playRequest3Refused),
 		"answer3": scenario(playAnswer3), "answer3-refused": scenario(playAnswer3Refused),
 		"key-set3": scenario(playKeySet3), "key-set3-refused": scenario(playKeySet3Refused), "problem3": scenario(playProblem3),
+		"headers3": scenario(playHeaders3),
 	})
 }
 

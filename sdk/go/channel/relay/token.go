@@ -9,7 +9,13 @@ import (
 	"strings"
 )
 
-const tokenPrefix = "FST1"
+// Forms of tokens, by their prefix.
+const (
+	// Fst1 is that of v1 up to January 2026, and of the native profile.
+	Fst1 = "FST1"
+	// Fst2 is that of later v1: the idle time is there and above 0, the role 1 or 2, names are not empty.
+	Fst2 = "FST2"
+)
 
 // SkewS is how far clocks may be apart, and LifetimeMaxS the longest token, in seconds.
 const (
@@ -22,6 +28,8 @@ var ErrToken = errors.New("invalid token")
 
 // Claims are what a token says. Times are seconds of the epoch. spec/relay.md#tokens
 type Claims struct {
+	// Form is Fst1 where it is empty.
+	Form         string `json:"-"`
 	KID          string `json:"kid"`
 	Audience     string `json:"aud"`
 	Issuer       string `json:"iss,omitempty"`
@@ -40,7 +48,11 @@ func Sign(claims *Claims, key ed25519.PrivateKey) (Token, error) {
 	if err := json.NewEncoder(&payload).Encode(claims); err != nil {
 		return "", err
 	}
-	signed := tokenPrefix + "." + b64u.EncodeToString(bytes.TrimSuffix(payload.Bytes(), []byte("\n")))
+	form := claims.Form
+	if form == "" {
+		form = Fst1
+	}
+	signed := form + "." + b64u.EncodeToString(bytes.TrimSuffix(payload.Bytes(), []byte("\n")))
 	return Token(signed + "." + b64u.EncodeToString(ed25519.Sign(key, []byte(signed)))), nil
 }
 
@@ -54,8 +66,8 @@ type Expected struct {
 // Verify holds a token against what is expected at nowS, seconds of the epoch, in the order of the spec. The error is ErrToken
 // whatever failed.
 func Verify(token Token, expected *Expected, nowS int64) (*Claims, error) {
-	parts := strings.Split(string(token), ".")
-	if len(parts) != 3 || parts[0] != tokenPrefix {
+	parts := tokenParts(token)
+	if parts == nil {
 		return nil, ErrToken
 	}
 	payload, isPayload := decodeB64u(parts[1])
@@ -63,7 +75,7 @@ func Verify(token Token, expected *Expected, nowS int64) (*Claims, error) {
 	if !isPayload || !isSignature {
 		return nil, ErrToken
 	}
-	claims, err := parseClaims(payload)
+	claims, err := parseClaims(parts[0], payload)
 	if err != nil {
 		return nil, ErrToken
 	}
@@ -83,18 +95,27 @@ func Verify(token Token, expected *Expected, nowS int64) (*Claims, error) {
 
 // ReadUnverified gives what a token says to an endpoint, which was given it by its control plane and holds no key.
 func ReadUnverified(token Token) (*Claims, error) {
-	parts := strings.Split(string(token), ".")
-	if len(parts) != 3 || parts[0] != tokenPrefix {
+	parts := tokenParts(token)
+	if parts == nil {
 		return nil, ErrToken
 	}
 	payload, is := decodeB64u(parts[1])
 	if !is {
 		return nil, ErrToken
 	}
-	return parseClaims(payload)
+	return parseClaims(parts[0], payload)
 }
 
-func parseClaims(payload []byte) (*Claims, error) {
+// tokenParts are form, payload and signature; nil where there are others.
+func tokenParts(token Token) []string {
+	parts := strings.Split(string(token), ".")
+	if len(parts) != 3 || parts[0] != Fst1 && parts[0] != Fst2 {
+		return nil
+	}
+	return parts
+}
+
+func parseClaims(form string, payload []byte) (*Claims, error) {
 	said, err := parseObject(payload)
 	if err != nil {
 		return nil, ErrToken
@@ -109,5 +130,21 @@ func parseClaims(payload []byte) (*Claims, error) {
 	if said.bad != "" || role < 0 || role > 255 {
 		return nil, ErrToken
 	}
+	if form == Fst2 {
+		made.Form = form
+		if !made.isFst2() {
+			return nil, ErrToken
+		}
+	}
 	return made, nil
+}
+
+// isFst2 says whether all is there that Fst2 must say beside what Fst1 does.
+func (c *Claims) isFst2() bool {
+	for _, name := range []string{c.KID, c.ChannelID, c.TokenID} {
+		if strings.TrimSpace(name) == "" {
+			return false
+		}
+	}
+	return c.IdleTimeoutS > 0 && (c.Role == 1 || c.Role == 2) && c.IssuedS <= c.ExpiresS
 }

@@ -64,7 +64,7 @@ func (d *driver) serverOpen(r *request) (result, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := call.Open(server, body)
+	opened, err := call.Open(server, body, nowMs)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (d *driver) open3(server *session.Session, line session.Line, headers wire.
 	if !complete {
 		return nil, opener.End()
 	}
-	unreplayed, err := opening.First(first)
+	unreplayed, err := opening.First(first, server, nowMs)
 	if err != nil {
 		return nil, err
 	}

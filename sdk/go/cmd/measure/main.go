@@ -158,7 +158,7 @@ func calls(size int, client2 *session.ClientSession, server2 *session.Session, c
 	open2 := &task{name: "wire 2 open", run: func() {
 		copy(body, message.Body)
 		call := must(session.ParseCall(message.Headers, "/", now, session.ReplayPolicy{}))
-		must(call.Open(server2, body))
+		must(call.Open(server2, body, now))
 	}}
 	line, inner := session.Line{Method: "POST", Target: "/transaction/purchase"}, []byte{0, 0}
 	seal := func() (wire.HeaderList, []byte) {

@@ -1,16 +1,5 @@
-// Command sealway-broker asks a broker from the command line: digests, certificates, health, and how fast it answers.
-//
-//	sealway-broker [--socket PATH] [--timeout 5s] [--broker-uid UID] [--loop MS] COMMAND …
-//
-//	hash [--profile NAME] [--output-format hex|raw] TEXT…   digests; @FILE for a file's content
-//	sign --csr FILE --ca-cert FILE (--ca-key-ref ID | --ca-key FILE) [--profile NAME] [--subject TEXT]
-//	     [--crl-point URL] [--encoding pem|der]             a certificate
-//	health                                                  SERVING, NOT_SERVING or UNKNOWN
-//	benchmark [--calls N] [--concurrency N] [--profile NAME] [--bytes N] [--server]
-//
-// --loop repeats the command every so many milliseconds (1 to 1000) until a signal ends it, and then says on standard error what
-// it did; benchmark ends with what it measured until then. Exit codes: 0, 1 where a call failed or health is not SERVING, 2 for
-// arguments that are wrong.
+// Command sealway-broker asks a broker from the command line: digests, certificates, health, and how fast it answers. With --help
+// it says how.
 package main
 
 import (
@@ -27,6 +16,21 @@ import (
 
 	"sealway.dev/go/broker"
 )
+
+const usage = `usage: sealway-broker [OPTIONS] COMMAND
+  hash [--profile NAME] [--output-format hex|raw] TEXT...   digests; @FILE for a file's content
+  sign --csr FILE --ca-cert FILE (--ca-key-ref ID | --ca-key FILE) [--profile NAME] [--subject TEXT]
+       [--crl-point URL] [--encoding pem|der]     a certificate; ID names a key of the store, FILE is sent itself
+  health                                          SERVING, NOT_SERVING or UNKNOWN
+  benchmark [--calls N] [--concurrency N] [--profile NAME] [--bytes N] [--server]
+options, before the command:
+  --socket PATH      where the broker listens; CRYPTO_BROKER_SOCKET
+  --timeout 10s      how long a call may take
+  --broker-uid UID   the user that the broker has to be; CRYPTO_BROKER_UID
+  --loop MS          again and again, with so many ms in between (1 to 1000), until it is interrupted
+Interrupted, a loop and a benchmark end with what they did. The exit code is 0, 1 where a call failed or health is not SERVING,
+2 for arguments that are wrong.
+`
 
 // usageError is a mistake in the arguments.
 type usageError struct{ text string }
@@ -54,8 +58,9 @@ func main() {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "sealway-broker:", err)
-	var usage usageError
-	if errors.As(err, &usage) {
+	var mistake usageError
+	if errors.As(err, &mistake) {
+		fmt.Fprintln(os.Stderr, "sealway-broker --help says what there is")
 		os.Exit(2)
 	}
 	os.Exit(1)
@@ -68,13 +73,23 @@ func flags(name string) *flag.FlagSet {
 }
 
 func parse(set *flag.FlagSet, arguments []string) error {
-	if err := set.Parse(arguments); err != nil {
-		return wrong("%v", err)
+	err := set.Parse(arguments)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return err
 	}
-	return nil
+	return wrong("%v", err)
 }
 
+// run does what the arguments say; --help is no failure.
 func run(ctx context.Context, arguments []string, output io.Writer) error {
+	err := ask(ctx, arguments, output)
+	if errors.Is(err, flag.ErrHelp) {
+		_, err = io.WriteString(output, usage)
+	}
+	return err
+}
+
+func ask(ctx context.Context, arguments []string, output io.Writer) error {
 	set := flags("sealway-broker")
 	socket := set.String("socket", os.Getenv("CRYPTO_BROKER_SOCKET"), "")
 	timeout := set.Duration("timeout", 10*time.Second, "")

@@ -196,3 +196,12 @@ func TestArgumentsThatAreWrongAreToldAsSuch(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestHelpIsNoFailureBeforeAndBehindACommand(t *testing.T) {
+	for _, arguments := range [][]string{{"--help"}, {"-h"}, {"--socket", "/none", "sign", "--help"}, {"--socket", "/none", "hash", "-h"}} {
+		var printed bytes.Buffer
+		if err := run(t.Context(), arguments, &printed); err != nil || printed.String() != usage {
+			t.Errorf("%v: %v: %s", arguments, err, printed.String())
+		}
+	}
+}

@@ -56,7 +56,7 @@ func configure() (http.Handler, int, error) {
 	}
 	middleware, err := sealway.NewMiddleware(sealway.MiddlewareConfig{
 		Store:  authority,
-		Routes: []sealway.Route{{Path: "/", Mode: sealway.Required}, {Path: "/health", Mode: sealway.Off}},
+		Routes: []sealway.Route{{Path: "/health", Mode: sealway.Off}},
 		OnRefusal: func(refusal sealway.Refusal) {
 			fmt.Fprintf(os.Stderr, "refused with %d: %v\n", refusal.Status, refusal.Err)
 		},

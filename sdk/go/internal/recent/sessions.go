@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// UseMax is how long a session is used without asking again. spec/session.md#authority-endpoints
-	UseMax  = time.Second
+	// UseMax is how long a session is used without asking again: less than the second that the spec allows, so that a stream whose
+	// session was revoked is cut within it. spec/session.md#authority-endpoints
+	UseMax  = 500 * time.Millisecond
 	keptMax = 65536
 )
 
@@ -19,7 +20,7 @@ type kept struct {
 	asked   time.Time
 }
 
-// Sessions are those that were asked for less than a second ago, 65 536 at most. It is safe for concurrent use.
+// Sessions are those that were asked for less than half a second ago, 65 536 at most. It is safe for concurrent use.
 type Sessions struct {
 	mu   sync.Mutex
 	kept map[string]kept
