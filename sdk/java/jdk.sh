@@ -1,8 +1,8 @@
-# Sourced: sets JAVA_HOME to a JDK of 25 or newer, or ends with a message.
+# Sourced: sets JAVA_HOME to a JDK of 21 or newer, and java_major, or ends with a message.
 is_new() {
     [ -x "$1/bin/javac" ] || return 1
-    major=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$1/release" 2>/dev/null)
-    [ "${major:-0}" -ge 25 ]
+    java_major=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$1/release" 2>/dev/null)
+    [ "${java_major:-0}" -ge 21 ]
 }
 found=
 for home in "${JAVA_HOME:-}" /usr/lib/jvm/*25* /usr/lib/jvm/* /opt/java/* /opt/jdk*; do
@@ -13,7 +13,7 @@ if [ -z "$found" ] && command -v javac >/dev/null; then
     if is_new "$home"; then found=$home; fi
 fi
 if [ -z "$found" ]; then
-    echo "sealway: no JDK of version 25 or newer: install one and set JAVA_HOME to it (JAVA_HOME is '${JAVA_HOME:-}')" >&2
+    echo "sealway: no JDK of version 21 or newer: install one and set JAVA_HOME to it (JAVA_HOME is '${JAVA_HOME:-}')" >&2
     exit 2
 fi
 export JAVA_HOME="$found"

@@ -1,6 +1,7 @@
 package dev.sealway.conformance;
 
 import dev.sealway.crypto.Bytes;
+import dev.sealway.crypto.MlKem768;
 import dev.sealway.crypto.P256;
 import dev.sealway.crypto.X25519;
 import java.math.BigInteger;
@@ -96,17 +97,6 @@ public final class GivenKeys {
 
     /** Of ML-KEM-768, by its expanded decapsulation key. */
     public static KeyPair kem(byte[] expanded) {
-        try {
-            KeyFactory factory = KeyFactory.getInstance("ML-KEM-768");
-            byte[] pkcs8 = Bytes.join(HEX.parseHex("30820978020100300b060960864801650304040204820964"),
-                    HEX.parseHex("04820960"), expanded);
-            PrivateKey mine = factory.generatePrivate(new PKCS8EncodedKeySpec(pkcs8));
-            byte[] spki = Bytes.join(HEX.parseHex("308204b2300b0609608648016503040402038204a100"),
-                    Arrays.copyOfRange(expanded, 1152, 1152 + 1184));
-            PublicKey theirs = factory.generatePublic(new X509EncodedKeySpec(spki));
-            return new KeyPair(theirs, mine);
-        } catch (GeneralSecurityException invalid) {
-            throw new IllegalArgumentException("no key of ML-KEM-768", invalid);
-        }
+        return MlKem768.expanded(expanded);
     }
 }

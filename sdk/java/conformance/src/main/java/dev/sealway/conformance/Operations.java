@@ -247,7 +247,7 @@ final class Operations {
             return opened(begun.headers(), plain, opened.claim().key(), begun.reply());
         }
         ServerCall call = new ServerCall(headers, path(q.text("target")), nowMs, ReplayPolicy.DEFAULT);
-        Unreplayed<ServerCall.Opened> opened = call.open(session, body);
+        Unreplayed<ServerCall.Opened> opened = call.open(session, body, nowMs);
         ServerCall.Opened plain = opened.release(Fresh.granted(opened.claim()));
         return opened(HeaderList.of(), plain.plaintext(), opened.claim().key(), plain.reply());
     }

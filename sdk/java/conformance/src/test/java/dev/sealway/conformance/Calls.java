@@ -2,11 +2,9 @@ package dev.sealway.conformance;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.crypto.Bytes;
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.P256;
 import dev.sealway.crypto.SecretBytes;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.SessionRecord;
@@ -14,9 +12,9 @@ import dev.sealway.session.Unreplayed;
 import dev.sealway.session.three.ClientCall3;
 import dev.sealway.session.three.ClientSession3;
 import dev.sealway.session.three.FrameSealer;
-import dev.sealway.session.three.Identity;
 import dev.sealway.session.three.InnerHeaders;
 import dev.sealway.session.three.KeySet;
+import dev.sealway.session.three.OuterHeaders;
 import dev.sealway.session.three.Problem;
 import dev.sealway.session.three.Proofs;
 import dev.sealway.session.three.Reply3;
@@ -24,10 +22,7 @@ import dev.sealway.session.three.ServerCall3;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.StrictBase64;
 import java.nio.charset.StandardCharsets;
-import java.security.interfaces.ECPublicKey;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 
 /** Sealed calls, key sets and problems of {@code vectors/session3}. */
 final class Calls {
@@ -101,11 +96,11 @@ final class Calls {
         ServerCall3.Begun plain = opened.release(Fresh.granted(opened.claim()));
         assertEquals(inner.list(), plain.headers().list());
         assertArrayEquals(Bytes.join(frames.toArray(byte[][]::new)), Bytes.join(plain.parts().toArray(byte[][]::new)));
-        openByteByByte(call, session, sealed.headers(), body, frames);
+        openByteByByte(call, session, sealed.headers(), body, frames, s.number("now_ms"));
     }
 
     private static void openByteByByte(ServerCall3 call, SessionRecord session, HeaderList headers, byte[] body,
-            List<byte[]> frames) {
+            List<byte[]> frames, long nowMs) {
         if (headers.has("X-Sealed") || body.length > 5_000) {
             return;
         }
@@ -114,7 +109,7 @@ final class Calls {
         while (!opening.feed(body, at, 1)) {
             at++;
         }
-        Unreplayed<ServerCall3.Begun> first = opening.first();
+        Unreplayed<ServerCall3.Begun> first = opening.first(session, nowMs);
         ServerCall3.Begun begun = first.release(Fresh.granted(first.claim()));
         byte[] out = Bytes.join(begun.parts().toArray(byte[][]::new));
         for (at++; at < body.length; at++) {
@@ -182,6 +177,14 @@ final class Calls {
         for (Scenario key : expected) {
             assertArrayEquals(key.hex("public_hex"), set.byId().get(key.text("key_id")));
         }
+        for (Scenario signer : s.objects("signers")) {
+            byte[] key = set.signer(signer.text("key_id"), signer.number("server_time_ms"), signer.number("now_ms"));
+            assertEquals(signer.flag("trusted"), key != null, s.name() + " " + signer.number("server_time_ms"));
+        }
+    }
+
+    static void serviceHeaders(Scenario s) {
+        assertEquals(s.pairs("service").list(), OuterHeaders.service(s.pairs("outer"), s.pairs("inner"), s.flag("front_trusted")));
     }
 
     static void problem(Scenario s) {
@@ -191,24 +194,17 @@ final class Calls {
         String stamp = request.text("stamp");
         String nonce = request.text("nonce");
         Problem problem = Problem.parse(400, s.text("body").getBytes(StandardCharsets.UTF_8));
-        Map<String, byte[]> trusted = new HashMap<>();
-        s.hexes("trusted_hex").forEach(key -> trusted.put(Identity.keyId(key), key));
         ClientCall3 call = client.call("POST", "/", stamp, nonce);
-        boolean isProven = call.provesClock(problem) || call.provesExpiry(problem, trusted::get);
+        boolean isProven = call.provesClock(problem);
         assertEquals(s.flag("proven"), isProven, s.name());
         for (Scenario resend : s.objects("resends")) {
             ClientCall3 sent = client.call(resend.text("method"), "/", stamp, nonce);
             assertEquals(resend.flag("again"), sent.isSentAgain(problem, isProven, resend.number("elapsed_ms")),
                     s.name() + " " + resend.text("method") + " " + resend.number("elapsed_ms"));
         }
-        byte[] identity = s.hex("identity_scalar_hex");
-        if (isProven && problem.code().equals("clock_skew")) {
+        if (isProven) {
             byte[] mac = Proofs.clockMac(session, nonce, stamp, problem.serverTimeMs());
             assertEquals(problem.text("mac"), StrictBase64.encode(mac));
-        } else if (isProven) {
-            byte[] key = P256.encode((ECPublicKey) GivenKeys.p256(identity).getPublic());
-            byte[] message = Proofs.expiredMessage(session.id(), nonce, stamp, problem.serverTimeMs());
-            assertTrue(P256.verifies(key, message, StrictBase64.decode(problem.text("signature"))));
         }
     }
 }

@@ -155,8 +155,12 @@ final class Scenario {
 
     /** A character beyond ASCII stands for any byte that is not ASCII. */
     HeaderList headers() {
+        return pairs("headers");
+    }
+
+    HeaderList pairs(String name) {
         List<Header> out = new ArrayList<>();
-        for (Object pair : list("headers")) {
+        for (Object pair : list(name)) {
             out.add(new Header((String) ((List<?>) pair).get(0), (String) ((List<?>) pair).get(1)));
         }
         return new HeaderList(out);

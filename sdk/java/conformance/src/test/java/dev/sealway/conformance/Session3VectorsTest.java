@@ -51,7 +51,7 @@ class Session3VectorsTest {
 
     @AfterAll
     static void someOfEachTypeRan() {
-        assertEquals(11, RAN.size(), RAN.toString());
+        assertEquals(12, RAN.size(), RAN.toString());
         System.out.println("vectors/session3: " + RAN.values().stream().mapToInt(n -> n).sum() + " ran, none skipped: " + RAN);
     }
 
@@ -74,6 +74,7 @@ class Session3VectorsTest {
                 s.optionalNumber("taken_issued_ms");
             }
             case "problem3" -> Calls.problem(s);
+            case "headers3" -> Calls.serviceHeaders(s);
             default -> fail(s.name() + ": unknown type " + s.type());
         }
     }

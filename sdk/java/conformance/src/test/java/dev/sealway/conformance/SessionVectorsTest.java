@@ -53,7 +53,7 @@ class SessionVectorsTest {
                 SessionRecord session = s.object("session").record();
                 byte[] body = s.bytes("body");
                 s.assertRefused(() -> new ServerCall(s.headers(), s.text("path"), s.number("now_ms"), s.window())
-                        .open(session, body));
+                        .open(session, body, s.number("now_ms")));
             }
             case "answer" -> answer(s);
             case "answer-refused" -> s.assertRefused(() -> seal(s.object("client"), s.object("request"))
@@ -133,7 +133,7 @@ class SessionVectorsTest {
     private static ServerCall.Opened open(Scenario s, Scenario message, boolean isClaimGiven) {
         Scenario sealed = message.object("sealed");
         ServerCall call = new ServerCall(sealed.headers(), message.text("path"), s.number("now_ms"), s.window());
-        Unreplayed<ServerCall.Opened> opened = call.open(s.object("session").record(), sealed.bytes("body"));
+        Unreplayed<ServerCall.Opened> opened = call.open(s.object("session").record(), sealed.bytes("body"), s.number("now_ms"));
         if (isClaimGiven) {
             s.assertClaim(opened.claim());
         }

@@ -9,6 +9,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.UnaryOperator;
 
 /** Keys in a file: {@code <origin> <words>}, an origin a line. Written as a whole and moved into place. */
 final class FileTrustStore implements TrustStore {
@@ -24,7 +25,7 @@ final class FileTrustStore implements TrustStore {
     }
 
     @Override
-    public synchronized List<String> load(String origin) {
+    public List<String> load(String origin) {
         try {
             return lines().stream().filter(line -> line.startsWith(origin + " "))
                     .flatMap(line -> List.of(line.substring(origin.length() + 1).split(" ")).stream()).toList();
@@ -35,11 +36,21 @@ final class FileTrustStore implements TrustStore {
 
     @Override
     public void save(String origin, List<String> words) {
-        // One who writes at the same time would undo what this one keeps, and an origin that is lost is trusted anew.
+        update(origin, kept -> words);
+    }
+
+    /** One who writes at the same time would undo what this one keeps, and an origin that is lost is trusted anew: so the file is read again
+     * under a lock that other processes see, on a file of its own, since this one is replaced. */
+    @Override
+    public void update(String origin, UnaryOperator<List<String>> change) {
         synchronized (WRITING) {
             try (FileChannel lock = FileChannel.open(Path.of(file + ".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
                 lock.lock();
-                write(origin, words);
+                List<String> kept = load(origin);
+                List<String> words = change.apply(kept);
+                if (!words.equals(kept)) {
+                    write(origin, words);
+                }
             } catch (IOException unwritable) {
                 throw new UncheckedIOException(unwritable);
             }

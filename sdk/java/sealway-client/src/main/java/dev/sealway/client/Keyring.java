@@ -9,12 +9,12 @@ import dev.sealway.wire.Forms;
 import dev.sealway.wire.RefusedException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
-import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
+import java.util.function.UnaryOperator;
 
 /** The identity keys that a client takes for one service's own. */
 final class Keyring {
@@ -25,7 +25,8 @@ final class Keyring {
     private final Function<Deadline, KeySet> fetch;
     private final Map<String, byte[]> keys = new LinkedHashMap<>();
     private Long issuedMs;
-    private long expiresMs;
+    /** That the root signed last. */
+    private KeySet set;
 
     /** @param fetch asks the service for its key set */
     Keyring(Trust trust, String origin, Function<Deadline, KeySet> fetch) {
@@ -33,25 +34,30 @@ final class Keyring {
         this.origin = origin;
         this.fetch = fetch;
         switch (trust) {
-            case Trust.Pins pins -> pins.texts().stream().filter(text -> !Forms.isKeyId(text)).forEach(this::add);
-            case Trust.Root root -> root.store().load(name(root)).stream().findFirst().ifPresent(line -> issuedMs = number(line));
-            case Trust.FirstUse met -> met.store().load(origin).forEach(this::add);
+            case Trust.Pins pins -> pins.texts().stream().filter(text -> !Forms.isKeyId(text))
+                    .forEach(text -> keys.putAll(decoded(List.of(text))));
+            case Trust.Root root -> issuedMs = number(root.store().load(name(root)));
+            case Trust.FirstUse met -> keys.putAll(decoded(met.store().load(origin)));
         }
     }
 
-    private void add(String base64) {
-        byte[] key = StrictBase64.decode(base64);
-        if (key == null) {
-            throw new IllegalStateException("what was kept of " + origin + " is damaged");
+    private Map<String, byte[]> decoded(List<String> lines) {
+        Map<String, byte[]> out = new LinkedHashMap<>();
+        for (String base64 : lines) {
+            byte[] key = StrictBase64.decode(base64);
+            if (key == null) {
+                throw new IllegalStateException("what was kept of " + origin + " is damaged: remove its line from the trust store");
+            }
+            out.put(Identity.keyId(key), key);
         }
-        keys.put(Identity.keyId(key), key);
+        return out;
     }
 
-    private long number(String line) {
+    private Long number(List<String> lines) {
         try {
-            return Long.parseLong(line);
+            return lines.isEmpty() ? null : Long.valueOf(lines.getFirst());
         } catch (NumberFormatException damaged) {
-            throw new IllegalStateException("what was kept of " + origin + " is damaged", damaged);
+            throw new IllegalStateException("what was kept of " + origin + " is damaged: remove its line from the trust store", damaged);
         }
     }
 
@@ -69,11 +75,13 @@ final class Keyring {
         };
     }
 
-    /** A trusted key; null if it is not. Asks the service for its key set where that is needed. */
-    synchronized byte[] key(String id, Deadline deadline) {
-        boolean isStale = trust instanceof Trust.Root && System.currentTimeMillis() >= expiresMs;
-        if (!isStale && keys.containsKey(id)) {
-            return keys.get(id);
+    /** A key that is trusted to have signed at this time of the server. Asks the service for its key set where that is needed.
+     *
+     * @throws RefusedException {@code key_untrusted} */
+    synchronized byte[] key(String id, long serverTimeMs, Deadline deadline) {
+        byte[] known = known(id, serverTimeMs);
+        if (known != null) {
+            return known;
         }
         boolean canBeLearnt = switch (trust) {
             case Trust.Pins pins -> pins.texts().contains(id);
@@ -81,43 +89,72 @@ final class Keyring {
             case Trust.FirstUse met -> keys.isEmpty();
         };
         if (!canBeLearnt) {
-            return null;
+            throw untrusted(id);
         }
-        KeySet set = fetch.apply(deadline);
+        KeySet fetched = fetch.apply(deadline);
+        byte[] published = fetched.byId().get(id);
         switch (trust) {
             case Trust.Pins pins -> {
-                return set.byId().get(id) instanceof byte[] key ? keep(id, key) : null;
+                if (published != null) {
+                    keys.put(id, published);
+                }
             }
-            case Trust.Root root -> take(root, set);
+            case Trust.Root root -> take(root, fetched);
             case Trust.FirstUse met -> {
                 // There is nothing to trust yet but the signature with this very key, which is checked next.
                 LOG.log(System.Logger.Level.WARNING, "{0} is met for the first time: whoever answers is trusted from now on, by key {1}",
                         origin, id);
-                return set.byId().get(id);
+                known = published;
             }
         }
-        return keys.get(id);
-    }
-
-    /** One that is trusted already; null if it is not. */
-    synchronized byte[] known(String id) {
-        return keys.get(id);
-    }
-
-    private byte[] keep(String id, byte[] key) {
-        keys.put(id, key);
-        return key;
-    }
-
-    private void take(Trust.Root root, KeySet set) {
-        set.verify(root.key(), System.currentTimeMillis(), issuedMs);
-        keys.clear();
-        keys.putAll(set.byId());
-        expiresMs = set.expiresMs();
-        if (issuedMs == null || set.issuedMs() > issuedMs) {
-            issuedMs = set.issuedMs();
-            save(root.store(), name(root), List.of(Long.toString(issuedMs)));
+        if (!(trust instanceof Trust.FirstUse)) {
+            known = known(id, serverTimeMs);
         }
+        if (known == null) {
+            throw untrusted(id);
+        }
+        return known;
+    }
+
+    private RefusedException untrusted(String id) {
+        return new RefusedException(Code.KEY_UNTRUSTED, id, switch (trust) {
+            case Trust.Pins pins -> origin + " is another service or an impostor: its key is none of the pinned ones. Ask its operator for its key"
+                    + " id, and pin that or its root";
+            case Trust.Root root -> origin + " is another service or an impostor: the set that the root signed does not have its key, or not at"
+                    + " this time. Ask its operator whether the set has to be signed anew, and check this machine's clock";
+            case Trust.FirstUse met -> origin + " is another service or an impostor: its key is another than was met before. If its operator"
+                    + " says that the keys were replaced, remove its line from the trust store";
+        });
+    }
+
+    private byte[] known(String id, long serverTimeMs) {
+        return set == null ? keys.get(id) : set.signer(id, serverTimeMs, System.currentTimeMillis());
+    }
+
+    private void take(Trust.Root root, KeySet given) {
+        try {
+            given.verify(root.key(), System.currentTimeMillis(), issuedMs);
+        } catch (RefusedException refused) {
+            throw new RefusedException(refused.reason(), refused.field(), "the key set of " + origin + " is not what the pinned root signed last, or its"
+                    + " time is over: another service or an impostor, or the set has to be signed anew. Ask its operator, and check this"
+                    + " machine's clock");
+        }
+        long own = given.issuedMs();
+        UnaryOperator<List<String>> newest = lines -> {
+            Long theirs = number(lines);
+            if (theirs != null && theirs > own) {
+                throw new RefusedException(Code.KEY_UNTRUSTED, null, "the key set of " + origin + " is older than one that another process took from"
+                        + " the pinned root: another service or an impostor may stand in between");
+            }
+            return List.of(Long.toString(own));
+        };
+        if (issuedMs != null && issuedMs == own) {
+            newest.apply(root.store().load(name(root)));
+        } else {
+            save(root.store(), name(root), newest);
+        }
+        set = given;
+        issuedMs = own;
     }
 
     /** What a {@code key_retired} is good for: whether a root's word on new keys was taken, and the init can begin anew. */
@@ -136,9 +173,9 @@ final class Keyring {
             return;
         }
         boolean isFirst = keys.isEmpty();
-        KeySet set;
+        KeySet fetched;
         try {
-            set = fetch.apply(deadline);
+            fetched = fetch.apply(deadline);
         } catch (SealwayException absent) {
             if (isFirst) {
                 throw absent;
@@ -147,41 +184,59 @@ final class Keyring {
                     origin, absent.code());
             return;
         }
-        Map<String, byte[]> published = set.byId();
+        Map<String, byte[]> published = fetched.byId();
+        Map<String, byte[]> merged = new LinkedHashMap<>(keys);
         for (String id : agreed.keyIds()) {
             byte[] key = published.get(id);
             if (key != null) {
-                makeRoom(id, agreed.keyId(), published);
-                if (keys.size() < KEYS_MAX) {
-                    keys.put(id, key);
+                makeRoom(merged, id, agreed.keyId(), published);
+                if (merged.size() < KEYS_MAX) {
+                    merged.put(id, key);
                 }
             }
         }
-        if (isFirst && !keys.containsKey(agreed.keyId())) {
-            keys.clear();
-            throw new RefusedException(Code.KEY_UNTRUSTED, agreed.keyId());
+        if (isFirst && !merged.containsKey(agreed.keyId())) {
+            throw untrusted(agreed.keyId());
         }
-        List<String> lines = new ArrayList<>();
-        keys.values().forEach(key -> lines.add(StrictBase64.encode(key)));
-        save(met.store(), origin, lines);
+        save(met.store(), origin, lines -> {
+            mergeTheirs(merged, decoded(lines), agreed.keyId());
+            return merged.values().stream().map(StrictBase64::encode).toList();
+        });
+        keys.clear();
+        keys.putAll(merged);
+    }
+
+    /** Another client or process may have met the service, or more of its keys, since this one read: what it met counts. */
+    private void mergeTheirs(Map<String, byte[]> merged, Map<String, byte[]> theirs, String signing) {
+        if (!theirs.isEmpty() && !theirs.containsKey(signing) && keys.keySet().stream().noneMatch(theirs::containsKey)) {
+            throw untrusted(signing);
+        }
+        theirs.forEach((id, key) -> {
+            if (!keys.containsKey(id) && merged.size() < KEYS_MAX) {
+                merged.putIfAbsent(id, key);
+            }
+        });
     }
 
     /** Lets the oldest keys go that the service has no more: else a keyring that is full could never meet a new one. */
-    private void makeRoom(String id, String signing, Map<String, byte[]> published) {
-        Iterator<String> oldest = keys.keySet().iterator();
-        while (!keys.containsKey(id) && keys.size() >= KEYS_MAX && oldest.hasNext()) {
+    private static void makeRoom(Map<String, byte[]> merged, String id, String signing, Map<String, byte[]> published) {
+        Iterator<String> oldest = merged.keySet().iterator();
+        while (!merged.containsKey(id) && merged.size() >= KEYS_MAX && oldest.hasNext()) {
             String old = oldest.next();
             if (!published.containsKey(old) && !old.equals(signing)) {
                 oldest.remove();
-                oldest = keys.keySet().iterator();
+                oldest = merged.keySet().iterator();
             }
         }
     }
 
-    /** What cannot be kept is told of, and ends no call: what is trusted in this process is right either way. */
-    private void save(TrustStore store, String name, List<String> lines) {
+    /** What cannot be kept is told of, and ends no call: what is trusted in this process is right either way. What another process kept and
+     * this one may not trust does. */
+    private static void save(TrustStore store, String name, UnaryOperator<List<String>> change) {
         try {
-            store.save(name, lines);
+            store.update(name, change);
+        } catch (RefusedException untrusted) {
+            throw untrusted;
         } catch (RuntimeException unwritable) {
             LOG.log(System.Logger.Level.ERROR, "what is known of " + name + " could not be kept: the next start will not know of it",
                     unwritable);

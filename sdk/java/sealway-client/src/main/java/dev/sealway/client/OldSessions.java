@@ -9,6 +9,7 @@ import dev.sealway.session.SealedMessage;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.RefusedException;
+import java.net.URI;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.time.InstantSource;
 import java.util.Map;
@@ -42,7 +43,8 @@ final class OldSessions {
         }
         try {
             if (!lock.tryLock(deadline.leftNanos(), TimeUnit.NANOSECONDS)) {
-                throw new TransportException("deadline", "another call is still agreeing a session", null);
+                throw new TransportException("deadline", "no session with " + settings.sessionUrl().getAuthority() + " within "
+                        + deadline.length().toMillis() + " ms (timeout): another call is still agreeing one", null);
             }
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
@@ -68,8 +70,8 @@ final class OldSessions {
         Transport.Whole answer = transport.send(Transport.request(settings.sessionUrl(), "POST", settings.initPath(), request.headers(),
                 request.contentType(), BodyPublishers.ofByteArray(request.body())), deadline);
         laps.http();
-        if (answer.status() != 200) {
-            throw refusal(answer);
+        if (answer.status() != 200 || ProblemException.isPage(answer.body())) {
+            throw refusal(settings.sessionUrl(), answer);
         }
         long nowMs = System.currentTimeMillis();
         ClientSession session = init.finish(answer.body(), nowMs);
@@ -80,18 +82,19 @@ final class OldSessions {
                 laps.metrics(answer.headers().first("Server-Timing")));
     }
 
-    private static ProblemException refusal(Transport.Whole answer) {
+    private static ProblemException refusal(URI service, Transport.Whole answer) {
         try {
             if (Json.parse(answer.body()) instanceof Map<?, ?> members && members.get("error") instanceof String error) {
-                return new ProblemException(answer.status(), error, null);
+                return ProblemException.of(service, answer.status(), error, null);
             }
         } catch (RefusedException none) {
-            return new ProblemException(answer.status(), "status", null);
+            return ProblemException.of(service, answer.status(), answer.body());
         }
-        return new ProblemException(answer.status(), "status", null);
+        return ProblemException.of(service, answer.status(), answer.body());
     }
 
-    /** A session that the service no longer knows is agreed anew, once: a 401 comes before anything was served. */
+    /** Sends a call, and once more in a new session where a 401 says that the old one is over. On these protocols nothing proves who says
+     * so: a party that ends TLS can have the call served twice. */
     SealedAnswer call(SealedRequest request, Deadline deadline) {
         if (!request.method().equals("POST")) {
             throw new IllegalArgumentException("wires 1 and 2 seal POST alone");
@@ -119,8 +122,8 @@ final class OldSessions {
         Transport.Whole answer = transport.send(Transport.request(settings.serverUrl(), "POST", request.target(), message.headers(),
                 message.contentType(), BodyPublishers.ofByteArray(message.body())), deadline);
         laps.http();
-        if (answer.status() != 200 && !answer.headers().has(HeaderNames.X_KID)) {
-            throw refusal(answer);
+        if (!answer.headers().has(HeaderNames.X_KID) && (answer.status() != 200 || ProblemException.isPage(answer.body()))) {
+            throw refusal(settings.serverUrl(), answer);
         }
         byte[] body = call.open(answer.headers(), answer.status(), answer.body(), System.currentTimeMillis(), ReplayPolicy.DEFAULT);
         laps.named("aes-gcm-decrypt");

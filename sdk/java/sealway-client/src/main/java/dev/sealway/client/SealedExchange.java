@@ -67,12 +67,11 @@ public final class SealedExchange implements AutoCloseable {
     }
 
     /** What an answer that is not sealed says. The session or its clock has been mended for the next exchange; {@code isRepeatable} says
-     * whether this request, if it had no body, may be sent in one: {@code spec/session-3.md}, "What is sent again".
-     * It may ask the service for its keys, so it blocks. */
+     * whether this request, if it had no body, may be sent in one: {@code spec/session-3.md}, "What is sent again". */
     public synchronized Refused refused(int status, byte[] body) {
-        ProblemException refusal = Sessions3.refusal(method, status, body);
+        ProblemException refusal = Sessions3.refusal(settings.serverUrl(), method, status, body);
         long elapsedMs = sent.elapsedMs(settings.day());
-        return new Refused(refusal, sessions.mend(live, call, elapsedMs, refusal, Transport.Deadline.in(settings.timeout())) && isEmpty);
+        return new Refused(refusal, sessions.mend(live, call, elapsedMs, refusal) && isEmpty);
     }
 
     /** A refusal, and whether the request may be sent once more. */

@@ -1,6 +1,7 @@
 package dev.sealway.client;
 
 import dev.sealway.wire.Header;
+import dev.sealway.wire.Options;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -15,10 +16,18 @@ import java.util.List;
  * @param timeout for the whole call, or null for the client's own
  */
 public record SealedRequest(String method, String target, List<Header> headers, byte[] body, Duration timeout) {
-    /** Checks that there is a target. */
+    /** Checks what is missing.
+     *
+     * @throws IllegalArgumentException which names it */
     public SealedRequest {
-        if (!target.startsWith("/")) {
-            throw new IllegalArgumentException("target: expected a path that begins with a slash");
+        Options.present(method, "method", "give one, as POST");
+        if (!Options.present(target, "target", "give a path that begins with a slash").startsWith("/")) {
+            throw new IllegalArgumentException("target does not begin with a slash: give path and query alone, as /purchase?id=1");
+        }
+        Options.present(headers, "headers", "List.of() is none").forEach(header -> Options.present(header, "one of headers", "leave it out"));
+        Options.present(body, "body", "new byte[0] is none");
+        if (timeout != null) {
+            Options.within(timeout, Duration.ZERO, Duration.ofDays(365), "timeout");
         }
         headers = List.copyOf(headers);
     }
@@ -31,7 +40,7 @@ public record SealedRequest(String method, String target, List<Header> headers, 
     /** A POST of JSON. */
     public static SealedRequest postJson(String target, String json) {
         return new SealedRequest("POST", target, List.of(new Header("content-type", "application/json")),
-                json.getBytes(StandardCharsets.UTF_8), null);
+                Options.present(json, "json", "give the body").getBytes(StandardCharsets.UTF_8), null);
     }
 
     /** The same with one more header. */

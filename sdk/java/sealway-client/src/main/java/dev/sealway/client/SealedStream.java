@@ -9,6 +9,7 @@ import dev.sealway.wire.RefusedException;
 import dev.sealway.wire.SealwayException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.URI;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -18,6 +19,7 @@ import java.util.Deque;
  * <p>A body that ends early, or whose next part does not come in time, is a {@link SealwayException} from {@code read}. */
 public final class SealedStream extends InputStream {
     private static final int PROBLEM_MAX = 65_536;
+    private final URI service;
     private final int status;
     private final InputStream sealed;
     private final FrameOpener opener;
@@ -34,7 +36,8 @@ public final class SealedStream extends InputStream {
     private volatile boolean isLate;
     private final Thread watchdog;
 
-    SealedStream(Transport.Streaming answer, ClientCall3.Opening opening, Live live, Duration idle, long max, Deadline deadline) {
+    SealedStream(URI service, Transport.Streaming answer, ClientCall3.Opening opening, Live live, Duration idle, long max, Deadline deadline) {
+        this.service = service;
         this.status = answer.status();
         this.sealed = answer.body();
         this.opener = opening.opener();
@@ -63,7 +66,7 @@ public final class SealedStream extends InputStream {
     }
 
     /** The body of an answer that is not sealed, within bounds. */
-    static byte[] readPlain(Transport.Streaming answer, Deadline deadline) {
+    static byte[] readPlain(URI service, Transport.Streaming answer, Deadline deadline) {
         InputStream body = answer.body();
         Thread guard = Thread.ofVirtual().start(() -> {
             try {
@@ -76,7 +79,7 @@ public final class SealedStream extends InputStream {
         try (body) {
             return body.readNBytes(PROBLEM_MAX);
         } catch (IOException broken) {
-            throw Transport.refusal(broken);
+            throw Transport.refusal(service, broken);
         } finally {
             guard.interrupt();
         }
@@ -106,7 +109,7 @@ public final class SealedStream extends InputStream {
         try {
             read = sealed.read(buffer);
         } catch (IOException broken) {
-            throw isLate ? late() : Transport.refusal(broken);
+            throw isLate ? late() : Transport.refusal(service, broken);
         } finally {
             waitsUntil = 0;
         }
@@ -121,8 +124,9 @@ public final class SealedStream extends InputStream {
         }
     }
 
-    private static SealwayException late() {
-        return new TransportException("deadline", "the next part of the answer did not come in time", null);
+    private SealwayException late() {
+        return new TransportException("deadline", "the next part of the answer of " + service.getAuthority() + " did not come in time (idleTimeout, or"
+                + " for the head timeout): check that the service is there and not overloaded, or wait longer", null);
     }
 
     private void take(byte[] data, int length) {

@@ -4,6 +4,7 @@ import dev.sealway.client.Transport.Deadline;
 import dev.sealway.session.three.InitRequest;
 import dev.sealway.session.three.Suite;
 import dev.sealway.wire.Forms;
+import dev.sealway.wire.Options;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.Wire;
 import java.io.InputStream;
@@ -23,6 +24,7 @@ import java.util.function.UnaryOperator;
  * <p>Every method that reaches the network throws {@link SealwayException}: {@link ProblemException} for a refusal,
  * {@link dev.sealway.wire.RefusedException} for an answer that is not what it should be, {@link TransportException} for none. */
 public final class SealwayClient implements AutoCloseable {
+    private static final Duration CONNECT_MAX = Duration.ofSeconds(10);
     private final Settings settings;
     private final HttpClient http;
     private final boolean isOwnHttp;
@@ -33,7 +35,7 @@ public final class SealwayClient implements AutoCloseable {
         this.settings = builder.settings();
         this.isOwnHttp = builder.http == null;
         this.http = isOwnHttp ? HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).followRedirects(HttpClient.Redirect.NEVER)
-                .connectTimeout(settings.timeout()).executor(Executors.newVirtualThreadPerTaskExecutor()).build() : builder.http;
+                .connectTimeout(settings.timeout().compareTo(CONNECT_MAX) < 0 ? settings.timeout() : CONNECT_MAX).executor(Executors.newVirtualThreadPerTaskExecutor()).build() : builder.http;
         Transport transport = new Transport(http, builder.answerMax);
         this.three = settings.wire() == Wire.THREE ? new Sessions3(settings, transport) : null;
         this.old = three == null ? new OldSessions(settings, transport) : null;
@@ -69,6 +71,7 @@ public final class SealwayClient implements AutoCloseable {
 
     /** Sends a request and gives its whole answer. An interrupt of the thread cancels the call. */
     public SealedAnswer send(SealedRequest request) {
+        Options.present(request, "request", "SealedRequest.get makes one");
         Deadline deadline = Deadline.in(request.timeout() == null ? settings.timeout() : request.timeout());
         return three == null ? old.call(request, deadline) : three.call(request, deadline);
     }
@@ -99,8 +102,9 @@ public final class SealwayClient implements AutoCloseable {
     /** The same with a body that is sealed as it is read: each read ends a frame. It is closed when it was sent. */
     public SealedStream stream(SealedRequest request, InputStream body) {
         if (three == null) {
-            throw new IllegalArgumentException("wires 1 and 2 have no streams");
+            throw new IllegalArgumentException("wire is 1 or 2, which have no streams: call send, or build the client for Wire.THREE");
         }
+        Options.present(request, "request", "SealedRequest.get makes one");
         return three.stream(request, body, Deadline.in(request.timeout() == null ? settings.timeout() : request.timeout()));
     }
 
@@ -112,7 +116,7 @@ public final class SealwayClient implements AutoCloseable {
     /** Begins an exchange that another HTTP library carries; wire 3 alone. It agrees a session where there is none, so it blocks. */
     public SealedExchange exchange(String method, String target) {
         if (three == null) {
-            throw new IllegalArgumentException("wires 1 and 2 are not carried by other libraries");
+            throw new IllegalArgumentException("wire is 1 or 2, which other libraries do not carry: build the client for Wire.THREE");
         }
         return new SealedExchange(three, settings, three.acquire(null, Deadline.in(settings.timeout())), method, target);
     }
@@ -155,6 +159,8 @@ public final class SealwayClient implements AutoCloseable {
 
     /** Builds a client. */
     public static final class Builder {
+        private static final String TRUST_REMEDY = "pin the service's keys (Trust.pins) or its root (Trust.root), or say that the first use is trusted"
+                + " (Trust.firstUse)";
         private final URI sessionUrl;
         private URI serverUrl;
         private Wire wire = Wire.THREE;
@@ -173,13 +179,17 @@ public final class SealwayClient implements AutoCloseable {
         private HttpClient http;
 
         private Builder(URI url) {
-            this.sessionUrl = base(url);
+            this.sessionUrl = base(url, "url");
             this.serverUrl = sessionUrl;
         }
 
-        private static URI base(URI url) {
-            if (url.getHost() == null || !List.of("http", "https").contains(url.getScheme())) {
-                throw new IllegalArgumentException("url: expected http:// or https:// and a host");
+        private static URI base(URI url, String name) {
+            Options.present(url, name, "give the service's address, as https://api.example.com");
+            boolean isHttp = "http".equalsIgnoreCase(url.getScheme()) || "https".equalsIgnoreCase(url.getScheme());
+            if (!isHttp || url.getHost() == null || url.getRawUserInfo() != null || url.getRawQuery() != null || url.getRawFragment() != null) {
+                // Not quoted: it may hold a password.
+                throw new IllegalArgumentException(name + " is not http:// or https:// and a host, as https://api.example.com:8443: no user, query"
+                        + " or fragment may stand in it");
             }
             String text = url.toString();
             return URI.create(text.endsWith("/") ? text.substring(0, text.length() - 1) : text);
@@ -187,49 +197,62 @@ public final class SealwayClient implements AutoCloseable {
 
         /** Where calls go, if that is not where sessions are agreed. */
         public Builder serverUrl(URI url) {
-            serverUrl = base(url);
+            serverUrl = base(url, "serverUrl");
             return this;
         }
 
         /** The wire; 3 unless set. */
         public Builder wire(Wire value) {
-            wire = value;
+            wire = Options.present(value, "wire", "give one of Wire.ONE, TWO and THREE");
             return this;
         }
 
         /** Where sessions of wires 1 and 2 are agreed; {@code /session/init} unless set. */
         public Builder initPath(String path) {
+            if (!Options.present(path, "initPath", "give a path, as /session/init").startsWith("/")) {
+                throw new IllegalArgumentException("initPath does not begin with a slash: give a path, as /session/init");
+            }
             initPath = path;
             return this;
         }
 
         /** The suites, the one liked most first; all unless set. */
         public Builder suites(Suite... values) {
+            String remedy = "give at least one suite, as Suite.P256, or leave it out for all";
+            for (Suite each : Options.present(values, "suites", remedy)) {
+                Options.present(each, "one of suites", remedy);
+            }
+            if (values.length == 0) {
+                throw new IllegalArgumentException("suites is empty: " + remedy);
+            }
             suites = List.of(values);
             return this;
         }
 
         /** Who the client says it is: 1 to 256 printable ASCII characters without a bar. */
         public Builder clientId(String value) {
+            if (!Forms.isClientId(Options.present(value, "clientId", "leave it out for sealway-java"))) {
+                throw new IllegalArgumentException("clientId is not 1 to 256 printable ASCII characters without a bar");
+            }
             clientId = value;
             return this;
         }
 
         /** The life that is asked for, in whole seconds; the service has the last word. */
         public Builder ttl(Duration value) {
-            ttlSec = value.toSeconds();
+            ttlSec = Options.atLeast(Options.within(value, Duration.ZERO, Duration.ofDays(365), "ttl").toSeconds(), 1, "ttl in seconds");
             return this;
         }
 
         /** Whom to trust; on wire 3 it has to be said. */
         public Builder trust(Trust value) {
-            trust = value;
+            trust = Options.present(value, "trust", TRUST_REMEDY);
             return this;
         }
 
         /** The value of {@code Authorization} at an init, asked for at each. */
         public Builder authorization(Supplier<String> value) {
-            authorization = value;
+            authorization = Options.present(value, "authorization", "give a supplier, or leave it out for none");
             return this;
         }
 
@@ -239,34 +262,34 @@ public final class SealwayClient implements AutoCloseable {
             return this;
         }
 
-        /** For a whole call, retries and the agreement included; 30 seconds unless set. */
+        /** For a whole call, retries and the agreement included; 30 seconds unless set. Connecting has 10 of them at most. */
         public Builder timeout(Duration value) {
-            timeout = value;
+            timeout = Options.within(value, Duration.ZERO, Duration.ofDays(365), "timeout");
             return this;
         }
 
         /** Between two parts of a streamed answer; 30 seconds unless set. */
         public Builder idleTimeout(Duration value) {
-            idleTimeout = value;
+            idleTimeout = Options.within(value, Duration.ZERO, Duration.ofDays(365), "idleTimeout");
             return this;
         }
 
         /** The longest sealed answer that is read whole, in bytes; 4 MiB unless set. */
         public Builder answerMax(int bytes) {
-            answerMax = bytes;
+            answerMax = (int) Options.atLeast(bytes, 1, "answerMax");
             return this;
         }
 
         /** The longest body of a streamed answer, in bytes; 1 GiB unless set. */
         public Builder streamMax(long bytes) {
-            streamMax = bytes;
+            streamMax = Options.atLeast(bytes, 1, "streamMax");
             return this;
         }
 
         /** An HTTP client of the caller's, which has to follow no redirects. */
         public Builder httpClient(HttpClient value) {
-            if (value.followRedirects() != HttpClient.Redirect.NEVER) {
-                throw new IllegalArgumentException("httpClient: it has to follow no redirects");
+            if (Options.present(value, "httpClient", "leave it out for one of its own").followRedirects() != HttpClient.Redirect.NEVER) {
+                throw new IllegalArgumentException("httpClient follows redirects: build it with HttpClient.Redirect.NEVER");
             }
             http = value;
             return this;
@@ -279,14 +302,8 @@ public final class SealwayClient implements AutoCloseable {
         }
 
         private Settings settings() {
-            if (wire == Wire.THREE && trust == null) {
-                throw new IllegalArgumentException("trust: on wire 3 pin the service's keys or its root, or say that the first use is trusted");
-            }
-            if (!Forms.isClientId(clientId)) {
-                throw new IllegalArgumentException("clientId: expected 1 to 256 printable ASCII characters without a bar");
-            }
-            if (suites.isEmpty() || timeout.isNegative() || timeout.isZero()) {
-                throw new IllegalArgumentException("suites, timeout: expected some");
+            if (wire == Wire.THREE) {
+                Options.present(trust, "trust", TRUST_REMEDY);
             }
             return new Settings(sessionUrl, serverUrl, wire, initPath, suites, clientId, ttlSec, trust, authorization, prove, timeout,
                     idleTimeout, streamMax, new SecureRandom(), day);

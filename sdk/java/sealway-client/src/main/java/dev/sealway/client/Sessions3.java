@@ -65,7 +65,8 @@ final class Sessions3 {
         }
         try {
             if (!lock.tryLock(deadline.leftNanos(), TimeUnit.NANOSECONDS)) {
-                throw new TransportException("deadline", "another call is still agreeing a session", null);
+                throw new TransportException("deadline", "no session with " + settings.sessionUrl().getAuthority() + " within "
+                        + deadline.length().toMillis() + " ms (timeout): another call is still agreeing one", null);
             }
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
@@ -120,7 +121,7 @@ final class Sessions3 {
             Transport.Whole answer = ask(agreement.request().write(), authorization, old, deadline);
             laps.http();
             if (answer.status() != 201) {
-                ProblemException refusal = refusal("POST", answer.status(), answer.body());
+                ProblemException refusal = refusal(settings.sessionUrl(), "POST", answer.status(), answer.body());
                 Suite wanted = refusal.code().equals("suite_required") ? wanted(refusal.problem(), suites) : null;
                 if (wanted != null && wanted != suite && mayChange) {
                     suite = wanted;
@@ -133,10 +134,22 @@ final class Sessions3 {
                 }
                 continue;
             }
-            ClientSession3 session = agreement.finish(answer.status(), answer.body(), id -> keyring.key(id, deadline));
+            ClientSession3 session = finish(agreement, answer, deadline);
             laps.named("agree");
             keyring.remember(session.agreed(), deadline);
             return new Live(session, settings.day(), laps.metrics(answer.headers().first("Server-Timing")));
+        }
+    }
+
+    private ClientSession3 finish(Agreement agreement, Transport.Whole answer, Deadline deadline) {
+        try {
+            return agreement.finish(answer.status(), answer.body(), (id, serverTimeMs) -> keyring.key(id, serverTimeMs, deadline));
+        } catch (RefusedException refused) {
+            if (refused.reason() == Code.KEY_UNTRUSTED) {
+                throw refused;
+            }
+            throw new RefusedException(refused.reason(), refused.field(), refused.reason().meaning() + " The answer of "
+                    + settings.sessionUrl().getAuthority() + " to the init does not hold: another service, a proxy or an impostor gave it");
         }
     }
 
@@ -166,19 +179,20 @@ final class Sessions3 {
         Transport.Whole answer = transport.send(Transport.request(settings.sessionUrl(), "GET", KeySet.PATH, NO_HEADERS, null,
                 BodyPublishers.noBody()), deadline);
         if (answer.status() != 200) {
-            throw new RefusedException(Code.KEY_UNTRUSTED, "no key set at " + KeySet.PATH);
+            throw new RefusedException(Code.KEY_UNTRUSTED, KeySet.PATH, settings.origin() + " answered with status " + answer.status()
+                    + " where its key set should be: pin its public key itself, or check that the path is passed on");
         }
         return KeySet.parse(answer.body());
     }
 
     /** What an answer to this method says that is not sealed. */
-    static ProblemException refusal(String method, int status, byte[] body) {
+    static ProblemException refusal(URI service, String method, int status, byte[] body) {
         Problem problem = Problem.parse(status, body);
         if (problem == null && status == 401 && method.equals("HEAD")) {
             // What answers HEAD has no body to say more in; of sealed requests, this status has one reason. It proves nothing.
             problem = Problem.of("session_expired", Map.of());
         }
-        return new ProblemException(status, problem == null ? "status" : problem.code(), problem);
+        return problem == null ? ProblemException.of(service, status, body) : ProblemException.of(service, status, problem.code(), problem);
     }
 
     /** A call with a body that is there: one that the service has certainly not served is sent once more. */
@@ -206,7 +220,7 @@ final class Sessions3 {
 
     /** What to send a call in that was refused, if it may be sent once more; else throws the refusal. */
     private Live heal(Live live, ClientCall3 call, long elapsedMs, ProblemException refusal, Again again, Deadline deadline) {
-        if (!mend(live, call, elapsedMs, refusal, deadline)) {
+        if (!mend(live, call, elapsedMs, refusal)) {
             throw refusal;
         }
         boolean isClock = refusal.code().equals("clock_skew");
@@ -220,7 +234,7 @@ final class Sessions3 {
 
     /** Takes the time that a refusal proves, or gives up the session that it says is over: that serves the next call, whatever becomes of
      * this one. Whether this one may be sent once more. */
-    boolean mend(Live live, ClientCall3 call, long elapsedMs, ProblemException refusal, Deadline deadline) {
+    boolean mend(Live live, ClientCall3 call, long elapsedMs, ProblemException refusal) {
         Problem problem = refusal.problem();
         if (problem == null) {
             return false;
@@ -232,19 +246,10 @@ final class Sessions3 {
                 live.setClock(problem.serverTimeMs());
             }
         } else if (problem.code().equals("session_expired")) {
-            // Proven or not: else whoever only posts is stuck with it at a service that has no identity key.
+            // Nobody has proven that: but else whoever only posts is stuck with it.
             drop(live);
-            isProven = call.provesExpiry(problem, id -> trusted(id, deadline));
         }
         return call.isSentAgain(problem, isProven, elapsedMs);
-    }
-
-    private byte[] trusted(String id, Deadline deadline) {
-        try {
-            return keyring.key(id, deadline);
-        } catch (SealwayException unknown) {
-            return null;
-        }
     }
 
     /** Gives up this session, and no newer one. */
@@ -275,7 +280,7 @@ final class Sessions3 {
         Transport.Whole answer = transport.send(plain, deadline);
         laps.http();
         if (!answer.headers().has(HeaderNames.X_SEAL)) {
-            return new Outcome(null, sealed.call(), sent.elapsedMs(settings.day()), refusal(request.method(), answer.status(), answer.body()));
+            return new Outcome(null, sealed.call(), sent.elapsedMs(settings.day()), refusal(base, request.method(), answer.status(), answer.body()));
         }
         ClientCall3.Opened opened = sealed.call().open(answer.status(), answer.headers(), answer.body());
         laps.named("aes-gcm-decrypt");
@@ -320,14 +325,15 @@ final class Sessions3 {
                 }
                 Transport.Streaming answer = transport.open(plain, deadline);
                 if (answer.headers().has(HeaderNames.X_SEAL)) {
-                    SealedStream stream = new SealedStream(answer, opening(call, answer), live, settings.idleTimeout(),
-                            settings.streamMax(), deadline);
+                    SealedStream stream = new SealedStream(settings.serverUrl(), answer, opening(call, answer), live,
+                            settings.idleTimeout(), settings.streamMax(), deadline);
                     isOpen = true;
                     return stream;
                 }
-                ProblemException refusal = refusal(request.method(), answer.status(), SealedStream.readPlain(answer, deadline));
+                ProblemException refusal = refusal(settings.serverUrl(), request.method(), answer.status(),
+                        SealedStream.readPlain(settings.serverUrl(), answer, deadline));
                 if (body != null) {
-                    mend(live, call, sent.elapsedMs(settings.day()), refusal, deadline);
+                    mend(live, call, sent.elapsedMs(settings.day()), refusal);
                     throw refusal;
                 }
                 Live next = heal(live, call, sent.elapsedMs(settings.day()), refusal, again, deadline);

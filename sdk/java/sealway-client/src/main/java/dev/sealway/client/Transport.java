@@ -8,11 +8,15 @@ import dev.sealway.wire.RefusedException;
 import dev.sealway.wire.SealwayException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.ConnectException;
 import java.net.URI;
+import java.net.UnknownHostException;
 import java.net.http.HttpClient;
+import java.net.http.HttpConnectTimeoutException;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.ByteBuffer;
+import java.nio.channels.UnresolvedAddressException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -23,6 +27,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Flow;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import javax.net.ssl.SSLException;
 
 /** HTTP with bounds: on time, on the length of answers, and no redirects. */
 final class Transport {
@@ -53,12 +58,12 @@ final class Transport {
     }
 
     Whole send(HttpRequest request, Deadline deadline) {
-        HttpResponse<byte[]> response = wait(http.sendAsync(request, head -> new Bounded(answerMax)), deadline);
+        HttpResponse<byte[]> response = wait(request.uri(), http.sendAsync(request, head -> new Bounded(answerMax)), "whole answer", deadline);
         return new Whole(response.statusCode(), checked(response), response.body());
     }
 
     Streaming open(HttpRequest request, Deadline deadline) {
-        HttpResponse<InputStream> response = wait(http.sendAsync(request, HttpResponse.BodyHandlers.ofInputStream()), deadline);
+        HttpResponse<InputStream> response = wait(request.uri(), http.sendAsync(request, HttpResponse.BodyHandlers.ofInputStream()), "head of an answer", deadline);
         try {
             return new Streaming(response.statusCode(), checked(response), response.body());
         } catch (SealwayException refused) {
@@ -83,35 +88,64 @@ final class Transport {
         HeaderList list = new HeaderList(headers);
         // A sealed redirect is the service's own word; it is the caller's, and not followed either.
         if (response.statusCode() / 100 == 3 && !list.has(HeaderNames.X_SEAL)) {
-            throw new TransportException("redirected", "the answer is a redirect (" + response.statusCode()
-                    + "), which a sealed call does not follow", null);
+            throw new TransportException("redirected", "the answer of " + response.uri().getAuthority() + " is a redirect ("
+                    + response.statusCode() + "), which a sealed call does not follow: use the address that it leads to", null);
         }
         return list;
     }
 
-    private static <T> T wait(CompletableFuture<T> future, Deadline deadline) {
+    private static <T> T wait(URI service, CompletableFuture<T> future, String what, Deadline deadline) {
         try {
             return future.get(deadline.leftNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException late) {
             future.cancel(true);
-            throw new TransportException("deadline", "no whole answer within " + deadline.length().toMillis() + " ms", null);
+            throw new TransportException("deadline", "no " + what + " of " + service.getAuthority() + " within " + deadline.length().toMillis()
+                    + " ms (timeout): check that the service is there and not overloaded, or wait longer", null);
         } catch (InterruptedException interrupted) {
             future.cancel(true);
             Thread.currentThread().interrupt();
             throw new TransportException("cancelled", "the call was cancelled", interrupted);
         } catch (ExecutionException failed) {
-            throw refusal(failed);
+            throw refusal(service, failed);
         }
     }
 
-    static SealwayException refusal(Throwable failed) {
+    /** Who did not answer, why, and what to do. */
+    static SealwayException refusal(URI service, Throwable failed) {
         for (Throwable cause = failed; cause != null; cause = cause.getCause()) {
             if (cause instanceof SealwayException own) {
                 return own;
             }
         }
         Throwable cause = failed instanceof ExecutionException || failed instanceof CompletionException ? failed.getCause() : failed;
-        return new TransportException("unreachable", "no answer (" + cause.getClass().getSimpleName() + ")", cause);
+        return new TransportException("unreachable", "no answer of " + service.getAuthority() + ": " + why(cause), cause);
+    }
+
+    private static String why(Throwable failed) {
+        boolean isConnecting = false;
+        for (Throwable cause = failed; cause != null; cause = cause.getCause()) {
+            if (cause instanceof HttpConnectTimeoutException) {
+                return "it took too long to connect, TLS included: check the address and port, whether TLS is spoken there, and the firewalls in between";
+            }
+            if (cause instanceof SSLException) {
+                return "TLS failed (" + oneLine(cause.getMessage()) + "): check that the port speaks TLS, that the certificate is for this name and of"
+                        + " an authority that the JVM or httpClient trusts, whether the service asks for a client certificate, and this"
+                        + " machine's clock";
+            }
+            if (cause instanceof UnresolvedAddressException || cause instanceof UnknownHostException) {
+                return "its name was not found: check the address, and this machine's name servers";
+            }
+            isConnecting |= cause instanceof ConnectException;
+        }
+        return isConnecting ? "the connection was refused: check the address and port, and that the service runs there"
+                : "the connection broke (" + failed.getClass().getSimpleName() + "), and whether the service had the request is unknown: check that"
+                        + " the service runs, and what is in between";
+    }
+
+    /** A text of another's, to be shown: printable, of at most 200 characters. */
+    private static String oneLine(String text) {
+        String printable = String.valueOf(text).replaceAll("[^\\p{Print}]", "?");
+        return printable.substring(0, Math.min(200, printable.length()));
     }
 
     /** Until when a call may last, by a clock that never jumps. */

@@ -58,6 +58,8 @@ final class FakeService implements AutoCloseable {
     volatile long clockAheadMs;
     volatile long ttlSec = 3600;
     volatile boolean isProving = true;
+    /** Whether the next call is served, and its session lost before anything of its answer left. */
+    volatile boolean isLostOnceServed;
     /** Whether every call is of a session that is not known. */
     volatile boolean isForgetting;
     volatile int status = 200;
@@ -187,7 +189,7 @@ final class FakeService implements AutoCloseable {
         while (!isOpen) {
             isOpen = opening.feed(buffer, 0, exchange.getRequestBody().read(buffer));
         }
-        Unreplayed<ServerCall3.Begun> first = opening.first();
+        Unreplayed<ServerCall3.Begun> first = opening.first(sessions.get(call.sessionId()), nowMs());
         ServerCall3.Begun begun = first.release(Fresh.granted(first.claim()));
         firstPiece.countDown();
         for (int read = exchange.getRequestBody().read(buffer); read >= 0; read = exchange.getRequestBody().read(buffer)) {
@@ -207,6 +209,12 @@ final class FakeService implements AutoCloseable {
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    /** What servers of earlier versions signed. */
+    private static byte[] expiredMessage(String sessionId, String nonce, String stamp, long timeMs) {
+        return Bytes.join("sealway/3 expired".getBytes(), Hashes.sha256(field(sessionId.getBytes()), field(nonce.getBytes()),
+                field(stamp.getBytes()), number(timeMs)));
     }
 
     private static void sleep(long millis) {
@@ -235,22 +243,26 @@ final class FakeService implements AutoCloseable {
         return new Acceptance.Decision(draw(16), ttlSec, nowMs(), "none", null, null);
     }
 
+    private void refuseExpired(HttpExchange exchange, ServerCall3 call) throws IOException {
+        Map<String, Object> more = new LinkedHashMap<>();
+        if (isProving) {
+            long time = nowMs();
+            more.put("key_id", identity.keyId());
+            more.put("server_time_ms", time);
+            more.put("signature", StrictBase64.encode(identity.signer().sign(
+                    expiredMessage(call.sessionId(), call.nonce(), call.stamp(), time))));
+        }
+        sleep(refusalLateMs);
+        plain(exchange, 401, Problem.of("session_expired", more).write());
+    }
+
     private void call(HttpExchange exchange, String path, byte[] body) throws IOException {
         ServerCall3 call = new ServerCall3(exchange.getRequestMethod(), exchange.getRequestURI().toString(), headers(exchange), nowMs(),
                 ReplayPolicy.DEFAULT);
         SessionRecord session = isForgetting ? null : sessions.get(call.sessionId());
         calls.incrementAndGet();
         if (session == null) {
-            Map<String, Object> more = new LinkedHashMap<>();
-            if (isProving) {
-                long time = nowMs();
-                more.put("key_id", identity.keyId());
-                more.put("server_time_ms", time);
-                more.put("signature", StrictBase64.encode(identity.signer().sign(
-                        Proofs.expiredMessage(call.sessionId(), call.nonce(), call.stamp(), time))));
-            }
-            sleep(refusalLateMs);
-            plain(exchange, 401, Problem.of("session_expired", more).write());
+            refuseExpired(exchange, call);
             return;
         }
         Long skew = skewMs.getAndSet(null);
@@ -276,6 +288,12 @@ final class FakeService implements AutoCloseable {
         if (exchange.getRequestMethod().equals("DELETE") && path.startsWith("/v3/sessions/")) {
             sessions.remove(session.id());
             send(exchange, begun.reply().seal(204, List.of(), new byte[0], nowMs(), draw(16)), 204);
+            return;
+        }
+        if (isLostOnceServed) {
+            isLostOnceServed = false;
+            sessions.remove(session.id());
+            refuseExpired(exchange, call);
             return;
         }
         misbehaviour.answer(exchange, begun.reply().seal(status, List.of(new Header("content-type", "text/plain")), plain, nowMs(),

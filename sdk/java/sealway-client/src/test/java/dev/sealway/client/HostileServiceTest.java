@@ -389,4 +389,28 @@ class HostileServiceTest {
         }
         assertEquals("", new String(client.send(SealedRequest.get("/echo")).body(), StandardCharsets.UTF_8));
     }
+
+    @Test
+    void aPortalsPageIsToldAsOneWithTheHost() throws Exception {
+        com.sun.net.httpserver.HttpServer portal = com.sun.net.httpserver.HttpServer.create(new java.net.InetSocketAddress("127.0.0.1", 0), 0);
+        portal.createContext("/", exchange -> {
+            byte[] page = "<!DOCTYPE html><html>Accept our terms</html>".getBytes();
+            exchange.getResponseHeaders().set("Content-Type", "text/html");
+            exchange.sendResponseHeaders(200, page.length);
+            exchange.getResponseBody().write(page);
+            exchange.close();
+        });
+        portal.start();
+        java.net.URI url = java.net.URI.create("http://127.0.0.1:" + portal.getAddress().getPort());
+        try (SealwayClient client = SealwayClient.builder(url).trust(Trust.pins(java.util.List.of("0".repeat(32)))).build()) {
+            String told = assertThrows(ProblemException.class, client::session).getMessage();
+            assertTrue(told.contains("captive portal") && told.contains(url.getAuthority()), told);
+        } finally {
+            portal.stop(0);
+        }
+        try (SealwayClient client = SealwayClient.builder(url).trust(Trust.pins(java.util.List.of("0".repeat(32)))).build()) {
+            String told = assertThrows(TransportException.class, client::session).getMessage();
+            assertTrue(told.contains(url.getAuthority()) && told.contains("check the address"), told);
+        }
+    }
 }

@@ -104,7 +104,7 @@ class OldWiresTest {
                 FakeService.plain(exchange, 401, "{\"error\":\"SESSION_EXPIRED\"}".getBytes());
                 return;
             }
-            Unreplayed<ServerCall.Opened> opened = call.open(session, body);
+            Unreplayed<ServerCall.Opened> opened = call.open(session, body, nowMs);
             ServerCall.Opened plain = opened.release(Fresh.granted(opened.claim()));
             misbehaviour.answer(exchange, plain.reply().seal(200, plain.plaintext(), nowMs, draw(16), draw(12)));
         } catch (SealwayException refused) {
@@ -161,6 +161,7 @@ class OldWiresTest {
         }
         assertRefused("status", (exchange, honest) -> FakeService.plain(exchange, 503, SECRET.getBytes()));
         assertRefused("header_missing", (exchange, honest) -> FakeService.plain(exchange, 200, SECRET.getBytes()));
+        assertRefused("status", (exchange, honest) -> FakeService.plain(exchange, 200, ("<html>" + SECRET).getBytes()));
         assertRefused("redirected", (exchange, honest) -> {
             exchange.getResponseHeaders().set("Location", "/elsewhere");
             exchange.sendResponseHeaders(307, -1);
@@ -232,7 +233,9 @@ class OldWiresTest {
     @EnumSource(value = Wire.class, names = {"ONE", "TWO"})
     void anInitsAnswerThatIsNoneIsATypedError(Wire wire) {
         begin(wire);
-        for (String body : new String[] {"", "{}", "[]", "{\"sessionId\":\"S-1\"}", "<html>"}) {
+        ofInits = (exchange, honest) -> FakeService.plain(exchange, 200, "<html>".getBytes());
+        assertTrue(assertThrows(ProblemException.class, client::session).getMessage().contains("captive portal"));
+        for (String body : new String[] {"", "{}", "[]", "{\"sessionId\":\"S-1\"}", "<"}) {
             ofInits = (exchange, honest) -> FakeService.plain(exchange, 200, body.getBytes());
             SealwayException refused = assertThrows(SealwayException.class, client::session);
             assertTrue(List.of("json_invalid", "field_invalid", "public_key_invalid").contains(refused.code()), refused.code());

@@ -93,18 +93,30 @@ class SessionLifeTest {
     }
 
     @Test
-    void aLostSessionIsAgreedAnewOnceWhereThatIsProven() {
-        try (SealwayClient client = builder().build()) {
-            client.send(post());
-            service.sessions.clear();
-            assertEquals("hi", client.send(post()).text());
-            assertEquals(2, service.inits.get());
+    void anUnsafeRequestIsServedOnceThoughItsSessionIsLostEarly() {
+        for (boolean isSigned : new boolean[] {true, false}) {
+            service.isProving = isSigned;
+            // Delivered, its answer held until the session is gone, and shown again: the refusal is genuine.
+            try (SealwayClient client = builder().build()) {
+                for (String method : new String[] {"POST", "PUT", "DELETE", "PATCH"}) {
+                    client.session();
+                    int served = service.served.get();
+                    service.isLostOnceServed = true;
+                    SealedRequest buy = new SealedRequest(method, "/buy", List.of(), new byte[1], null);
+                    ProblemException told = assertThrows(ProblemException.class, () -> client.send(buy), method);
+                    assertEquals("session_expired", told.code());
+                    assertTrue(told.getMessage().contains("unknown"), told.getMessage());
+                    assertEquals(served + 1, service.served.get(), method);
+                    assertEquals("hi", client.send(post()).text());
+                }
+                service.isLostOnceServed = true;
+                assertEquals(200, client.send(SealedRequest.get("/echo")).status());
+            }
         }
     }
 
     @Test
-    void withoutProofOnlyASafeMethodIsSentAgain() {
-        service.isProving = false;
+    void onlyASafeMethodIsSentAgain() {
         try (SealwayClient client = builder().build()) {
             client.send(post());
             service.sessions.clear();
@@ -139,8 +151,9 @@ class SessionLifeTest {
         try (SealwayClient client = builder().build()) {
             client.send(post());
             service.sessions.clear();
-            List<CompletableFuture<SealedAnswer>> calls = IntStream.range(0, 20).mapToObj(at -> client.sendAsync(post())).toList();
-            calls.forEach(call -> assertEquals("hi", call.join().text()));
+            List<CompletableFuture<SealedAnswer>> calls = IntStream.range(0, 20).mapToObj(at -> client.sendAsync(SealedRequest.get("/echo")))
+                    .toList();
+            calls.forEach(call -> assertEquals(200, call.join().status()));
             assertEquals(2, service.inits.get());
         }
     }
@@ -169,7 +182,8 @@ class SessionLifeTest {
     void aClockThatIsOffHealsOnceByTheServersProof() {
         try (SealwayClient client = builder().build()) {
             client.session();
-            service.clockAheadMs = 600_000;
+            // Two windows, and more than the call takes.
+            service.clockAheadMs = 660_000;
             assertEquals("hi", client.send(post()).text());
             assertEquals(2, service.calls.get());
             assertEquals(1, service.inits.get());
@@ -198,17 +212,18 @@ class SessionLifeTest {
             client.session();
             // Genuine, and too old by 400 ms when it was refused: but 900 ms before that it was not.
             service.refusalLateMs = 900;
-            service.skewMs.set(300_400L);
+            service.skewMs.set(600_400L);
             assertEquals("clock_skew", assertThrows(ProblemException.class, () -> client.send(post())).code());
             assertEquals(1, service.calls.get());
             assertEquals(0, service.served.get());
-            service.clockAheadMs = 300_000;
+            service.clockAheadMs = 600_000;
             assertEquals("hi", client.send(post()).text());
             assertEquals(2, service.calls.get());
-            service.skewMs.set(300_400L);
+            service.clockAheadMs = 1_200_000;
+            service.skewMs.set(600_400L);
             assertEquals(200, client.send(SealedRequest.get("/echo")).status());
             assertEquals(4, service.calls.get());
-            service.skewMs.set(300_400L);
+            service.skewMs.set(600_400L);
             assertThrows(ProblemException.class, () -> client.stream(post()).close());
             assertEquals(5, service.calls.get());
         }

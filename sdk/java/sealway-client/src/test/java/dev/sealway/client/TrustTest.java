@@ -13,11 +13,14 @@ import dev.sealway.wire.RefusedException;
 import dev.sealway.wire.StrictBase64;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.security.KeyPair;
 import java.security.SecureRandom;
 import java.security.interfaces.ECPublicKey;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.logging.Handler;
 import java.util.logging.LogRecord;
@@ -26,6 +29,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Whom a client trusts, and who it says it is, over a socket. */
 @Timeout(30)
@@ -139,6 +143,102 @@ class TrustTest {
             }
             assertTrue(logged.stream().anyMatch(record -> record.getLevel().getName().equals("SEVERE")
                     && record.getMessage().contains("could not be kept")), logged.toString());
+        }
+    }
+
+    private static void assertUntrusted(SealwayClient client) {
+        RefusedException refused = assertThrows(RefusedException.class, client::session);
+        assertEquals("key_untrusted", refused.code());
+        assertTrue(refused.getMessage().contains("127.0.0.1") && refused.getMessage().contains("another service or an impostor"), refused.getMessage());
+    }
+
+    /** Two clients of one store stand for two processes: each has read it before the other writes. */
+    @Test
+    void whatAnotherProcessMetFirstIsNotOverwritten(@TempDir Path folder) {
+        Identity genuine = service.identity;
+        Identity next = FakeService.identity();
+        Identity further = FakeService.identity();
+        String origin = "http://127.0.0.1:" + service.url().getPort();
+        for (TrustStore store : List.of(TrustStore.inMemory(), TrustStore.inFile(folder.resolve("known")))) {
+            service.identities = List.of(genuine, next);
+            try (SealwayClient one = client(Trust.firstUse(store)); SealwayClient other = client(Trust.firstUse(store))) {
+                one.session();
+                service.identities = List.of(FakeService.identity());
+                assertUntrusted(other);
+                assertEquals(texts(List.of(genuine, next)), store.load(origin));
+                // The genuine service counts, and no key goes that the other process knows.
+                service.identities = List.of(genuine, further);
+                other.session();
+                assertEquals(Set.copyOf(texts(List.of(genuine, next, further))), Set.copyOf(store.load(origin)));
+                service.identities = List.of(genuine, FakeService.identity());
+                one.forget();
+                one.session();
+                assertEquals(4, store.load(origin).size());
+                // Another pin in place of all that this process knows is not undone by it.
+                List<String> replaced = texts(List.of(FakeService.identity()));
+                store.save(origin, replaced);
+                service.identities = List.of(genuine, FakeService.identity());
+                one.forget();
+                assertUntrusted(one);
+                assertEquals(replaced, store.load(origin));
+            }
+        }
+    }
+
+    @Test
+    void theTimeOfARootsSetNeverGoesBackForAnyProcess(@TempDir Path folder) {
+        service.root = root;
+        for (TrustStore store : List.of(TrustStore.inMemory(), TrustStore.inFile(folder.resolve("roots")))) {
+            try (SealwayClient one = client(Trust.root(text(root), store)); SealwayClient other = client(Trust.root(text(root), store))) {
+                record Step(SealwayClient client, long issuedMs, boolean isTaken) {
+                }
+                for (Step step : List.of(new Step(one, 200, true), new Step(other, 100, false), new Step(other, 300, true),
+                        new Step(one, 200, false), new Step(one, 250, false), new Step(one, 300, true), new Step(other, 300, true))) {
+                    service.issuedMs = step.issuedMs();
+                    // A key of its own has the set asked for.
+                    service.identities = List.of(FakeService.identity());
+                    step.client().forget();
+                    if (step.isTaken()) {
+                        step.client().session();
+                    } else {
+                        assertEquals("key_untrusted", assertThrows(RefusedException.class, step.client()::session).code(), step.toString());
+                    }
+                }
+            }
+        }
+    }
+
+    @Test
+    void manyProcessesThatKeepAtOnceLoseNothing(@TempDir Path folder) throws Exception {
+        Path file = folder.resolve("known");
+        List<Process> others = new ArrayList<>();
+        for (String name : List.of("a", "b")) {
+            others.add(new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp",
+                    System.getProperty("java.class.path"), Keeps.class.getName(), file.toString(), name).inheritIO().start());
+        }
+        while (!Files.exists(file)) {
+            assertTrue(others.stream().allMatch(Process::isAlive) || Files.exists(file));
+            Thread.onSpinWait();
+        }
+        Keeps.main(file.toString(), "c");
+        for (Process other : others) {
+            assertEquals(0, other.waitFor());
+        }
+        assertEquals(3 * Keeps.COUNT, Files.readAllLines(file).size());
+    }
+
+    /** A process that keeps many origins. */
+    static final class Keeps {
+        static final int COUNT = 100;
+
+        private Keeps() {
+        }
+
+        public static void main(String... args) {
+            TrustStore store = TrustStore.inFile(Path.of(args[0]));
+            for (int at = 0; at < COUNT; at++) {
+                store.save(args[1] + at, List.of("x"));
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 package dev.sealway.redis;
 
 import dev.sealway.crypto.SecretBytes;
+import dev.sealway.wire.Options;
 import dev.sealway.wire.StrictBase64;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -34,7 +35,7 @@ public final class KeyEncryptionKeys {
      * @throws IllegalArgumentException if it is not what it should be
      */
     public static KeyEncryptionKeys inFile(Path file) throws IOException {
-        return new KeyEncryptionKeys(file, read(file));
+        return new KeyEncryptionKeys(Options.present(file, "file", "give the path of sessions.kek_file"), read(file));
     }
 
     /** Of the lines themselves: what the variable {@code SEALWAY_KEK} holds.
@@ -42,7 +43,7 @@ public final class KeyEncryptionKeys {
      * @throws IllegalArgumentException if they are not what they should be
      */
     public static KeyEncryptionKeys of(String lines) {
-        return new KeyEncryptionKeys(null, parse("key-encryption keys", lines));
+        return new KeyEncryptionKeys(null, parse("key-encryption keys", Options.present(lines, "lines", "give what SEALWAY_KEK holds")));
     }
 
     private static Map<String, SecretBytes> read(Path file) throws IOException {

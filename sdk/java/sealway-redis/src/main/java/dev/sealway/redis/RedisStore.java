@@ -7,11 +7,13 @@ import dev.sealway.session.Claim;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Code;
+import dev.sealway.wire.Options;
 import dev.sealway.wire.RefusedException;
 import io.lettuce.core.RedisURI;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -24,7 +26,7 @@ import java.util.regex.Pattern;
  * ahead of Redis's clock waits, for 2 seconds at most. */
 public final class RedisStore implements SessionStore, AutoCloseable {
     private static final int KEPT_MAX = 10_000;
-    private static final long KEPT_NANOS = 900_000_000L;
+    private static final long KEPT_NANOS = 500_000_000L;
     private static final long AHEAD_MS = 500;
     private static final long AHEAD_MAX_MS = 2_500;
     private static final long CLOCKS_MS = 20;
@@ -36,6 +38,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
     private final String prefix;
     private final long windowMs;
     private final boolean isPostgresBehind;
+    private final long acceptUntilMs;
     private final Links links;
 
     private record Kept(SessionRecord session, long sinceNanos) {
@@ -46,6 +49,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         this.prefix = builder.prefix;
         this.windowMs = builder.window.toMillis();
         this.isPostgresBehind = builder.isPostgresBehind;
+        this.acceptUntilMs = builder.acceptUntilMs;
         this.links = new Links(builder.uri, builder.prefix, builder.deadline);
     }
 
@@ -68,15 +72,24 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         byte[] value = links.get(ascii(prefix + ":s:" + id));
         kept.remove(id);
         // Never agreed, forgotten, or revoked.
-        if (value == null || value.length == 1 && value[0] == 'x') {
+        if (value == null || isRevoked(value)) {
             return null;
         }
-        SessionRecord session = StoredSession.read(id, value, keks::key);
+        StoredSession stored = StoredSession.read(id, value, acceptUntilMs, keks::key);
+        // The end of one session is the end of its whole chain of renewals.
+        if (stored == null || stored.lineage() != null && isRevoked(links.get(ascii(prefix + ":s:" + stored.lineage())))) {
+            return null;
+        }
+        SessionRecord session = stored.session();
         if (kept.size() >= KEPT_MAX) {
             kept.clear();
         }
         kept.put(id, new Kept(session, askedNanos));
         return session;
+    }
+
+    private static boolean isRevoked(byte[] value) {
+        return value != null && value.length == 1 && value[0] == 'x';
     }
 
     @Override
@@ -154,16 +167,17 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         private Duration window = Duration.ofMinutes(5);
         private Duration deadline = Duration.ofMillis(500);
         private boolean isPostgresBehind;
+        private long acceptUntilMs;
 
         private Builder(RedisURI uri, KeyEncryptionKeys keks) {
-            this.uri = uri;
-            this.keks = keks;
+            this.uri = Options.present(uri, "uri", "RedisURI.create makes one of redis:// or rediss://");
+            this.keks = Options.present(keks, "keks", "KeyEncryptionKeys.inFile reads the authority's");
         }
 
         /** What keys begin with, {@code sessions.redis.prefix} of the authority; {@code sealway} unless set. */
         public Builder prefix(String value) {
-            if (!PREFIX.matcher(value).matches()) {
-                throw new IllegalArgumentException("prefix: expected 1 to 64 letters, digits, - _ . :");
+            if (!PREFIX.matcher(Options.present(value, "prefix", "leave it out for sealway")).matches()) {
+                throw new IllegalArgumentException("prefix is not 1 to 64 letters, digits, - _ . :");
             }
             prefix = value;
             return this;
@@ -171,8 +185,8 @@ public final class RedisStore implements SessionStore, AutoCloseable {
 
         /** The gate's window; nonces are kept for twice as long. 5 minutes unless set, at most a day. */
         public Builder window(Duration value) {
-            if (value.isNegative() || value.compareTo(Duration.ofDays(1)) > 0) {
-                throw new IllegalArgumentException("window: expected 0 to a day");
+            if (Options.present(value, "window", "leave it out for 5 minutes").isNegative() || value.compareTo(Duration.ofDays(1)) > 0) {
+                throw new IllegalArgumentException("window is " + value + ": give 0 to a day");
             }
             window = value;
             return this;
@@ -180,10 +194,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
 
         /** For each question, and for a connection; 500 ms unless set. */
         public Builder deadline(Duration value) {
-            if (value.isNegative() || value.isZero()) {
-                throw new IllegalArgumentException("deadline: expected more than nothing");
-            }
-            deadline = value;
+            deadline = Options.within(value, Duration.ZERO, Duration.ofDays(365), "deadline");
             return this;
         }
 
@@ -191,6 +202,14 @@ public final class RedisStore implements SessionStore, AutoCloseable {
          * memory requests are refused until none of them can be older than the new memory. */
         public Builder postgresBehind(boolean value) {
             isPostgresBehind = value;
+            return this;
+        }
+
+        /** Has sessions of earlier releases read, which end by then, on wires 1 and 2 alone: whoever can write Redis can give the client of
+         * such a session another name. None unless set. It is a date: set it once for a move, to the longest life of a session after the
+         * gateways' last start of the earlier release. */
+        public Builder acceptUnauthenticatedRowsUntil(Instant value) {
+            acceptUntilMs = Math.max(0, Options.present(value, "acceptUnauthenticatedRowsUntil", "leave it out for none").toEpochMilli());
             return this;
         }
 

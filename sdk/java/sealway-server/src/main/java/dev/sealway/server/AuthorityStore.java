@@ -5,6 +5,7 @@ import dev.sealway.session.Fresh;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Json;
+import dev.sealway.wire.Options;
 import dev.sealway.wire.RefusedException;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -29,7 +30,7 @@ import java.util.concurrent.TimeUnit;
 public final class AuthorityStore implements SessionStore, AutoCloseable {
     private static final int MESSAGE_MAX = 65_536;
     private static final int KEPT_MAX = 10_000;
-    private static final long KEPT_NANOS = 900_000_000L;
+    private static final long KEPT_NANOS = 500_000_000L;
     private static final int SECRET_MIN = 16;
     private final URI base;
     private final String authorization;
@@ -47,11 +48,14 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
      * @param secret at least 16 visible ASCII characters
      * @param timeout for each question */
     public AuthorityStore(URI url, String secret, Duration timeout) {
+        Options.present(url, "url", "give the authority's address, as https://authority.example.com");
+        Options.present(secret, "secret", "give the one line that the authority knows this server by");
+        Options.within(timeout, Duration.ZERO, Duration.ofDays(365), "timeout");
         if (!"https".equals(url.getScheme()) && !("http".equals(url.getScheme()) && isLoopback(url.getHost()))) {
-            throw new IllegalArgumentException("authority: expected https://, or http:// of a loopback address");
+            throw new IllegalArgumentException("url is not https://, or http:// of a loopback address: session keys travel there");
         }
         if (secret.length() < SECRET_MIN || !secret.chars().allMatch(c -> c > 0x20 && c < 0x7f)) {
-            throw new IllegalArgumentException("authority: the secret is not one line of at least 16 visible ASCII characters");
+            throw new IllegalArgumentException("secret is not one line of at least 16 visible ASCII characters");
         }
         String text = url.toString();
         this.base = URI.create(text.endsWith("/") ? text.substring(0, text.length() - 1) : text);
@@ -63,7 +67,7 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
 
     /** With the secret in a file. */
     public static AuthorityStore withSecretFile(URI url, Path file, Duration timeout) throws IOException {
-        return new AuthorityStore(url, Files.readString(file).strip(), timeout);
+        return new AuthorityStore(url, Files.readString(Options.present(file, "file", "give the path of the file with the secret")).strip(), timeout);
     }
 
     private static boolean isLoopback(String host) {
@@ -133,7 +137,7 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
 
     private Reply ask(HttpRequest.Builder question) {
         HttpRequest request = question.header("Authorization", authorization).build();
-        var answer = http.sendAsync(request, HttpResponse.BodyHandlers.limiting(HttpResponse.BodyHandlers.ofByteArray(), MESSAGE_MAX));
+        var answer = http.sendAsync(request, head -> new BoundedBody(MESSAGE_MAX));
         byte[] body = {};
         try {
             HttpResponse<byte[]> response = answer.get(timeout.toNanos(), TimeUnit.NANOSECONDS);

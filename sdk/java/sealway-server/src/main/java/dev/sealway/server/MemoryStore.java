@@ -4,6 +4,7 @@ import dev.sealway.session.Claim;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Code;
+import dev.sealway.wire.Options;
 import dev.sealway.wire.RefusedException;
 import java.util.HashMap;
 import java.util.Map;
@@ -12,14 +13,15 @@ import java.util.function.LongSupplier;
 /** Sessions and nonces of one process, bounded. It forgets everything at a restart: then no session is known any more. */
 public final class MemoryStore implements SessionStore {
     private final Map<String, SessionRecord> sessions = new HashMap<>();
-    private final Map<String, Long> claims = new HashMap<>();
+    /** Those whose tag verified apart from the others, which strangers can make. */
+    private final Map<Boolean, Map<String, Long>> claims = Map.of(true, new HashMap<>(), false, new HashMap<>());
     private final int max;
     private final LongSupplier clockMs;
 
-    /** @param max the most sessions, and the most nonces; one more is refused, none is evicted */
+    /** @param max the most sessions, and the most nonces of sealed calls and of inits each; one more is refused, none is evicted */
     public MemoryStore(int max, LongSupplier clockMs) {
-        this.max = max;
-        this.clockMs = clockMs;
+        this.max = (int) Options.atLeast(max, 1, "max");
+        this.clockMs = Options.present(clockMs, "clockMs", "give System::currentTimeMillis");
     }
 
     /** Keeps a session. */
@@ -45,17 +47,22 @@ public final class MemoryStore implements SessionStore {
     @Override
     public synchronized Fresh reserve(Claim claim) {
         long nowMs = clockMs.getAsLong();
-        Long until = claims.get(claim.key());
+        // By the clock by which claims are forgotten, and at one moment with it: what was asked long ago may have been granted before.
+        if (nowMs > claim.stampMs() + claim.windowMs()) {
+            throw new RefusedException(Code.TIMESTAMP_OUTSIDE_WINDOW);
+        }
+        Map<String, Long> kind = claims.get(claim.isSealed());
+        Long until = kind.get(claim.key());
         if (until != null && until > nowMs) {
             throw new RefusedException(Code.REPLAYED);
         }
-        if (claims.size() >= max) {
-            claims.values().removeIf(kept -> kept <= nowMs);
+        if (kind.size() >= max) {
+            kind.values().removeIf(kept -> kept <= nowMs);
         }
-        if (claims.size() >= max) {
+        if (kind.size() >= max) {
             throw new StoreException(true, "the store of nonces is full", null);
         }
-        claims.put(claim.key(), claim.expiresMs());
+        kind.put(claim.key(), claim.expiresMs());
         return Fresh.granted(claim);
     }
 }

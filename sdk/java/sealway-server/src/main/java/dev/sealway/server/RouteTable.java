@@ -1,14 +1,14 @@
 package dev.sealway.server;
 
-import java.util.ArrayDeque;
+import dev.sealway.wire.Options;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Deque;
 import java.util.List;
-import java.util.Locale;
 
-/** Which paths are sealed. The longest entry that fits decides; a path that none fits is {@link Mode#REQUIRED} unless said otherwise. */
+/** Which paths are sealed: {@code spec/routes.md}. The first entry that names a path decides, in the order of the calls; a path that none
+ * names is {@link Mode#REQUIRED} unless said otherwise. Paths are compared as sent, with their escapes. */
 public final class RouteTable {
-    private static final int DECODE_ROUNDS = 3;
+    private static final String MODE = "give one of Mode.OFF, OPTIONAL and REQUIRED";
     private final List<Route> routes = new ArrayList<>();
     private final Mode otherwise;
 
@@ -19,7 +19,7 @@ public final class RouteTable {
 
     /** How a path is served that no entry names. */
     public RouteTable(Mode otherwise) {
-        this.otherwise = otherwise;
+        this.otherwise = Options.present(otherwise, "otherwise", MODE);
     }
 
     /** How a route is served. */
@@ -32,100 +32,87 @@ public final class RouteTable {
         REQUIRED
     }
 
-    private record Route(String path, boolean isPrefix, Mode mode) {
-        boolean fits(String other) {
+    private record Route(String path, boolean isPrefix, Mode mode, String form) {
+        boolean names(String other) {
             return isPrefix ? other.startsWith(path) : other.equals(path);
         }
+
+        boolean matches(String other) {
+            return other.equals(form) || isPrefix && other.startsWith(path.endsWith("/") ? form + "/" : form);
+        }
+
+        int length() {
+            return form.getBytes(StandardCharsets.UTF_8).length;
+        }
     }
 
-    /** This path alone. */
+    /** This path alone.
+     *
+     * @throws IllegalArgumentException for a path that could not be sent or has no canonical form, and if an earlier entry names it
+     */
     public RouteTable path(String path, Mode mode) {
-        routes.add(new Route(path, false, mode));
-        return this;
+        return with(path, false, mode);
     }
 
-    /** Every path that begins so. */
+    /** Every path that begins so.
+     *
+     * @throws IllegalArgumentException for a prefix that could not be sent or has no canonical form, and if an earlier entry names all
+     *         its paths
+     */
     public RouteTable prefix(String prefix, Mode mode) {
-        routes.add(new Route(prefix, true, mode));
+        return with(prefix, true, mode);
+    }
+
+    // SPEC routes.md#rules
+    private RouteTable with(String path, boolean isPrefix, Mode mode) {
+        Options.present(path, isPrefix ? "prefix" : "path", "give one that begins with a slash");
+        Options.present(mode, "mode", MODE);
+        List<String> forms = path.matches("/[!-~&&[^?#]]*") ? CanonicalPath.forms(path) : null;
+        if (forms == null || forms.size() > 1 || forms.get(0).isEmpty() && !path.equals("/")) {
+            throw new IllegalArgumentException((isPrefix ? "prefix" : "path") + " \"" + path + "\": a path begins with one /, has visible ASCII characters alone, no query, "
+                    + "no fragment, no .. segment and no control character, and its escapes are UTF-8");
+        }
+        for (Route earlier : routes) {
+            if (earlier.names(path) && (earlier.isPrefix() || !isPrefix)) {
+                throw new IllegalArgumentException("route \"" + path + "\" is never reached: \"" + earlier.path()
+                        + "\" before it names all its paths; put \"" + path + "\" first");
+            }
+        }
+        routes.add(new Route(path, isPrefix, mode, forms.get(0)));
         return this;
     }
 
-    /** Of a path that is sent. One that a container or a framework may take for another path is held to the stricter mode of both:
-     * else what must be sealed would be reached in plain under another spelling. */
+    /** Of a path as sent, without its query; null if a container, a framework or a service may read it as one that must be sealed. */
+    // SPEC routes.md#decision
     Mode mode(String path) {
-        for (Route route : routes) {
-            // What is named in full is meant as it stands.
-            if (!route.isPrefix() && route.path().equals(path)) {
-                return longest(path);
-            }
+        Route found = routes.stream().filter(route -> route.names(path)).findFirst().orElse(null);
+        Mode mode = found == null ? otherwise : found.mode();
+        if (mode == Mode.REQUIRED || found != null && !found.isPrefix() || isAllPlain()) {
+            return mode;
         }
-        Mode mode = longest(path);
-        String spelled = path;
-        for (int round = 0; round < DECODE_ROUNDS; round++) {
-            Mode other = alike(plain(spelled));
-            mode = other.compareTo(mode) > 0 ? other : mode;
-            spelled = decoded(spelled);
-        }
-        return mode;
+        List<String> forms = CanonicalPath.forms(path);
+        return forms != null && forms.stream().allMatch(this::leadsToPlain) ? mode : null;
     }
 
-    private Mode longest(String path) {
-        Mode mode = otherwise;
+    private boolean isAllPlain() {
+        return routes.stream().noneMatch(route -> route.mode() == Mode.REQUIRED)
+                && (otherwise != Mode.REQUIRED || routes.stream().anyMatch(route -> route.isPrefix() && route.path().equals("/")));
+    }
+
+    /** Whether a form is of an entry that is not {@code REQUIRED}, and of no such entry that is as narrow. */
+    private boolean leadsToPlain(String form) {
         int longest = -1;
         for (Route route : routes) {
-            if (route.fits(path) && route.path().length() > longest) {
-                longest = route.path().length();
-                mode = route.mode();
+            if (!route.matches(form)) {
+                continue;
+            }
+            if (route.mode() == Mode.REQUIRED && route.length() >= longest) {
+                return false;
+            }
+            if (route.mode() != Mode.REQUIRED && route.isPrefix()) {
+                longest = Math.max(longest, route.length());
             }
         }
-        return mode;
-    }
-
-    private Mode alike(String plain) {
-        Mode mode = otherwise;
-        int longest = -1;
-        for (Route route : routes) {
-            String own = plain(decoded(route.path()));
-            boolean isDirectory = route.isPrefix() && route.path().endsWith("/") && !own.equals("/");
-            boolean fits = isDirectory ? (plain + "/").startsWith(own + "/")
-                    : route.isPrefix() ? plain.startsWith(own) : plain.equals(own);
-            if (fits && route.path().length() > longest) {
-                longest = route.path().length();
-                mode = route.mode();
-            }
-        }
-        return mode;
-    }
-
-    /** In small letters, with single slashes and none at the end, without parameters of segments and without dot segments. */
-    private static String plain(String path) {
-        Deque<String> segments = new ArrayDeque<>();
-        for (String segment : path.replace('\\', '/').split("/")) {
-            int at = segment.indexOf(';');
-            String name = at < 0 ? segment : segment.substring(0, at);
-            if (name.equals("..")) {
-                segments.pollLast();
-            } else if (!name.isEmpty() && !name.equals(".")) {
-                segments.addLast(name.toLowerCase(Locale.ROOT));
-            }
-        }
-        return "/" + String.join("/", segments);
-    }
-
-    /** With its escapes undone, each byte a character. */
-    private static String decoded(String path) {
-        StringBuilder out = new StringBuilder(path.length());
-        for (int at = 0; at < path.length(); at++) {
-            char c = path.charAt(at);
-            int high = c == '%' && at + 2 < path.length() ? Character.digit(path.charAt(at + 1), 16) : -1;
-            int low = high < 0 ? -1 : Character.digit(path.charAt(at + 2), 16);
-            if (low < 0) {
-                out.append(c);
-            } else {
-                out.append((char) (high << 4 | low));
-                at += 2;
-            }
-        }
-        return out.toString();
+        return longest >= 0 || otherwise != Mode.REQUIRED;
     }
 }

@@ -17,6 +17,7 @@ import dev.sealway.wire.Forms;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
+import dev.sealway.wire.Options;
 import dev.sealway.wire.RefusedException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
@@ -44,6 +45,7 @@ public final class SealGate {
     private final LongSupplier clockMs;
     private final boolean isFrontTrusted;
     private final Duration bodyTime;
+    private final Room room;
     private final SecureRandom random = new SecureRandom();
 
     /** @param anonymousPaths where anonymous sessions are usable, byte for byte
@@ -52,16 +54,21 @@ public final class SealGate {
      * @param clockMs this server's clock, milliseconds of the epoch */
     public SealGate(SessionStore store, RouteTable routes, Set<String> anonymousPaths, ReplayPolicy policy, int bodyMax,
             LongSupplier clockMs) {
-        this(store, routes, anonymousPaths, policy, bodyMax, clockMs, false, BODY_TIME);
+        this(Options.present(store, "store", "an AuthorityStore or a RedisStore has the sessions"),
+                Options.present(routes, "routes", "new RouteTable() seals everything"),
+                Set.copyOf(Options.present(anonymousPaths, "anonymousPaths", "Set.of() is none")),
+                Options.present(policy, "policy", "ReplayPolicy.DEFAULT is five minutes"), (int) Options.atLeast(bodyMax, 1, "bodyMax"),
+                Options.present(clockMs, "clockMs", "give System::currentTimeMillis"), false, BODY_TIME, Room.of(Room.BYTES, bodyMax));
     }
 
     private SealGate(SessionStore store, RouteTable routes, Set<String> anonymousPaths, ReplayPolicy policy, int bodyMax,
-            LongSupplier clockMs, boolean isFrontTrusted, Duration bodyTime) {
+            LongSupplier clockMs, boolean isFrontTrusted, Duration bodyTime, Room room) {
+        this.room = room;
         this.isFrontTrusted = isFrontTrusted;
         this.bodyTime = bodyTime;
         this.store = store;
         this.routes = routes;
-        this.anonymousPaths = Set.copyOf(anonymousPaths);
+        this.anonymousPaths = anonymousPaths;
         this.policy = policy;
         this.bodyMax = bodyMax;
         this.clockMs = clockMs;
@@ -72,22 +79,46 @@ public final class SealGate {
         this(store, routes, Set.of(), ReplayPolicy.DEFAULT, 1 << 20, System::currentTimeMillis);
     }
 
-    /** One like it behind a proxy that sets {@code Forwarded}, {@code X-Forwarded-…}, {@code X-Real-IP}, {@code Client-Cert} and
-     * {@code Client-Cert-Chain} itself: handlers see them as they stand outside the seal. Without it they are dropped, since anybody on
-     * the path could have written them. Inside the seal they are always passed over. */
+    /** One like it behind a proxy that sets all origin headers of {@code spec/session-3.md} itself ({@code Forwarded},
+     * {@code X-Forwarded-…}, {@code X-Real-IP}, {@code Client-Cert}, {@code X-Client-Cert…} and their kin): handlers see them as they
+     * stand outside the seal. Without it they are removed, from plain requests too, since anybody on the path could have written them.
+     * Inside the seal they are always removed. */
     public SealGate trustForwarded() {
-        return new SealGate(store, routes, anonymousPaths, policy, bodyMax, clockMs, true, bodyTime);
+        return new SealGate(store, routes, anonymousPaths, policy, bodyMax, clockMs, true, bodyTime, room);
     }
 
     /** One like it with another bound on how long a body may take to come that is read whole, or the first frame of one that flows;
      * 30 seconds unless set. */
     public SealGate bodyTime(Duration value) {
-        return new SealGate(store, routes, anonymousPaths, policy, bodyMax, clockMs, isFrontTrusted, value);
+        Options.within(value, Duration.ZERO, Duration.ofDays(365), "bodyTime");
+        return new SealGate(store, routes, anonymousPaths, policy, bodyMax, clockMs, isFrontTrusted, value, room);
     }
 
     /** How long a body may take to come that is read whole, or the first frame of one that flows. */
     public Duration bodyTime() {
         return bodyTime;
+    }
+
+    /** One like it with another bound on the bytes of sealed bodies that have arrived and are not opened yet, of all requests together:
+     * whole bodies on wires 1 and 2, frames on wire 3. 64 MiB unless set. One remote address (of IPv6 a /64) has a sixteenth of it, or the
+     * longest body if that is more; with {@link #trustForwarded} all of it, since the proxy's address is everybody's. What is over it is
+     * refused with 503.
+     *
+     * @param max at least 1 MiB
+     * @throws IllegalArgumentException if it is less */
+    public SealGate bufferedBytes(long max) {
+        return with(Room.of(Options.atLeast(max, Room.BYTES_MIN, "bufferedBytes"), bodyMax));
+    }
+
+    SealGate with(Room other) {
+        return new SealGate(store, routes, anonymousPaths, policy, bodyMax, clockMs, isFrontTrusted, bodyTime, other);
+    }
+
+    /** Begins to hold what arrives of a request's body.
+     *
+     * @param remote the address of the connection's other end, as a literal; null where it has none */
+    public Held hold(Kind kind, String remote) {
+        return new Held(room, isFrontTrusted ? null : Room.taker(remote), kind);
     }
 
     /** How a request is served. */
@@ -96,6 +127,8 @@ public final class SealGate {
         PASS,
         /** Not by a handler: a browser's question, by {@link #question}. */
         QUESTION,
+        /** Not at all: the path may be read as one that must be sealed. Refused by {@link #disguised}. */
+        DISGUISED,
         /** By wire 1 or 2. */
         OLD,
         /** By wire 3. */
@@ -107,6 +140,9 @@ public final class SealGate {
         Mode mode = routes.mode(path);
         boolean isMarked = headers.has(HeaderNames.X_SEAL) || headers.has(HeaderNames.X_KID)
                 || headers.has(HeaderNames.X_IDEMPOTENCY_KEY);
+        if (mode == null) {
+            return Kind.DISGUISED;
+        }
         if (mode == Mode.OFF) {
             return Kind.PASS;
         }
@@ -125,6 +161,11 @@ public final class SealGate {
         return new PlainAnswer(204, List.of(new Header("Allow", "POST, OPTIONS")), new byte[0]);
     }
 
+    /** The refusal of a path that may be read as one that must be sealed. */
+    public RefusalException disguised() {
+        return told(Refusals.plain(400, "CRYPTO_ERROR", null));
+    }
+
     /** The longest sealed body, in bytes. */
     public int bodyMax() {
         return bodyMax;
@@ -132,7 +173,7 @@ public final class SealGate {
 
     /** The headers of a request that is passed on as it came. */
     public List<Header> passed(HeaderList headers) {
-        return ServiceHeaders.pass(headers);
+        return ServiceHeaders.pass(headers, isFrontTrusted);
     }
 
     private SessionRecord find(String id) {
@@ -191,13 +232,14 @@ public final class SealGate {
 
         /** The longest body, in bytes. */
         public int bodyMax() {
-            return session.isAnonymous() ? Math.min(ANONYMOUS_BODY_MAX, bodyMax) : bodyMax;
+            int max = (int) Math.min(bodyMax, room.max());
+            return session.isAnonymous() ? Math.min(ANONYMOUS_BODY_MAX, max) : max;
         }
 
-        /** Opens the body and claims the nonce. */
+        /** Opens the body and claims the nonce. The body may have taken its time, so the session is looked up again. */
         public ServerCall.Opened open(byte[] body) {
             try {
-                Unreplayed<ServerCall.Opened> opened = call.open(session, body);
+                Unreplayed<ServerCall.Opened> opened = call.open(find(session.id()), body, clockMs.getAsLong());
                 return opened.release(store.reserve(opened.claim()));
             } catch (SealwayException refused) {
                 throw told(Refusals.old(refused));
@@ -249,19 +291,21 @@ public final class SealGate {
 
     /** A sealed request of wire 3 whose first frame is still to come. */
     public final class Three {
+        private final ServerCall3 call;
+        private final SessionRecord session;
         private final ServerCall3.Opening opening;
         private final HeaderList headers;
-        private final byte[] inHeader;
 
-        private Three(ServerCall3.Opening opening, HeaderList headers, byte[] inHeader) {
-            this.opening = opening;
+        private Three(ServerCall3 call, SessionRecord session, HeaderList headers) {
+            this.call = call;
+            this.session = session;
+            this.opening = call.opening(session);
             this.headers = headers;
-            this.inHeader = inHeader;
         }
 
         /** The whole stream where it stands in {@code X-Sealed}; then there may be no body. Null where it is the body. */
         public byte[] inHeader() {
-            return inHeader;
+            return call.inHeader();
         }
 
         /** Takes what came; whether the first frame has opened. */
@@ -278,14 +322,24 @@ public final class SealGate {
             return opening.isDone();
         }
 
-        /** Claims the nonce: only now the request may be seen. */
+        /** Claims the nonce: only now the request may be seen. Its first frame may have taken its time, so the session is looked up
+         * again. */
         public ServerCall3.Begun admit() {
+            long nowMs = clockMs.getAsLong();
             try {
-                Unreplayed<ServerCall3.Begun> first = opening.first();
+                Unreplayed<ServerCall3.Begun> first = opening.first(find(session.id()), nowMs);
                 return first.release(store.reserve(first.claim()));
             } catch (SealwayException refused) {
-                throw told(Refusals.three(refused, Map.of()));
+                throw refusal(call, session, refused, nowMs);
             }
+        }
+
+        /** Watches the session while the request is under way.
+         *
+         * @param cut called once, by another thread, when the session ended: it stops what the request waits for
+         */
+        public Life watch(Runnable cut) {
+            return new Life(store, session, clockMs, cut);
         }
 
         /** The headers that the handler sees. */
@@ -309,18 +363,27 @@ public final class SealGate {
         }
         try {
             session = find(call.sessionId());
-            ServerCall3.Opening opening = call.opening(session);
-            return new Three(opening, headers, call.inHeader());
-        } catch (RefusedException refused) {
-            Map<String, Object> more = Map.of();
-            if (session != null && refused.reason() == Code.TIMESTAMP_OUTSIDE_WINDOW) {
-                byte[] mac = Proofs.clockMac(session, call.nonce(), call.stamp(), nowMs);
-                more = Map.of("server_time_ms", nowMs, "mac", StrictBase64.encode(mac));
-            }
-            throw told(Refusals.three(refused, more));
+            Three begun = new Three(call, session, headers);
+            begun.inHeader();
+            return begun;
         } catch (SealwayException refused) {
-            throw told(Refusals.three(refused, Map.of()));
+            throw refusal(call, session, refused, nowMs);
         }
+    }
+
+    /** A refusal with its proof, where it has one. */
+    private static RefusalException refusal(ServerCall3 call, SessionRecord session, SealwayException why, long nowMs) {
+        Map<String, Object> more = Map.of();
+        if (session != null && why instanceof RefusedException refused && refused.reason() == Code.TIMESTAMP_OUTSIDE_WINDOW) {
+            byte[] mac = Proofs.clockMac(session, call.nonce(), call.stamp(), nowMs);
+            more = Map.of("server_time_ms", nowMs, "mac", StrictBase64.encode(mac));
+        }
+        return told(Refusals.three(why, more));
+    }
+
+    /** What is told of a request whose session ended while it was under way. */
+    public RefusalException ended() {
+        return refusal(Kind.THREE, new RefusedException(Code.SESSION_EXPIRED));
     }
 
     /** An answer of wire 3 that is sealed frame by frame.

@@ -1,6 +1,7 @@
 package dev.sealway.server;
 
 import dev.sealway.session.SessionRecord;
+import dev.sealway.session.three.OuterHeaders;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
@@ -12,9 +13,6 @@ import java.util.Set;
 
 /** Which headers a handler sees, and which of its own stand outside a seal. */
 final class ServiceHeaders {
-    private static final Set<String> OUTSIDE_A_SEAL = Set.of("host", "user-agent", "accept-language");
-    private static final Set<String> OF_WAY = Set.of("via", "traceparent", "tracestate");
-    private static final Set<String> OF_ORIGIN = Set.of("forwarded", "x-real-ip", "client-cert", "client-cert-chain");
     private static final Set<String> OF_SEALED_BODY = Set.of("content-type", "content-length", "content-encoding",
             "accept-encoding", "accept", "expect", "range", "if-range", "if-match", "if-none-match", "if-modified-since",
             "if-unmodified-since", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings");
@@ -26,36 +24,18 @@ final class ServiceHeaders {
     private ServiceHeaders() {
     }
 
-    /** Many pass headers on as variables, in which a hyphen is an underscore. */
-    private static String plain(String name) {
-        return name.toLowerCase(Locale.ROOT).replace('_', '-');
+    private static boolean isForged(String name, boolean isFrontTrusted) {
+        return OuterHeaders.isClaimed(name) || OuterHeaders.isOrigin(name) && !OuterHeaders.isBelieved(name, isFrontTrusted);
     }
 
-    /** Whether a header is the middleware's alone to say, however a client spells it. */
-    static boolean isIdentity(String name) {
-        return plain(name).startsWith("x-sealway-");
-    }
-
-    static List<Header> pass(HeaderList outer) {
-        return outer.list().stream().filter(header -> !isIdentity(header.name())).toList();
-    }
-
-    /** Whether a header says where a request came from: true only if who set it is known. */
-    private static boolean isOrigin(String name) {
-        String plain = plain(name);
-        return OF_ORIGIN.contains(plain) || plain.startsWith("x-forwarded-");
-    }
-
-    /** Another spelling of one is nobody's whom to trust: a proxy in front takes away its own spelling alone. */
-    private static boolean isTrustedOrigin(String name, boolean isFrontTrusted) {
-        return isFrontTrusted && isOrigin(name) && name.indexOf('_') < 0;
+    static List<Header> pass(HeaderList outer, boolean isFrontTrusted) {
+        return outer.list().stream().filter(header -> !isForged(header.name(), isFrontTrusted)).toList();
     }
 
     static List<Header> old(HeaderList outer, SessionRecord session, boolean isFrontTrusted) {
         List<Header> out = new ArrayList<>();
         for (Header header : outer) {
-            if (!isIdentity(header.name()) && (!isOrigin(header.name()) || isTrustedOrigin(header.name(), isFrontTrusted))
-                    && !HeaderNames.isSealing(header.name()) && !OF_SEALED_BODY.contains(header.name().toLowerCase(Locale.ROOT))) {
+            if (!isForged(header.name(), isFrontTrusted) && !HeaderNames.isSealing(header.name()) && !OF_SEALED_BODY.contains(header.name().toLowerCase(Locale.ROOT))) {
                 out.add(header);
             }
         }
@@ -66,19 +46,7 @@ final class ServiceHeaders {
     }
 
     static List<Header> three(HeaderList outer, HeaderList inner, SessionRecord session, boolean isFrontTrusted) {
-        List<Header> out = new ArrayList<>();
-        List<String> within = inner.list().stream().map(header -> plain(header.name())).toList();
-        for (Header header : outer) {
-            String name = header.name().toLowerCase(Locale.ROOT);
-            if (OF_WAY.contains(name) || isTrustedOrigin(name, isFrontTrusted) || OUTSIDE_A_SEAL.contains(name) && !within.contains(plain(name))) {
-                out.add(header);
-            }
-        }
-        for (Header header : inner) {
-            if (!OF_WAY.contains(plain(header.name())) && !isOrigin(header.name()) && !isIdentity(header.name())) {
-                out.add(header);
-            }
-        }
+        List<Header> out = OuterHeaders.service(outer, inner, isFrontTrusted);
         out.addAll(identity(session));
         return out;
     }

@@ -1,5 +1,6 @@
 package dev.sealway.servlet;
 
+import dev.sealway.server.Life;
 import dev.sealway.server.SealGate;
 import dev.sealway.session.three.FrameSealer;
 import dev.sealway.session.three.Reply3;
@@ -15,17 +16,19 @@ final class SealedOutput implements PlainResponse.Sink {
     private final Reply3 reply;
     private final String method;
     private final HttpServletResponse outer;
+    private final Life life;
     private byte[] buffer = new byte[512];
     private int length;
     private PlainResponse answer;
     private FrameSealer sealer;
     private boolean isDone;
 
-    SealedOutput(SealGate gate, Reply3 reply, String method, HttpServletResponse outer) {
+    SealedOutput(SealGate gate, Reply3 reply, String method, HttpServletResponse outer, Life life) {
         this.gate = gate;
         this.reply = reply;
         this.method = method;
         this.outer = outer;
+        this.life = life;
     }
 
     void of(PlainResponse given) {
@@ -58,6 +61,7 @@ final class SealedOutput implements PlainResponse.Sink {
     }
 
     private void frame(boolean isLast) throws IOException {
+        checkLife();
         byte[] plain = buffer;
         int plainLen = length;
         if (sealer == null) {
@@ -77,11 +81,18 @@ final class SealedOutput implements PlainResponse.Sink {
         length = 0;
     }
 
+    private void checkLife() throws IOException {
+        if (life.isOver()) {
+            throw new IOException("the session ended");
+        }
+    }
+
     void finish() throws IOException {
         if (isDone) {
             return;
         }
         isDone = true;
+        checkLife();
         if (sealer == null) {
             SealwayFilter.write(outer, gate.seal(reply, answer.getStatus(), answer.collected(), Arrays.copyOf(buffer, length)));
         } else {

@@ -1,5 +1,7 @@
 package dev.sealway.servlet;
 
+import dev.sealway.server.Held;
+import dev.sealway.server.Life;
 import dev.sealway.server.PlainAnswer;
 import dev.sealway.server.RefusalException;
 import dev.sealway.server.SealGate;
@@ -9,6 +11,7 @@ import dev.sealway.session.three.ServerCall3;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.Options;
 import dev.sealway.wire.RefusedException;
 import jakarta.servlet.Filter;
 import jakarta.servlet.FilterChain;
@@ -38,7 +41,7 @@ public final class SealwayFilter implements Filter {
 
     /** By this gate. */
     public SealwayFilter(SealGate gate) {
-        this.gate = gate;
+        this.gate = Options.present(gate, "gate", "new SealGate makes one of a store and routes");
     }
 
     @Override
@@ -52,6 +55,7 @@ public final class SealwayFilter implements Filter {
             switch (kind) {
                 case PASS -> chain.doFilter(new PlainRequest(plain, gate.passed(headers), null), answer);
                 case QUESTION -> write(answer, gate.question());
+                case DISGUISED -> throw gate.disguised();
                 case OLD -> old(plain, answer, headers, path, chain);
                 case THREE -> three(plain, answer, headers, path, chain);
             }
@@ -114,7 +118,10 @@ public final class SealwayFilter implements Filter {
     private void old(HttpServletRequest request, HttpServletResponse response, HeaderList headers, String path, FilterChain chain)
             throws IOException, ServletException {
         SealGate.Old begun = gate.old(request.getMethod(), path, headers);
-        ServerCall.Opened opened = begun.open(read(request, begun.bodyMax()));
+        ServerCall.Opened opened;
+        try (Held held = gate.hold(Kind.OLD, request.getRemoteAddr())) {
+            opened = begun.open(read(request, begun.bodyMax(), held));
+        }
         PlainRequest plain = new PlainRequest(request, begun.headers(), new ByteArrayInputStream(opened.plaintext()));
         ByteArrayOutputStream body = new ByteArrayOutputStream();
         PlainResponse answer = new PlainResponse(response, new Buffer(body, gate.bodyMax()));
@@ -122,13 +129,13 @@ public final class SealwayFilter implements Filter {
         write(response, gate.seal(opened.reply(), answer.getStatus(), answer.collected(), body.toByteArray()));
     }
 
-    private byte[] read(HttpServletRequest request, int max) throws IOException {
+    private byte[] read(HttpServletRequest request, int max, Held held) throws IOException {
         if (request.getContentLengthLong() > max) {
             throw gate.tooLarge(Kind.OLD);
         }
-        long until = System.nanoTime() + gate.bodyTime().toNanos();
         ByteArrayOutputStream body = new ByteArrayOutputStream();
         byte[] buffer = new byte[16_384];
+        Interruption late = Interruption.after(gate.bodyTime());
         try {
             InputStream source = request.getInputStream();
             for (int read = source.read(buffer); read >= 0; read = source.read(buffer)) {
@@ -136,12 +143,15 @@ public final class SealwayFilter implements Filter {
                 if (body.size() > max) {
                     throw gate.tooLarge(Kind.OLD);
                 }
-                if (System.nanoTime() - until > 0) {
+                held.grow(read);
+                if (late.hasHappened()) {
                     throw gate.broken(Kind.OLD);
                 }
             }
         } catch (IOException broken) {
             throw gate.broken(Kind.OLD);
+        } finally {
+            late.close();
         }
         return body.toByteArray();
     }
@@ -174,14 +184,42 @@ public final class SealwayFilter implements Filter {
         if (request.getContentLengthLong() > gate.bodyMax()) {
             throw gate.tooLarge(Kind.THREE);
         }
-        SealedInput input = new SealedInput(gate, begun, request);
-        ServerCall3.Begun opened = input.begin();
-        PlainRequest plain = new PlainRequest(request, begun.headers(opened), input);
-        SealedOutput output = new SealedOutput(gate, opened.reply(), request.getMethod(), response);
-        PlainResponse answer = new PlainResponse(response, output);
-        output.of(answer);
-        run(plain, answer, chain);
-        output.finish();
+        try (Held held = gate.hold(Kind.THREE, request.getRemoteAddr())) {
+            three(request, response, begun, new SealedInput(gate, begun, request, held), chain);
+        }
+    }
+
+    private void three(HttpServletRequest request, HttpServletResponse response, SealGate.Three begun, SealedInput input, FilterChain chain)
+            throws IOException, ServletException {
+        ServerCall3.Begun opened;
+        Interruption late = Interruption.after(gate.bodyTime());
+        try {
+            opened = input.begin();
+        } finally {
+            late.close();
+        }
+        Interruption cut = new Interruption();
+        Life life = begun.watch(cut::happen);
+        try {
+            input.of(life);
+            PlainRequest plain = new PlainRequest(request, begun.headers(opened), input);
+            SealedOutput output = new SealedOutput(gate, opened.reply(), request.getMethod(), response, life);
+            PlainResponse answer = new PlainResponse(response, output);
+            output.of(answer);
+            run(plain, answer, chain);
+            output.finish();
+        } catch (IOException | ServletException | RuntimeException failed) {
+            if (life.isOver()) {
+                throw gate.ended();
+            }
+            throw failed;
+        } finally {
+            life.close();
+            cut.close();
+        }
+        if (life.isOver()) {
+            throw gate.ended();
+        }
     }
 
     /** The body of an answer of wires 1 and 2, kept up to one byte over its bound. */
@@ -202,8 +240,10 @@ public final class SealwayFilter implements Filter {
         private final SealGate gate;
         private final SealGate.Three begun;
         private final InputStream sealed;
+        /** What came of frames that have not opened yet. */
+        private final Held held;
         private final byte[] buffer = new byte[16_384];
-        private final long firstUntil;
+        private Life life;
         private final List<byte[]> parts = new ArrayList<>();
         private ServerCall3.Begun opened;
         private long total;
@@ -211,15 +251,19 @@ public final class SealwayFilter implements Filter {
         private boolean isEnded;
         private RefusalException fault;
 
-        SealedInput(SealGate gate, SealGate.Three begun, HttpServletRequest request) throws IOException {
+        SealedInput(SealGate gate, SealGate.Three begun, HttpServletRequest request, Held held) throws IOException {
+            this.held = held;
             this.gate = gate;
             this.begun = begun;
             this.sealed = request.getInputStream();
-            this.firstUntil = System.nanoTime() + gate.bodyTime().toNanos();
         }
 
         RefusalException fault() {
             return fault;
+        }
+
+        void of(Life given) {
+            life = given;
         }
 
         ServerCall3.Begun begin() {
@@ -246,6 +290,9 @@ public final class SealwayFilter implements Filter {
             parts.addAll(opened.parts());
             if (isEnded || inHeader != null) {
                 end();
+                held.keep(0);
+            } else {
+                held.keep(buffer.length);
             }
             return opened;
         }
@@ -254,6 +301,9 @@ public final class SealwayFilter implements Filter {
             int read;
             try {
                 read = sealed.read(buffer);
+                if (opened == null && Thread.currentThread().isInterrupted()) {
+                    throw new IOException("the first frame took too long");
+                }
             } catch (IOException broken) {
                 throw gate.broken(Kind.THREE);
             }
@@ -261,9 +311,7 @@ public final class SealwayFilter implements Filter {
             if (total > gate.bodyMax()) {
                 throw gate.tooLarge(Kind.THREE);
             }
-            if (opened == null && System.nanoTime() - firstUntil > 0) {
-                throw gate.broken(Kind.THREE);
-            }
+            held.grow(Math.max(0, read));
             isEnded = read < 0;
             return read;
         }
@@ -320,8 +368,12 @@ public final class SealwayFilter implements Filter {
 
         private void next() {
             int read = pull();
+            if (life.isOver()) {
+                throw gate.ended();
+            }
             if (read < 0) {
                 end();
+                held.keep(0);
                 return;
             }
             try {
@@ -330,6 +382,9 @@ public final class SealwayFilter implements Filter {
                     expectEnd();
                 }
                 parts.addAll(frames);
+                if (!frames.isEmpty()) {
+                    held.keep(read);
+                }
             } catch (dev.sealway.wire.SealwayException refused) {
                 throw gate.refusal(Kind.THREE, refused);
             }

@@ -7,6 +7,7 @@ import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 
@@ -15,13 +16,15 @@ final class EchoServlet extends HttpServlet {
     private static final long serialVersionUID = 1;
     final AtomicInteger served = new AtomicInteger();
     final transient CountDownLatch first = new CountDownLatch(1);
+    final transient Semaphore underWay = new Semaphore(0);
+    final transient Semaphore ended = new Semaphore(0);
     final transient CountDownLatch flushed = new CountDownLatch(1);
 
     @Override
     protected void service(HttpServletRequest request, HttpServletResponse response) throws IOException {
         served.incrementAndGet();
         for (String name : new String[] {"X-Sealway-Client-Id", "X-Sealway-Auth", "X-Sealway-Subject", "X-Kid", "X-Mine", "X-Forwarded-For",
-                "X-Forwarded-Anything", "X_Forwarded_For", "Forwarded", "X-Real-IP", "Client-Cert", "Client-Cert-Chain", "Via"}) {
+                "X-Forwarded-Anything", "X_Forwarded_For", "Forwarded", "X-Real-IP", "Client-Cert", "Client-Cert-Chain", "X-Client-Cert", "Via"}) {
             response.setHeader("Seen-" + name, String.valueOf(request.getHeader(name)));
         }
         String path = request.getRequestURI();
@@ -42,11 +45,31 @@ final class EchoServlet extends HttpServlet {
             }
             return;
         }
+        if (path.endsWith("/ticks")) {
+            underWay.release();
+            try {
+                while (true) {
+                    response.getOutputStream().print("tick ");
+                    response.flushBuffer();
+                    Thread.sleep(5);
+                }
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+                throw new IOException(interrupted);
+            } finally {
+                ended.release();
+            }
+        }
         if (path.endsWith("/first")) {
-            byte[] begin = request.getInputStream().readNBytes(2);
-            first.countDown();
-            response.getOutputStream().write(begin);
-            response.getOutputStream().write(request.getInputStream().readAllBytes());
+            underWay.release();
+            try {
+                byte[] begin = request.getInputStream().readNBytes(2);
+                first.countDown();
+                response.getOutputStream().write(begin);
+                response.getOutputStream().write(request.getInputStream().readAllBytes());
+            } finally {
+                ended.release();
+            }
             return;
         }
         if (path.endsWith("/cookies")) {

@@ -53,7 +53,9 @@ import org.eclipse.jetty.server.ServerConnector;
 final class Fixture implements AutoCloseable {
     static final int BODY_MAX = 400_000;
     static final int IDLE_MS = 2_000;
-    final MemoryStore store = new MemoryStore(1000, System::currentTimeMillis);
+    final MemoryStore store = new MemoryStore(1000, this::nowMs);
+    /** How far the clocks of gate and store are ahead. */
+    volatile long aheadMs;
     final SecureRandom random = new SecureRandom();
     private final Server server = new Server();
     private final HttpClient http = HttpClient.newHttpClient();
@@ -64,10 +66,15 @@ final class Fixture implements AutoCloseable {
     }
 
     Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate> settings) throws Exception {
+        this(servlet, stores, routes, settings, IDLE_MS);
+    }
+
+    Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate> settings, int idleMs)
+            throws Exception {
         SealGate gate = settings.apply(new SealGate(stores.apply(store), routes, Set.of("/sealed/anonymous"), ReplayPolicy.DEFAULT,
-                BODY_MAX, System::currentTimeMillis));
+                BODY_MAX, this::nowMs));
         ServerConnector connector = new ServerConnector(server);
-        connector.setIdleTimeout(IDLE_MS);
+        connector.setIdleTimeout(idleMs);
         connector.setHost("127.0.0.1");
         server.addConnector(connector);
         ServletContextHandler context = new ServletContextHandler(ServletContextHandler.SESSIONS);
@@ -76,6 +83,10 @@ final class Fixture implements AutoCloseable {
         server.setHandler(context);
         server.start();
         url = URI.create("http://127.0.0.1:" + connector.getLocalPort());
+    }
+
+    long nowMs() {
+        return System.currentTimeMillis() + aheadMs;
     }
 
     int port() {
@@ -96,14 +107,14 @@ final class Fixture implements AutoCloseable {
         Agreement agreement = new Agreement(new Agreement.Offer(List.of("P256"), "client-1", null, List.of(), null),
                 ClientShare.generate(Suite.P256, random), (UnaryOperator<InitRequest>) null);
         Acceptance.Accepted accepted = Acceptance.accept(agreement.request(), null,
-                new Acceptance.Decision(draw(16), 3600, System.currentTimeMillis(), "bearer", subject, null), List.of("P256"),
+                new Acceptance.Decision(draw(16), 3600, nowMs(), "bearer", subject, null), List.of("P256"),
                 List.of(identity), suite -> ServerShare.generate(suite, random), null);
         store.put(accepted.session());
         return agreement.finish(201, accepted.body(), id -> identity.publicKey());
     }
 
     ClientSession old(Wire wire, Family family) {
-        long nowMs = System.currentTimeMillis();
+        long nowMs = nowMs();
         ClientInit init = new ClientInit(wire, family == Family.ANONYMOUS, "client-1", null, P256.generate(random), draw(16), nowMs);
         Unreplayed<ServerInit> read = ServerInit.read(family, init.request().headers(), init.request().body(), nowMs,
                 ReplayPolicy.DEFAULT);

@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(60)
 class OutsideTest {
     private static final List<String> ORIGINS = List.of("X-Forwarded-For", "X-Forwarded-Anything", "Forwarded", "X-Real-IP",
-            "Client-Cert", "Client-Cert-Chain");
+            "Client-Cert", "Client-Cert-Chain", "X-Client-Cert");
     private static final String REFUSED = "400{\"error\":\"CRYPTO_ERROR\"}";
     private final EchoServlet servlet = new EchoServlet();
     private Fixture fixture;

@@ -4,9 +4,6 @@ import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
 import java.util.Arrays;
-import javax.crypto.KDF;
-import javax.crypto.spec.HKDFParameterSpec;
-import javax.crypto.spec.SecretKeySpec;
 
 /** SHA-256, HMAC-SHA256 and HKDF-SHA256. */
 public final class Hashes {
@@ -48,17 +45,18 @@ public final class Hashes {
 
     /** HKDF-Extract. */
     public static SecretBytes extract(byte[] salt, byte[] ikm) {
+        HmacState keyed = new HmacState(salt);
         try {
-            return SecretBytes.owning(KDF.getInstance("HKDF-SHA256")
-                    .deriveData(HKDFParameterSpec.ofExtract().addIKM(ikm).addSalt(salt).extractOnly()));
-        } catch (GeneralSecurityException missing) {
-            throw ProviderException.of(missing);
+            return SecretBytes.owning(keyed.mac(ikm));
+        } finally {
+            keyed.wipe();
         }
     }
 
     /** HKDF-Expand to {@code length} bytes, at most 255 * 32. */
     public static byte[] expand(SecretBytes prk, byte[] info, int length) {
-        // Not by the platform's KDF, which hashes the key anew each time: a session's keys are expanded for each of its messages.
+        // Its own, as the platform has a KDF from 25 on, which hashes the key anew each time: a session's keys are expanded for each of its
+        // messages.
         HmacState hmac = prk.hmac();
         byte[] out = new byte[length];
         byte[] block = {};
@@ -84,11 +82,8 @@ public final class Hashes {
 
     /** HKDF, both steps, to 32 bytes. */
     public static SecretBytes derive(byte[] ikm, byte[] salt, byte[] info) {
-        try {
-            return SecretBytes.owning(KDF.getInstance("HKDF-SHA256").deriveData(HKDFParameterSpec.ofExtract()
-                    .addIKM(new SecretKeySpec(ikm, "Generic")).addSalt(salt).thenExpand(info, 32)));
-        } catch (GeneralSecurityException missing) {
-            throw ProviderException.of(missing);
+        try (SecretBytes prk = extract(salt, ikm)) {
+            return SecretBytes.owning(expand(prk, info, 32));
         }
     }
 

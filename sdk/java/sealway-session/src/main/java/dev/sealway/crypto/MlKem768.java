@@ -2,20 +2,13 @@ package dev.sealway.crypto;
 
 import dev.sealway.wire.Code;
 import dev.sealway.wire.RefusedException;
-import java.security.GeneralSecurityException;
-import java.security.KeyFactory;
 import java.security.KeyPair;
-import java.security.KeyPairGenerator;
 import java.security.PrivateKey;
 import java.security.PublicKey;
 import java.security.SecureRandom;
-import java.security.spec.NamedParameterSpec;
-import java.security.spec.X509EncodedKeySpec;
 import java.util.Arrays;
-import java.util.HexFormat;
-import javax.crypto.KEM;
 
-/** ML-KEM-768 (FIPS 203), keys and ciphertexts as their bytes. */
+/** ML-KEM-768 (FIPS 203), keys and ciphertexts as their bytes: by the JDK where it has it, from 24 on, else by Bouncy Castle. */
 public final class MlKem768 {
     /** Bytes of an encapsulation key. */
     public static final int PUBLIC_LEN = 1184;
@@ -23,8 +16,19 @@ public final class MlKem768 {
     public static final int CIPHERTEXT_LEN = 1088;
     private static final int COEFFICIENTS_LEN = 1152;
     private static final int Q = 3329;
-    private static final String NAME = "ML-KEM-768";
-    private static final byte[] SPKI = HexFormat.of().parseHex("308204b2300b0609608648016503040402038204a100");
+    private static volatile Kem kem = chosen(false);
+
+    /** What does it. Keys that are given to one are checked, and of its own making. */
+    interface Kem {
+        KeyPair generate(SecureRandom random);
+
+        Encapsulated encapsulate(byte[] publicKey, SecureRandom random);
+
+        byte[] decapsulate(PrivateKey key, byte[] ciphertext);
+
+        /** Of a decapsulation key of 2400 bytes. */
+        KeyPair expanded(byte[] key);
+    }
 
     /** A ciphertext and the secret within, 32 bytes; the caller wipes that. */
     public record Encapsulated(byte[] ciphertext, byte[] secret) {
@@ -37,15 +41,23 @@ public final class MlKem768 {
     private MlKem768() {
     }
 
+    private static Kem chosen(boolean isPlatformHidden) {
+        return !isPlatformHidden && PlatformMlKem.isThere() ? new PlatformMlKem() : new LibraryMlKem();
+    }
+
+    /** For tests: as on a JDK without ML-KEM, or as it is. */
+    static void hidePlatform(boolean isHidden) {
+        kem = chosen(isHidden);
+    }
+
     /** A new key pair. */
     public static KeyPair generate(SecureRandom random) {
-        try {
-            KeyPairGenerator generator = KeyPairGenerator.getInstance(NAME);
-            generator.initialize(NamedParameterSpec.ML_KEM_768, random);
-            return generator.generateKeyPair();
-        } catch (GeneralSecurityException missing) {
-            throw ProviderException.of(missing);
-        }
+        return kem.generate(random);
+    }
+
+    /** The key pair of an expanded decapsulation key, 2400 bytes: for vectors and tests. */
+    public static KeyPair expanded(byte[] key) {
+        return kem.expanded(key);
     }
 
     /** The 1184 bytes of an encapsulation key. */
@@ -77,13 +89,7 @@ public final class MlKem768 {
      */
     public static Encapsulated encapsulate(byte[] publicKey, SecureRandom random) {
         check(publicKey);
-        try {
-            PublicKey key = KeyFactory.getInstance(NAME).generatePublic(new X509EncodedKeySpec(Bytes.join(SPKI, publicKey)));
-            KEM.Encapsulated made = KEM.getInstance(NAME).newEncapsulator(key, random).encapsulate();
-            return new Encapsulated(made.encapsulation(), made.key().getEncoded());
-        } catch (GeneralSecurityException invalid) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
-        }
+        return kem.encapsulate(publicKey, random);
     }
 
     /** The secret in a ciphertext. One that was tampered with gives another secret, not an error.
@@ -91,10 +97,9 @@ public final class MlKem768 {
      * @throws RefusedException {@code public_key_invalid} for another length
      */
     public static byte[] decapsulate(PrivateKey key, byte[] ciphertext) {
-        try {
-            return KEM.getInstance(NAME).newDecapsulator(key).decapsulate(ciphertext).getEncoded();
-        } catch (GeneralSecurityException invalid) {
+        if (ciphertext.length != CIPHERTEXT_LEN) {
             throw new RefusedException(Code.PUBLIC_KEY_INVALID);
         }
+        return kem.decapsulate(key, ciphertext);
     }
 }

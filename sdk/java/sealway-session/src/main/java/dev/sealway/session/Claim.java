@@ -10,9 +10,10 @@ import java.util.HexFormat;
  * @param key 32 hexadecimal digits
  * @param isSealed whether a tag verified
  * @param stampMs what the message is stamped with
+ * @param windowMs how far stamps may be off, either way, where it was read
  * @param expiresMs when a store with the least nonce lifetime may forget it; an authority uses its own
  */
-public record Claim(String key, boolean isSealed, long stampMs, long expiresMs) {
+public record Claim(String key, boolean isSealed, long stampMs, long windowMs, long expiresMs) {
     private static final int KEY_LEN = 16;
 
     /** Whose nonces are told apart from whose. */
@@ -37,6 +38,6 @@ public record Claim(String key, boolean isSealed, long stampMs, long expiresMs) 
         byte[] head = {(byte) scope.tag, (byte) (id.length >> 8), (byte) id.length};
         byte[] hash = Hashes.sha256(head, id, nonce.getBytes(StandardCharsets.US_ASCII));
         String key = HexFormat.of().formatHex(Arrays.copyOf(hash, KEY_LEN));
-        return new Claim(key, scope == Scope.SESSION, stampMs, nowMs + 2 * policy.windowMs() + 1);
+        return new Claim(key, scope == Scope.SESSION, stampMs, policy.windowMs(), nowMs + 2 * policy.windowMs() + 1);
     }
 }

@@ -88,10 +88,14 @@ public final class ServerCall {
      *     {@code client_mismatch}
      */
     public void check(SessionRecord session) {
+        check(session, nowMs);
+    }
+
+    private void check(SessionRecord session, long atMs) {
         if (!sessionId().equals(session.id())) {
             throw new RefusedException(Code.SESSION_UNKNOWN);
         }
-        if (session.isExpired(nowMs)) {
+        if (session.isExpired(atMs)) {
             throw new RefusedException(Code.SESSION_EXPIRED);
         }
         if (session.wire() != wire) {
@@ -102,16 +106,20 @@ public final class ServerCall {
         }
     }
 
-    /** Opens the body, checks 12 and 13; its nonce is still to be claimed.
+    /** Opens the body, checks 12 and 13; its nonce is still to be claimed. The body may have taken its time: what was checked of session
+     * and stamp before is checked again.
      *
+     * @param session as the store has it by now
+     * @param atMs the server's clock by now
      * @throws RefusedException what does not open
      */
-    public Unreplayed<Opened> open(SessionRecord session, byte[] body) {
-        check(session);
+    public Unreplayed<Opened> open(SessionRecord session, byte[] body, long atMs) {
+        check(session, atMs);
+        policy.check(stampMs, atMs);
         byte[] plaintext = wire == Wire.ONE
                 ? OldSeal.open1(session.key(), parts, OldSeal.aad1("POST", path, stamp, nonce, kid), body)
                 : OldSeal.open2(session.key(), OldSeal.aad2(stamp, nonce, kid, clientId), body);
-        Claim claim = Claim.of(Claim.Scope.SESSION, session.id(), nonce, stampMs, nowMs, policy);
+        Claim claim = Claim.of(Claim.Scope.SESSION, session.id(), nonce, stampMs, atMs, policy);
         return new Unreplayed<>(new Opened(plaintext, new Reply(session, path)), claim);
     }
 

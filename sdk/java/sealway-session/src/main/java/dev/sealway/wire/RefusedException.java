@@ -14,7 +14,12 @@ public final class RefusedException extends SealwayException {
 
     /** For this reason; {@code field} is the header or the member at fault, never its value. */
     public RefusedException(Code reason, String field) {
-        super(reason.text() + (field == null ? "" : " (" + field + ")") + ": " + reason.meaning(), null);
+        this(reason, field, reason.meaning());
+    }
+
+    /** For this reason, with what happened and what to do in place of the reason's own meaning. */
+    public RefusedException(Code reason, String field, String message) {
+        super(reason.text() + (field == null ? "" : " (" + field + ")") + ": " + message, null);
         this.reason = reason;
         this.field = field;
     }

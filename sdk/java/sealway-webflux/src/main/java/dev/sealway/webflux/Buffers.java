@@ -39,7 +39,7 @@ final class Buffers {
     /** The sealed stream of a body; the first frame begins with the inner headers, the last one is empty. */
     static Flux<DataBuffer> seal(Publisher<? extends DataBuffer> body, byte[] innerHeaders, FrameSealer sealer, DataBufferFactory factory) {
         AtomicReference<byte[]> head = new AtomicReference<>(innerHeaders);
-        return Flux.from(body).concatMapIterable(buffer -> frames(take(buffer), head, sealer))
+        return Flux.from(body).map(Buffers::take).concatMapIterable(data -> frames(data, head, sealer))
                 .concatWith(Mono.fromCallable(() -> last(head, sealer))).map(factory::wrap);
     }
 
@@ -62,9 +62,7 @@ final class Buffers {
 
     /** What a sealed stream holds; its first element comes with the first frame, and may be empty. */
     static Flux<byte[]> open(Flux<DataBuffer> sealed, FrameOpener opener) {
-        return sealed.concatMapIterable(buffer -> {
-            byte[] data = take(buffer);
-            return opener.feed(data, 0, data.length);
-        }).concatWith(Mono.fromRunnable(opener::finish));
+        // Taken in a step of its own: a buffer whose step fails is discarded, and is released once alone.
+        return sealed.map(Buffers::take).concatMapIterable(data -> opener.feed(data, 0, data.length)).concatWith(Mono.fromRunnable(opener::finish));
     }
 }

@@ -1,5 +1,6 @@
 package dev.sealway.webflux;
 
+import dev.sealway.server.Held;
 import dev.sealway.server.RefusalException;
 import dev.sealway.server.SealGate;
 import dev.sealway.server.SealGate.Kind;
@@ -12,12 +13,15 @@ final class OpeningBody {
     private final SealGate gate;
     private final SealGate.Three begun;
     private ServerCall3.Begun opened;
-    private List<byte[]> held = List.of();
+    private final Held held;
+    private List<byte[]> last = List.of();
     private long total;
     private long length = -1;
     private volatile RefusalException fault;
 
-    OpeningBody(SealGate gate, SealGate.Three begun) {
+    /** @param held what came of frames that have not opened yet */
+    OpeningBody(SealGate gate, SealGate.Three begun, Held held) {
+        this.held = held;
         this.gate = gate;
         this.begun = begun;
     }
@@ -53,15 +57,24 @@ final class OpeningBody {
         if (data.length == 0) {
             return List.of();
         }
+        held.grow(data.length);
         if (opened == null) {
-            return begun.feed(data, 0, data.length) && !begun.isDone() ? admit() : List.of();
+            if (!begun.feed(data, 0, data.length) || begun.isDone()) {
+                return List.of();
+            }
+            List<byte[]> parts = admit();
+            held.keep(data.length);
+            return parts;
         }
         try {
             List<byte[]> parts = opened.rest().feed(data, 0, data.length);
+            if (!parts.isEmpty()) {
+                held.keep(data.length);
+            }
             if (!opened.rest().isDone()) {
                 return parts;
             }
-            held = parts;
+            last = parts;
             return List.of();
         } catch (SealwayException refused) {
             throw gate.refusal(Kind.THREE, refused);
@@ -70,13 +83,19 @@ final class OpeningBody {
 
     /** The body has ended: what was held back. */
     List<byte[]> finish() {
+        List<byte[]> parts = finished();
+        held.keep(0);
+        return parts;
+    }
+
+    private List<byte[]> finished() {
         if (opened != null) {
             try {
                 opened.rest().finish();
             } catch (SealwayException truncated) {
                 throw gate.refusal(Kind.THREE, truncated);
             }
-            return held;
+            return last;
         }
         if (!begun.isDone()) {
             throw gate.broken(Kind.THREE);

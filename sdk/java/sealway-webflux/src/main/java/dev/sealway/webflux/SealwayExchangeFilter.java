@@ -9,6 +9,7 @@ import dev.sealway.session.three.InnerHeaders;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
+import dev.sealway.wire.Options;
 import java.net.URI;
 import java.util.List;
 import org.reactivestreams.Publisher;
@@ -38,7 +39,7 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
 
     /** By the sessions of this client, which has to speak wire 3. */
     public SealwayExchangeFilter(SealwayClient client) {
-        this.client = client;
+        this.client = Options.present(client, "client", "SealwayClient.builder makes one");
     }
 
     @Override

@@ -1,5 +1,7 @@
 package dev.sealway.webflux;
 
+import dev.sealway.server.Held;
+import dev.sealway.server.Life;
 import dev.sealway.server.PlainAnswer;
 import dev.sealway.server.RefusalException;
 import dev.sealway.server.SealGate;
@@ -8,7 +10,9 @@ import dev.sealway.session.ServerCall;
 import dev.sealway.session.three.ServerCall3;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.Options;
 import dev.sealway.wire.RefusedException;
+import java.net.InetSocketAddress;
 import java.util.List;
 import org.springframework.core.Ordered;
 import org.springframework.core.io.buffer.DataBuffer;
@@ -29,6 +33,7 @@ import org.springframework.web.server.WebFilter;
 import org.springframework.web.server.WebFilterChain;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 
 /** Opens sealed requests and seals their answers around the handlers behind, before all other filters.
@@ -43,7 +48,7 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
 
     /** By this gate. */
     public SealwayWebFilter(SealGate gate) {
-        this.gate = gate;
+        this.gate = Options.present(gate, "gate", "new SealGate makes one of a store and routes");
     }
 
     @Override
@@ -60,6 +65,7 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         Mono<Void> done = switch (kind) {
             case PASS -> chain.filter(exchange.mutate().request(new Plain(request, gate.passed(headers), null)).build());
             case QUESTION -> write(exchange.getResponse(), gate.question());
+            case DISGUISED -> Mono.error(gate.disguised());
             case OLD -> old(exchange, headers, path, chain);
             case THREE -> three(exchange, headers, path, chain);
         };
@@ -83,9 +89,28 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         if (request.getHeaders().getContentLength() > max) {
             return Mono.error(gate.tooLarge(kind));
         }
-        return DataBufferUtils.join(request.getBody(), max).map(Buffers::take).defaultIfEmpty(new byte[0])
+        return Mono.using(() -> hold(request, kind), held -> body(request, max, kind, held));
+    }
+
+    private Held hold(ServerHttpRequest request, Kind kind) {
+        InetSocketAddress remote = request.getRemoteAddress();
+        return gate.hold(kind, remote == null || remote.getAddress() == null ? null : remote.getAddress().getHostAddress());
+    }
+
+    private Mono<byte[]> body(ServerHttpRequest request, int max, Kind kind, Held held) {
+        return DataBufferUtils.join(request.getBody().map(buffer -> counted(buffer, held)), max).map(Buffers::take).defaultIfEmpty(new byte[0])
                 .onErrorMap(DataBufferLimitException.class, large -> gate.tooLarge(kind))
                 .timeout(gate.bodyTime(), Mono.error(() -> gate.broken(kind))).publishOn(Schedulers.boundedElastic());
+    }
+
+    private static DataBuffer counted(DataBuffer buffer, Held held) {
+        try {
+            held.grow(buffer.readableByteCount());
+            return buffer;
+        } catch (RefusalException full) {
+            DataBufferUtils.release(buffer);
+            throw full;
+        }
     }
 
     private Mono<Void> old(ServerWebExchange exchange, HeaderList headers, String path, WebFilterChain chain) {
@@ -122,7 +147,7 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
             byte[] plaintext = dev.sealway.crypto.Bytes.join(opened.parts().toArray(byte[][]::new));
             SealedResponse answer = new SealedResponse(exchange.getResponse(), gate, opened.reply(), method);
             Plain plain = new Plain(exchange.getRequest(), begun.headers(opened), plaintext);
-            return run(chain, exchange.mutate().request(plain).response(answer).build(), answer);
+            return whileItLives(begun, run(chain, exchange.mutate().request(plain).response(answer).build(), answer));
         });
     }
 
@@ -132,13 +157,16 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         if (request.getHeaders().getContentLength() > gate.bodyMax()) {
             return Mono.error(gate.tooLarge(Kind.THREE));
         }
-        OpeningBody opening = new OpeningBody(gate, begun);
+        Held held = hold(request, Kind.THREE);
+        OpeningBody opening = new OpeningBody(gate, begun, held);
         // Claims are asked for there, and a store may block.
         Flux<byte[]> parts = request.getBody().publishOn(Schedulers.boundedElastic(), PREFETCH)
-                .concatMapIterable(buffer -> opening.feed(Buffers.take(buffer)), 1)
+                // As in Buffers.open: in a step of its own.
+                .map(Buffers::take).concatMapIterable(opening::feed, 1)
                 .doOnDiscard(DataBuffer.class, DataBufferUtils::release)
                 .concatWith(Flux.defer(() -> Flux.fromIterable(opening.finish())))
-                .timeout(Mono.delay(gate.bodyTime()), part -> Mono.never(), Mono.error(() -> gate.broken(Kind.THREE)));
+                .timeout(Mono.delay(gate.bodyTime()), part -> Mono.never(), Mono.error(() -> gate.broken(Kind.THREE)))
+                .doFinally(end -> held.close());
         return parts.switchOnFirst((first, rest) -> {
             if (!first.hasValue()) {
                 return rest.then();
@@ -147,9 +175,18 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
             SealedResponse answer = new SealedResponse(exchange.getResponse(), gate, opened.reply(), method);
             Plain plain = new Plain(request, begun.headers(opened), opening.length(), rest.doOnError(opening::fail)
                     .filter(part -> part.length > 0).map(DefaultDataBufferFactory.sharedInstance::wrap));
-            return run(chain, exchange.mutate().request(plain).response(answer).build(), answer)
+            return whileItLives(begun, run(chain, exchange.mutate().request(plain).response(answer).build(), answer))
                     .onErrorMap(failed -> opening.fault() != null, failed -> opening.fault());
         }).then();
+    }
+
+    /** Until it is done or the session ends, whichever comes first: then the handler, what it reads and what it writes are cancelled. */
+    private Mono<Void> whileItLives(SealGate.Three begun, Mono<Void> work) {
+        return Mono.defer(() -> {
+            Sinks.Empty<Void> over = Sinks.empty();
+            Life life = begun.watch(() -> over.tryEmitError(gate.ended()));
+            return Mono.firstWithSignal(work, over.asMono()).doFinally(end -> life.close());
+        });
     }
 
     /** Whatever a handler throws, its peer gets a sealed status that says nothing more. */

@@ -70,7 +70,7 @@ import reactor.netty.http.server.HttpServer;
 @Timeout(60)
 class WebFluxTest {
     private static final Duration LIMIT = Duration.ofSeconds(20);
-    private static final List<String> ORIGINS = List.of("X-Forwarded-For", "Forwarded", "X-Real-IP", "Client-Cert", "Client-Cert-Chain");
+    private static final List<String> ORIGINS = List.of("X-Forwarded-For", "Forwarded", "X-Real-IP", "Client-Cert", "Client-Cert-Chain", "X-Client-Cert");
     private final SecureRandom random = new SecureRandom();
     private final KeyPair pair = P256.generate(random);
     private final Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
@@ -237,6 +237,26 @@ class WebFluxTest {
             socket.getOutputStream().write(last);
             return new String(socket.getInputStream().readNBytes(12));
         }
+    }
+
+    @Test
+    void aRequestUnderWayIsCutWithinASecondOfItsSessionsEnd() throws Exception {
+        // One whose answer has not begun, and one whose answer flows.
+        web.post().uri("/sealed/never").bodyValue("x").exchangeToMono(ClientResponse::toBodilessEntity).subscribe(whole -> { }, refused -> { });
+        BlockingQueue<String> arrived = new LinkedBlockingQueue<>();
+        web.get().uri("/sealed/pieces").retrieve().bodyToFlux(DataBuffer.class).map(buffer -> new String(Buffers.take(buffer)))
+                .subscribe(arrived::add, broken -> arrived.add("broken"), () -> arrived.add("a clean end"));
+        assertTrue(begun.await(20, TimeUnit.SECONDS));
+        pieces.tryEmitNext("one");
+        assertEquals("one", arrived.poll(20, TimeUnit.SECONDS));
+        // Longer than one look: a session that lives is left alone.
+        assertEquals(false, cancelled.await(600, TimeUnit.MILLISECONDS));
+        long began = System.nanoTime();
+        store.delete(client.session().id());
+        assertTrue(cancelled.await(20, TimeUnit.SECONDS));
+        assertEquals("broken", arrived.poll(20, TimeUnit.SECONDS));
+        // What a busy machine adds is not the rule's.
+        assertTrue(System.nanoTime() - began < 10_000_000_000L);
     }
 
     @Test

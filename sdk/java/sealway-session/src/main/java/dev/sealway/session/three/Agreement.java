@@ -68,13 +68,24 @@ public final class Agreement {
         return request;
     }
 
+    /** Whose signature is taken. */
+    public interface Trusted {
+        /** The public key (65 bytes) of an id if it is trusted to have signed at this time of the server, or null. */
+        byte[] key(String keyId, long serverTimeMs);
+    }
+
+    /** Finishes with the answer, with keys that have no times. */
+    public ClientSession3 finish(int status, byte[] body, Function<String, byte[]> trusted) {
+        return finish(status, body, (keyId, atMs) -> trusted.apply(keyId));
+    }
+
     /** Finishes with the answer. The checks are made in the spec's order.
      *
-     * @param trusted gives the public key (65 bytes) of a trusted key id, or null; it is asked once, where the spec does
+     * @param trusted is asked once, where the spec does
      * @throws RefusedException {@code answer_mismatch}, {@code suite_downgraded}, {@code key_untrusted},
      *     {@code signature_invalid}, {@code public_key_invalid}, {@code unconfirmed}
      */
-    public ClientSession3 finish(int status, byte[] body, Function<String, byte[]> trusted) {
+    public ClientSession3 finish(int status, byte[] body, Trusted trusted) {
         InitAnswer.Signed signed = InitAnswer.read(status, body);
         InitAnswer answer = signed.answer();
         if (!answer.suite().equals(request.suite())) {
@@ -83,7 +94,7 @@ public final class Agreement {
         if (!answer.suite().equals(Suite.chosen(request.suites(), answer.suites()))) {
             throw new RefusedException(Code.SUITE_DOWNGRADED);
         }
-        byte[] key = trusted.apply(answer.keyId());
+        byte[] key = trusted.key(answer.keyId(), answer.serverTimeMs());
         if (key == null) {
             throw new RefusedException(Code.KEY_UNTRUSTED, answer.keyId());
         }

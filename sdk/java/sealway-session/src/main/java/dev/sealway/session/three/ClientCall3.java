@@ -5,7 +5,6 @@ import dev.sealway.wire.Forms;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.RefusedException;
-import java.util.function.Function;
 
 /** A request that was sent, and what opens its one answer. {@code spec/session-3.md#sealed-answers}. */
 public final class ClientCall3 {
@@ -76,18 +75,13 @@ public final class ClientCall3 {
         return Proofs.isClock(session.keys().s2c, nonce, stamp, problem);
     }
 
-    /** Whether a {@code session_expired} carries proof by an identity key that the client trusts. */
-    public boolean provesExpiry(Problem problem, Function<String, byte[]> trusted) {
-        return Proofs.isExpiry(session.id(), nonce, stamp, problem, trusted);
-    }
-
     /** Whether it is sent once more after this problem.
      *
-     * @param isProven whether {@link #provesClock} or {@link #provesExpiry} holds for it
+     * @param isProven whether {@link #provesClock} holds for it
      * @param elapsedMs as of {@link Resends#isSentAgain}
      */
     public boolean isSentAgain(Problem problem, boolean isProven, long elapsedMs) {
-        return Resends.isSentAgain(problem, isProven, method, stamp, elapsedMs, session.expiresMs());
+        return Resends.isSentAgain(problem, isProven, method, stamp, elapsedMs);
     }
 
     @Override

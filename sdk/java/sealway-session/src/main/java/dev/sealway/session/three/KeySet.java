@@ -78,6 +78,22 @@ public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootK
         return out;
     }
 
+    /** The key of an id if it may have signed an answer; null if the set does not have it, or not at this time. For the ends the later
+     * clock counts, and the root's word on when it issued the set: the thief of a key that is over says an earlier time.
+     *
+     * @param serverTimeMs what the answer says
+     * @param nowMs the client's own clock
+     */
+    public byte[] signer(String keyId, long serverTimeMs, long nowMs) {
+        long latestMs = Math.max(Math.max(serverTimeMs, nowMs), issuedMs);
+        for (Key key : keys) {
+            if (key.keyId().equals(keyId) && key.notBeforeMs() <= serverTimeMs && latestMs < key.notAfterMs() && latestMs < expiresMs) {
+                return key.publicKey();
+            }
+        }
+        return null;
+    }
+
     /** Checks that a pinned root vouches for it.
      *
      * @param root 65 bytes

@@ -1,13 +1,9 @@
 package dev.sealway.session.three;
 
-import dev.sealway.crypto.Bytes;
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.P256;
 import dev.sealway.crypto.SecretBytes;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.StrictBase64;
-import java.nio.charset.StandardCharsets;
-import java.util.function.Function;
 
 /** The proofs that problems carry. {@code spec/session-3.md#problems}. */
 public final class Proofs {
@@ -27,28 +23,11 @@ public final class Proofs {
         }
     }
 
-    /** What the identity key signs in a {@code session_expired}. */
-    public static byte[] expiredMessage(String sessionId, String nonce, String stamp, long serverTimeMs) {
-        byte[] fields = new Fields().add(sessionId).add(nonce).add(stamp).number(serverTimeMs).bytes();
-        return Bytes.join("sealway/3 expired".getBytes(StandardCharsets.US_ASCII), Hashes.sha256(fields));
-    }
-
     static boolean isClock(SecretBytes s2c, String nonce, String stamp, Problem problem) {
         Long time = problem.serverTimeMs();
         byte[] mac = base64(problem.text("mac"));
         return problem.code().equals("clock_skew") && time != null && mac != null
                 && Hashes.equal(mac, clockMac(s2c, nonce, stamp, time));
-    }
-
-    static boolean isExpiry(String sessionId, String nonce, String stamp, Problem problem, Function<String, byte[]> trusted) {
-        Long time = problem.serverTimeMs();
-        byte[] signature = base64(problem.text("signature"));
-        String keyId = problem.text("key_id");
-        if (!problem.code().equals("session_expired") || time == null || signature == null || keyId == null) {
-            return false;
-        }
-        byte[] key = trusted.apply(keyId);
-        return key != null && P256.verifies(key, expiredMessage(sessionId, nonce, stamp, time), signature);
     }
 
     private static byte[] base64(String text) {

@@ -12,23 +12,22 @@ public final class Resends {
     private Resends() {
     }
 
-    /** Whether a request that was refused is sent once more. One whose method is not safe is only if no server can have served it at
-     * any moment since it was sent, nor can later: whoever is in between can deliver it, hold its answer back, and show the same bytes
-     * again until they are refused.
+    /** Whether a request that was refused is sent once more. One whose method is not safe is only where it was too old for every server
+     * before it left: whoever is in between can deliver it, hold its answer back, and show the same bytes again until they are refused.
      *
-     * @param isProven whether the problem carries proof, {@link ClientCall3#provesClock} or {@link ClientCall3#provesExpiry}
+     * @param isProven whether the problem carries proof, {@link ClientCall3#provesClock}
      * @param method the request's, as sent
      * @param stamp its timestamp as sent
      * @param elapsedMs milliseconds since it was sent, rounded up: by the longer of a clock that never jumps and the clock of the day
-     * @param expiresMs the end of its session by the server's clock, milliseconds of the epoch
      */
-    public static boolean isSentAgain(Problem problem, boolean isProven, String method, String stamp, long elapsedMs, long expiresMs) {
+    public static boolean isSentAgain(Problem problem, boolean isProven, String method, String stamp, long elapsedMs) {
         boolean isSafe = SAFE.contains(method);
         Long timeMs = problem.serverTimeMs();
         boolean isKnown = isProven && timeMs != null;
         return switch (problem.code()) {
-            case "clock_skew" -> isKnown && (isSafe || Forms.stampMs(stamp) + WINDOW_MAX_MS < timeMs - Math.max(0, elapsedMs));
-            case "session_expired" -> isSafe || isKnown && (timeMs < expiresMs || Forms.stampMs(stamp) >= expiresMs);
+            // The widest window, and as much again for clocks that differ.
+            case "clock_skew" -> isKnown && (isSafe || Forms.stampMs(stamp) + 2 * WINDOW_MAX_MS < timeMs - Math.max(0, elapsedMs));
+            case "session_expired" -> isSafe;
             default -> false;
         };
     }

@@ -81,17 +81,21 @@ public final class ServerCall3 {
      *     {@code timestamp_outside_window}
      */
     public void check(SessionRecord session) {
+        check(session, nowMs);
+    }
+
+    private void check(SessionRecord session, long atMs) {
         if (!sessionId().equals(session.id())) {
             throw new RefusedException(Code.SESSION_UNKNOWN);
         }
-        if (session.isExpired(nowMs)) {
+        if (session.isExpired(atMs)) {
             throw new RefusedException(Code.SESSION_EXPIRED);
         }
         if (session.wire() != Wire.THREE) {
             throw new RefusedException(Code.WIRE_MISMATCH);
         }
         // However wide the window is configured: a client counts on the greatest width before it sends again.
-        policy.atMost(Resends.WINDOW_MAX_MS).check(stampMs, nowMs);
+        policy.atMost(Resends.WINDOW_MAX_MS).check(stampMs, atMs);
     }
 
     /** The stream where it stands in {@code X-Sealed}, else null; with it there may be no body.
@@ -107,7 +111,7 @@ public final class ServerCall3 {
         check(session);
         String type = headers.optional("Content-Type");
         FrameKeys keys = FrameKeys.ofRequest(Hashes.kept(session.key(), "sealway/3 c2s"), method, target, type, stamp, nonce, session.id());
-        return new Opening(session, new FrameOpener(keys));
+        return new Opening(new FrameOpener(keys));
     }
 
     /** Opens a request whose body is all there.
@@ -123,7 +127,7 @@ public final class ServerCall3 {
         if (!isBegun) {
             throw new RefusedException(Code.STREAM_TRUNCATED);
         }
-        return opening.first();
+        return opening.first(session, nowMs);
     }
 
     /** A request whose first frame has opened: its headers, what there is of its body, and what opens the rest. */
@@ -136,12 +140,10 @@ public final class ServerCall3 {
 
     /** A request whose first frame is still coming. */
     public final class Opening {
-        private final SessionRecord session;
         private final FrameOpener opener;
         private List<byte[]> parts = List.of();
 
-        private Opening(SessionRecord session, FrameOpener opener) {
-            this.session = session;
+        private Opening(FrameOpener opener) {
             this.opener = opener;
         }
 
@@ -159,10 +161,17 @@ public final class ServerCall3 {
             return opener.isDone();
         }
 
-        /** The request, held back until its claim is granted. */
-        public Unreplayed<Begun> first() {
-            Claim claim = Claim.of(Claim.Scope.SESSION, session.id(), nonce, stampMs, nowMs, policy);
-            Reply3 reply = new Reply3(session, method, target, nonce);
+        /** The request, held back until its claim is granted. Its first frame may have taken its time: what was checked of session and
+         * stamp before is checked again.
+         *
+         * @param found the session as the store has it by now
+         * @param atMs the server's clock by now
+         * @throws RefusedException as {@link ServerCall3#check}
+         */
+        public Unreplayed<Begun> first(SessionRecord found, long atMs) {
+            check(found, atMs);
+            Claim claim = Claim.of(Claim.Scope.SESSION, found.id(), nonce, stampMs, atMs, policy.atMost(Resends.WINDOW_MAX_MS));
+            Reply3 reply = new Reply3(found, method, target, nonce);
             return new Unreplayed<>(new Begun(opener.headers(), parts, opener, reply), claim);
         }
     }

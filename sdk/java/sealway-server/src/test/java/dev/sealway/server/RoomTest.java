@@ -1,0 +1,63 @@
+package dev.sealway.server;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.sealway.server.SealGate.Kind;
+import org.junit.jupiter.api.Test;
+
+class RoomTest {
+    @Test
+    void aShareIsASixteenthOrTheLongestBodyHeldWhole() {
+        assertEquals(4 << 20, Room.of(64 << 20, 1 << 20).share());
+        assertEquals(9 << 20, Room.of(64 << 20, 9 << 20).share());
+        assertEquals(1 << 20, Room.of(1 << 20, 9 << 20).share());
+        assertEquals(128 << 10, Room.of(1 << 20, 0).share());
+        assertThrows(IllegalArgumentException.class, () -> new SealGate(new MemoryStore(1, () -> 0), new RouteTable()).bufferedBytes((1 << 20) - 1));
+    }
+
+    @Test
+    void anAddressIsItselfOrOfIpv6ItsNetwork() {
+        assertEquals(Room.taker("192.0.2.1"), Room.taker("::ffff:192.0.2.1"));
+        assertNotEquals(Room.taker("192.0.2.1"), Room.taker("192.0.2.2"));
+        assertEquals(Room.taker("2001:db8::1"), Room.taker("[2001:db8::ffff:2]"));
+        assertNotEquals(Room.taker("2001:db8::1"), Room.taker("2001:db8:0:1::1"));
+        assertEquals(Room.taker("fe80::1"), Room.taker("fe80::1%eth0"));
+        for (String none : new String[] {null, "", "@", "/run/socket", "feed", "localhost"}) {
+            assertNull(Room.taker(none), none);
+        }
+    }
+
+    @Test
+    void whatIsTakenComesBackAndNobodyTakesMoreThanAShare() {
+        Room room = new Room(100, 60);
+        SealGate gate = new SealGate(new MemoryStore(1, () -> 0), new RouteTable()).with(room);
+        Held one = gate.hold(Kind.OLD, "192.0.2.1");
+        Held same = gate.hold(Kind.THREE, "192.0.2.1");
+        Held other = gate.hold(Kind.OLD, "192.0.2.2");
+        one.grow(50);
+        assertEquals(503, assertThrows(RefusalException.class, () -> same.grow(11)).answer().status());
+        same.grow(10);
+        assertThrows(RefusalException.class, () -> other.grow(41));
+        other.grow(40);
+        assertThrows(RefusalException.class, () -> gate.hold(Kind.OLD, null).grow(1));
+        one.keep(20);
+        assertEquals(70, room.taken());
+        one.close();
+        same.close();
+        same.close();
+        same.grow(1);
+        other.close();
+        assertEquals(0, room.taken());
+        assertEquals(0, room.addresses());
+        Held behindFront = gate.trustForwarded().hold(Kind.OLD, "192.0.2.1");
+        behindFront.grow(100);
+        assertTrue(room.taken() == 100 && room.addresses() == 0);
+        behindFront.close();
+        assertFalse(room.taken() > 0);
+    }
+}

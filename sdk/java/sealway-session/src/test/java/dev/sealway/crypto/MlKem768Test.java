@@ -1,0 +1,81 @@
+package dev.sealway.crypto;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import dev.sealway.session.three.Acceptance;
+import dev.sealway.session.three.Agreement;
+import dev.sealway.session.three.ClientSession3;
+import dev.sealway.session.three.ClientShare;
+import dev.sealway.session.three.Identity;
+import dev.sealway.session.three.InitRequest;
+import dev.sealway.session.three.ServerShare;
+import dev.sealway.session.three.Suite;
+import dev.sealway.wire.RefusedException;
+import java.security.KeyPair;
+import java.security.SecureRandom;
+import java.security.interfaces.ECPublicKey;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** The library against the JDK where it has ML-KEM, and alone as on a JDK that has none. */
+class MlKem768Test {
+    private final SecureRandom random = new SecureRandom();
+
+    @AfterEach
+    void showPlatform() {
+        MlKem768.hidePlatform(false);
+    }
+
+    private static List<MlKem768.Kem> kems() {
+        List<MlKem768.Kem> out = new ArrayList<>(List.of(new LibraryMlKem()));
+        if (PlatformMlKem.isThere()) {
+            out.add(new PlatformMlKem());
+        }
+        return out;
+    }
+
+    @Test
+    void eachOpensWhatTheOtherEncapsulated() {
+        for (MlKem768.Kem one : kems()) {
+            for (MlKem768.Kem other : kems()) {
+                KeyPair pair = one.generate(random);
+                byte[] key = MlKem768.encode(pair.getPublic());
+                MlKem768.check(key);
+                MlKem768.Encapsulated made = other.encapsulate(key, random);
+                assertEquals(MlKem768.CIPHERTEXT_LEN, made.ciphertext().length);
+                assertArrayEquals(made.secret(), one.decapsulate(pair.getPrivate(), made.ciphertext()));
+                made.ciphertext()[0] ^= 1;
+                byte[] rejected = one.decapsulate(pair.getPrivate(), made.ciphertext());
+                assertEquals(32, rejected.length);
+                assertFalse(Arrays.equals(made.secret(), rejected));
+            }
+        }
+    }
+
+    @Test
+    void withoutTheJdksTheLibraryAgreesEverySuite() {
+        MlKem768.hidePlatform(true);
+        KeyPair signer = P256.generate(random);
+        Identity identity = new Identity(P256.encode((ECPublicKey) signer.getPublic()), 0, Long.MAX_VALUE,
+                message -> P256.sign(signer.getPrivate(), message, random));
+        for (Suite suite : Suite.values()) {
+            Agreement agreement = new Agreement(new Agreement.Offer(List.of(suite.text()), "client-1", null, List.of(), null),
+                    ClientShare.generate(suite, random), (UnaryOperator<InitRequest>) null);
+            Acceptance.Accepted accepted = Acceptance.accept(agreement.request(), null,
+                    new Acceptance.Decision(new byte[16], 60, 1_000, "none", null, null), List.of(suite.text()), List.of(identity),
+                    chosen -> ServerShare.generate(chosen, random), null);
+            ClientSession3 session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
+            assertArrayEquals(accepted.session().key().copy(), session.copyPrk());
+        }
+        KeyPair pair = MlKem768.generate(random);
+        assertThrows(RefusedException.class, () -> MlKem768.decapsulate(pair.getPrivate(), new byte[7]));
+        assertThrows(RefusedException.class, () -> MlKem768.encapsulate(new byte[7], random));
+    }
+}
