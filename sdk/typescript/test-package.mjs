@@ -10,9 +10,12 @@ const binary = process.env.SEALWAY_BIN || fileURLToPath(new URL("../../target/de
 if (!existsSync(binary)) throw new Error(`${binary} is not there: build sealway, or set SEALWAY_BIN`);
 const folder = mkdtempSync(join(tmpdir(), "sealway-package-"));
 const npm = (cwd, ...args) => {
-  const done = spawnSync("npm", args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
-  if (done.status !== 0) throw new Error(`npm ${args.join(" ")} failed`);
-  return done.stdout;
+  // What comes over a network may fail once.
+  for (let left = args[0] === "install" ? 3 : 1; left > 0; left--) {
+    const done = spawnSync("npm", args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
+    if (done.status === 0) return done.stdout;
+  }
+  throw new Error(`npm ${args.join(" ")} failed`);
 };
 const readme = readFileSync(join(here, "README.md"), "utf8");
 const shown = (name) => new RegExp("```js file=" + name + "\\n([\\s\\S]*?)```").exec(readme)[1];
