@@ -111,7 +111,9 @@ fn commands_name_the_server_that_refuses_them_and_no_password() {
 /// How many live sessions `kek status` counts under a key.
 fn count(place: &Place, id: &str) -> u64 {
     let said = says(&["kek", "status", "--config", &place.config()]);
-    let line = said.lines().find(|line| line.starts_with(id)).unwrap_or_else(|| panic!("{id}: {said}"));
+    // With the space: a new id, such as kek-1de52e2c, may begin like another.
+    let of_key = format!("{id} ");
+    let line = said.lines().find(|line| line.starts_with(&of_key)).unwrap_or_else(|| panic!("{id}: {said}"));
     line.split(", ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
