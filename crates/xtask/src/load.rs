@@ -5,7 +5,18 @@ use crate::shell;
 pub(crate) fn run() -> anyhow::Result<()> {
     shell::run(&mut shell::command("scripts/setup-tests.sh"))?;
     // In release: in a debug build half of what is measured is the build.
-    let long =
-        ["test", "--locked", "--profile", "relfast", "-p", "sealway-cli", "--test", "load_truth", "--", "--ignored"];
+    let long = [
+        "test",
+        "--locked",
+        "--profile",
+        "relfast",
+        "-p",
+        "sealway-cli",
+        "--test",
+        "load",
+        "--",
+        "truth::",
+        "--ignored",
+    ];
     shell::run(&mut shell::cargo(&long))
 }

@@ -32,26 +32,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
     steps.finish()
 }
 
-/// The workspace's tests, by nextest where setup could install it.
+/// The workspace's tests, by nextest: they rely on a process a test.
 fn rust_tests() -> anyhow::Result<()> {
-    match shell::venv("cargo-nextest") {
-        // By its path and not through PATH, so that the environment of the build stays the same.
-        Some(nextest) => {
-            shell::run(shell::command(nextest).args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))
-        }
-        None => {
-            println!("cargo-nextest is missing from .venv/bin: cargo test takes its place");
-            shell::run(&mut shell::cargo(&[
-                "test",
-                "--workspace",
-                "--locked",
-                "--no-fail-fast",
-                "--lib",
-                "--bins",
-                "--tests",
-            ]))
-        }
-    }
+    // By its path and not through PATH, so that the environment of the build stays the same.
+    let nextest = shell::venv_required("cargo-nextest")?;
+    shell::run(shell::command(nextest).args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))
 }
 
 /// Wires 1 and 2 against a real `sealway serve`, by a client that shares no code with it: curl and Python.

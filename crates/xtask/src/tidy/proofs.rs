@@ -1,4 +1,5 @@
-//! A table in docs/operating/ or docs/reference/broker.md that names a test as `FILE::TEST` promises that it proves the row: the test is there.
+//! A table in docs/operating/ or docs/reference/broker.md that names a test as `FILE::TEST` promises that it proves the row: the
+//! test is there. A file of the end-to-end tests has its folder before it, as nextest prints it: `stores::restart::TEST`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +23,9 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
                          is gone, so is the proof of this row"
                     ),
                     None => format!(
-                        "names {file}::{test}, but there is no {file}.rs in tests/, fips/tests/ or crates/*/tests/. Name the test \
-                         that proves this row"
+                        "names {file}::{test}, but there is no {}.rs in tests/, fips/tests/ or crates/*/tests/. Name the test \
+                         that proves this row",
+                        file.replace("::", "/")
                     ),
                 };
                 findings.push(Finding::at(source, line, message));
@@ -33,18 +35,19 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// The tests of each file, by its name or, in a folder that is one test binary, the folder's. Two crates may each have one of a
-/// name.
-fn tests(sources: &[Source]) -> BTreeMap<&str, BTreeSet<&str>> {
-    let mut tests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+/// The tests of each file, by its name or, in a folder of a crate that is one test binary, the folder's. Two crates may each have
+/// one of a name.
+fn tests(sources: &[Source]) -> BTreeMap<String, BTreeSet<&str>> {
+    let mut tests: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let is_binary =
         |folder: &str| sources.iter().any(|source| source.path.ends_with(&format!("/tests/{folder}/main.rs")));
     for source in sources {
         let Some(name) = source.path.strip_suffix(".rs") else { continue };
         let file = match name.split('/').collect::<Vec<_>>().as_slice() {
-            ["tests", file] | ["fips", "tests", file] | ["crates", _, "tests", file] => *file,
+            ["tests", folder, file] => format!("{folder}::{file}"),
+            ["fips", "tests", file] | ["crates", _, "tests", file] => (*file).to_owned(),
             // A folder that is one test binary.
-            ["crates", _, "tests", folder, _] if is_binary(folder) => *folder,
+            ["crates", _, "tests", folder, _] if is_binary(folder) => (*folder).to_owned(),
             _ => continue,
         };
         tests.entry(file).or_default().extend(functions(&source.text));
@@ -73,8 +76,9 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
 /// The `FILE::TEST` of a line's code spans, and no other span.
 fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.split('`').skip(1).step_by(2).filter_map(|span| {
-        let (file, test) = span.split_once("::")?;
-        (!file.is_empty() && name_of(file) == file && name_of(test) == test).then_some((file, test))
+        let (file, test) = span.rsplit_once("::")?;
+        let is_name = |part: &str| !part.is_empty() && name_of(part) == part;
+        (file.split("::").all(is_name) && name_of(test) == test).then_some((file, test))
     })
 }
 
@@ -105,7 +109,7 @@ mod inner {
     fn page(path: &str, text: &str) -> Vec<Finding> {
         check(&[
             Source::sample(path, text),
-            Source::sample("tests/end.rs", TESTS),
+            Source::sample("tests/far/end.rs", TESTS),
             Source::sample("crates/sessions/tests/store.rs", TESTS),
             Source::sample("crates/sessions/tests/store/mod.rs", "#[test]\nfn elsewhere() {}"),
             Source::sample("crates/sessions/src/unit.rs", TESTS),
@@ -125,8 +129,8 @@ mod inner {
     #[test]
     fn a_test_that_is_there_passes() {
         for proof in [
-            "`end::plain`",
-            "`store::marked_twice`, `end::indented`",
+            "`far::end::plain`",
+            "`store::marked_twice`, `far::end::indented`",
             "no proof",
             "`replay.window_ms`",
             "`whole::in_a_part`",
@@ -138,7 +142,7 @@ mod inner {
 
     #[test]
     fn a_test_that_is_not_there_is_found() {
-        for proof in ["`end::plan`", "`store::helper`", "`store::elsewhere`", "`end::plain`, `end::`"] {
+        for proof in ["`far::end::plan`", "`store::helper`", "`store::elsewhere`", "`far::end::plain`, `far::end::`"] {
             let findings = row(proof);
             assert_eq!(findings.len(), 1, "{proof}");
             assert_eq!(findings[0].place, "docs/operating/stores.md:5");
@@ -148,7 +152,7 @@ mod inner {
 
     #[test]
     fn a_file_that_holds_no_end_to_end_tests_is_found() {
-        for proof in ["`gone::plain`", "`unit::plain`", "`mod::elsewhere`"] {
+        for proof in ["`gone::plain`", "`unit::plain`", "`mod::elsewhere`", "`end::plain`", "`far::gone::plain`"] {
             assert!(row(proof)[0].message.contains("there is no"), "{proof}");
         }
     }

@@ -1,0 +1,175 @@
+//! A service that answers sealed calls with whatever it likes, while sessions are agreed elsewhere as they must be: every answer is
+//! a typed error, comes in time, and repeats nothing that is secret.
+
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, Method, StatusCode, Uri};
+use sealway_client::{Client, Error, Options};
+use sealway_proto::Error as Wire;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::ground::{Service, pinned};
+
+const TIMEOUT: Duration = Duration::from_millis(700);
+const SECRET: &[u8] = b"{\"card\":\"4111111111111111\"}";
+
+/// How an answer is sent.
+#[derive(Clone)]
+enum Sent {
+    /// These bytes, then the end.
+    Whole(Vec<u8>),
+    /// These bytes, then nothing, and no end.
+    Held(Vec<u8>),
+    /// These bytes, then one more every 50 ms.
+    Slowly(Vec<u8>),
+}
+
+fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+/// A server that reads a request's head and answers so, each time.
+async fn hostile(sent: Sent) -> (Uri, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let seen = count.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let sent = sent.clone();
+            tokio::spawn(async move {
+                let mut head = [0; 8192];
+                let _ = stream.read(&mut head).await;
+                match sent {
+                    Sent::Whole(bytes) => {
+                        let _ = stream.write_all(&bytes).await;
+                        let _ = stream.shutdown().await;
+                        let mut rest = Vec::new();
+                        let _ = stream.read_to_end(&mut rest).await;
+                    }
+                    Sent::Held(bytes) => {
+                        let _ = stream.write_all(&bytes).await;
+                        std::future::pending::<()>().await;
+                    }
+                    Sent::Slowly(bytes) => {
+                        let _ = stream.write_all(&bytes).await;
+                        while stream.write_all(b"x").await.is_ok() {
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (url, count)
+}
+
+/// The error that a sealed call ends with, which is sent once.
+async fn called(service: &std::sync::Arc<Service>, method: Method, sent: Sent) -> Error {
+    let (url, count) = hostile(sent).await;
+    let options = Options {
+        session_url: Some(service.listen().await),
+        timeout: TIMEOUT,
+        idle_timeout: TIMEOUT,
+        ..pinned(service)
+    };
+    let client = Client::new(url, options).unwrap();
+    client.connect().await.unwrap();
+    let began = Instant::now();
+    let err = client.request(method, "/a", HeaderMap::new(), SECRET.into()).await.unwrap_err();
+    assert!(began.elapsed() < TIMEOUT * 4, "{err}");
+    assert!(!format!("{err} {err:?}").contains("4111"), "{err:?}");
+    assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 1, "{err}");
+    err
+}
+
+fn sealed_headers(session: &str) -> String {
+    format!("x-seal: 3\r\nx-kid: session:{session}\r\nx-idempotency-key: 1.r-00000000000000000000000000000000\r\n")
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed_and_plain_answers_of_any_status_are_told_with_it() {
+    let service = Service::new();
+    for (status, headers) in [
+        ("302 Found", "location: http://127.0.0.1:1/elsewhere\r\n"),
+        ("307 Temporary Redirect", "location: /a\r\n"),
+        ("200 OK", ""),
+        ("500 Internal Server Error", ""),
+        ("502 Bad Gateway", ""),
+        ("503 Service Unavailable", "retry-after: 1\r\n"),
+    ] {
+        let err = called(&service, Method::POST, Sent::Whole(answer(status, headers, b"<html>no</html>"))).await;
+        let code: u16 = status[..3].parse().unwrap();
+        assert!(
+            matches!(&err, Error::Refused { status, .. } if *status == StatusCode::from_u16(code).unwrap()),
+            "{err}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_with_a_header_missing_or_of_another_session_is_not_trusted() {
+    let service = Service::new();
+    let other = sealed_headers("S-00000000000000000000000000000000");
+    for (headers, what) in [
+        ("x-seal: 3\r\n".to_owned(), Wire::HeaderMissing("x-kid")),
+        ("x-seal: 4\r\n".into(), Wire::HeaderInvalid("x-seal")),
+        ("x-seal: 3\r\nx-kid: nonsense\r\n".into(), Wire::KidPrefix),
+        (other, Wire::AnswerMismatch),
+    ] {
+        let err = called(&service, Method::POST, Sent::Whole(answer("200 OK", &headers, &[0; 64]))).await;
+        assert!(matches!(&err, Error::Untrusted(told) if *told == what), "{headers}: {err}");
+    }
+}
+
+#[tokio::test]
+async fn ten_mebibytes_in_plain_are_told_by_their_beginning() {
+    let service = Service::new();
+    let err = called(&service, Method::POST, Sent::Whole(answer("200 OK", "", &vec![b'a'; 10 << 20]))).await;
+    assert!(matches!(&err, Error::Refused { body, .. } if body.len() == 300), "{err}");
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_or_comes_too_slowly_or_is_no_http_is_told_in_time() {
+    let service = Service::new();
+    let mut cut = answer("200 OK", "", b"some bytes of many");
+    cut.truncate(cut.len() - 5);
+    for sent in [Sent::Whole(cut.clone()), Sent::Whole(b"SSH-2.0-x\r\n\r\n".to_vec()), Sent::Whole(Vec::new())] {
+        let err = called(&service, Method::POST, sent).await;
+        assert!(matches!(err, Error::Transport { .. }), "{err}");
+    }
+    let begun = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n".to_vec();
+    for sent in
+        [Sent::Held(cut), Sent::Held(Vec::new()), Sent::Held(b"HTTP/1.1 200 OK\r\n".to_vec()), Sent::Slowly(begun)]
+    {
+        let err = called(&service, Method::POST, sent).await;
+        assert!(matches!(err, Error::Timeout { .. }), "{err}");
+    }
+}
+
+#[tokio::test]
+async fn headers_without_end_are_refused() {
+    let service = Service::new();
+    let many =
+        format!("HTTP/1.1 200 OK\r\n{}", "x-padding: 0123456789012345678901234567890123456789\r\n".repeat(10_000));
+    let err = called(&service, Method::POST, Sent::Whole(many.into_bytes())).await;
+    assert!(matches!(err, Error::Transport { .. }), "{err}");
+}
+
+#[tokio::test]
+async fn a_call_that_its_caller_gives_up_harms_no_other() {
+    let service = Service::new();
+    let (url, _) = hostile(Sent::Held(Vec::new())).await;
+    let options = Options { session_url: Some(service.listen().await), ..pinned(&service) };
+    let client = Client::new(url, options).unwrap();
+    let began = Instant::now();
+    let given_up = tokio::time::timeout(Duration::from_millis(200), client.post("/a", SECRET)).await;
+    assert!(given_up.is_err() && began.elapsed() < Duration::from_secs(5));
+    let (id, ..) = client.connect().await.unwrap();
+    assert_eq!(client.connect().await.unwrap().0, id);
+    assert_eq!(service.count("POST /v3/sessions"), 1);
+}

@@ -1,0 +1,131 @@
+//! The broker's guides, run as they are written: their files are written, their commands run in their order in an empty folder,
+//! against the broker that they start.
+
+use std::path::Path;
+
+use sealway_testkit::daemon::root;
+use sealway_testkit::guide::{self, Block, blocks};
+
+use crate::BINARY;
+
+const GUIDE: &str = include_str!("../../docs/guides/broker.md");
+const SWITCH: &str = include_str!("../../docs/guides/replace-crypto-broker.md");
+const SAMPLE: &str = include_str!("../../deploy/broker/Profiles.yaml");
+
+/// The blocks as one script of the shell. The last command of a block `refused` must fail, that of `wait` may take a while, and
+/// what `build` asks for is what `cargo xtask test-fips` does.
+fn script(blocks: &[Block]) -> String {
+    let mut script = String::from("set -e\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
+    for block in blocks.iter().filter(|block| block.info.starts_with("sh") && block.info != "sh build") {
+        script.push_str(&format!("echo '### line {}' >&2\n", block.line));
+        let text = block.text.replace(" &\n", " >>broker.log 2>&1 &\n");
+        let lines: Vec<&str> = text.trim_end().lines().collect();
+        let (last, others) = lines.split_last().unwrap();
+        match block.info.as_str() {
+            "sh refused" => {
+                script.push_str(&format!(
+                    "{}\nif {last}; then echo 'it was not refused' >&2; exit 1; fi\n",
+                    others.join("\n")
+                ));
+            }
+            "sh wait" => {
+                script.push_str(&format!(
+                    "for try in $(seq 300); do if {last} 2>try.log; then break; fi; sleep 0.1; done\n{last}\n"
+                ));
+            }
+            "sh" => script.push_str(&text),
+            other => panic!("line {}: what is `{other}`?", block.line),
+        }
+    }
+    script
+}
+
+fn run(blocks: &[Block], folder: &Path, environment: &[(&str, &str)]) {
+    for block in blocks.iter().filter(|block| block.file.is_some()) {
+        std::fs::write(folder.join(block.file.as_ref().unwrap()), &block.text).unwrap();
+    }
+    let mut shell = guide::shell(BINARY, folder, &script(blocks)).unwrap();
+    guide::run(shell.envs(environment.iter().copied()), &folder.join("broker.log")).unwrap();
+}
+
+fn folder_of_ones_own() -> tempfile::TempDir {
+    // Writable by nobody else, whatever the umask of the test is.
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn every_command_of_the_guide_does_what_it_says() {
+    let folder = folder_of_ones_own();
+    let blocks = blocks(GUIDE);
+    assert!(blocks.iter().filter(|block| block.info.starts_with("sh")).count() > 12);
+    run(&blocks, folder.path(), &[]);
+    let log = std::fs::read_to_string(folder.path().join("broker.log")).unwrap();
+    assert!(log.contains("profiles reloaded") && !log.contains("hello"), "an input is in the log, or no reload: {log}");
+    let audit = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
+    assert!(audit.contains("\"SignCertificate\"") && !audit.contains("hello"), "{audit}");
+}
+
+#[test]
+fn a_file_of_callers_as_the_guide_has_it_is_one() {
+    let block = blocks(GUIDE).into_iter().find(|block| block.file.as_deref() == Some("callers.yaml")).unwrap();
+    let callers = sealway_broker::callers::Callers::parse(&block.text, sealway_broker::profile::Leniency::Strict);
+    let callers = callers.unwrap_or_else(|err| panic!("{err:?}"));
+    let peer = sealway_broker::callers::Peer { uid: 1000, gid: 1000, ..Default::default() };
+    let ask = |operation| sealway_broker::callers::Ask { operation, profile: Some("Default"), key: None };
+    assert!(callers.allows(&peer, ask("HashData")).is_ok() && callers.allows(&peer, ask("Random")).is_err());
+}
+
+#[test]
+fn the_switch_from_the_old_broker_is_done_as_its_guide_says() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder_of_ones_own();
+    let profiles = folder.path().join("Profiles.yaml");
+    std::fs::write(&profiles, SAMPLE).unwrap();
+    std::fs::set_permissions(&profiles, PermissionsExt::from_mode(0o644)).unwrap();
+    let mut blocks = blocks(SWITCH);
+    for block in &mut blocks {
+        // Whoever reads it has a terminal of its own for it.
+        block.text = block.text.replace("sealway broker serve\n", "sealway broker serve &\n");
+    }
+    let health = Block { info: "sh wait".into(), text: "sealway broker health\n".into(), line: 0, file: None };
+    blocks.push(health);
+    // Not where clients of others on this machine look.
+    run(&blocks, folder.path(), &[("CRYPTO_BROKER_SOCKET", "run/broker.sock"), ("CRYPTO_BROKER_APP_ENV", "prod")]);
+}
+
+#[test]
+fn what_the_guides_name_is_there() {
+    for guide in [GUIDE, SWITCH] {
+        assert_eq!(guide::missing(guide), [""; 0]);
+    }
+    assert!(root().join("fips/Cargo.toml").is_file());
+}
+
+/// What follows the mark in quotation marks, in every source of a folder.
+fn named_after(mark: &str, folder: &Path, names: &mut std::collections::BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            named_after(mark, &path, names);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let after = text.split(mark).skip(1);
+            names.extend(after.map(|rest| rest.trim_start().split('"').nth(1).unwrap().to_owned()));
+        }
+    }
+}
+
+#[test]
+fn the_page_for_operators_has_every_metric_and_no_other() {
+    let mut recorded = std::collections::BTreeSet::new();
+    for mark in ["metrics::counter!(", "metrics::gauge!(", "metrics::histogram!("] {
+        named_after(mark, &root().join("crates/broker/src"), &mut recorded);
+    }
+    let page = std::fs::read_to_string(root().join("docs/operating/broker.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let kinds = ["counter ", "gauge ", "histogram "];
+    let told =
+        rows.filter(|(_, rest)| kinds.iter().any(|kind| rest.starts_with(kind))).map(|(name, _)| name.to_owned());
+    assert!(recorded.len() > 8, "{recorded:?}");
+    assert_eq!(told.collect::<std::collections::BTreeSet<_>>(), recorded);
+}

@@ -1,0 +1,19 @@
+//! The broker as a real `sealway broker`: its wires, clients, files, keys, telemetry and deployments.
+//!
+//! nextest is the runner: each test has a process of its own.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+mod client;
+mod deployments;
+mod exports;
+mod files;
+mod guide;
+mod kek;
+mod kek_postgres;
+mod keys;
+mod original_clients;
+mod restarts;
+mod wires;
+
+/// The program under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");

@@ -1,0 +1,12 @@
+//! Commands as a person meets them: `config`, `call`, `certs`, `identity` and the command line itself.
+//!
+//! nextest is the runner: each test has a process of its own.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+mod certs;
+mod command_line;
+mod config;
+mod identity;
+
+/// The program under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");

@@ -1,0 +1,45 @@
+//! The admin page in a real browser: it loads without a complaint, shows live numbers, and does what is confirmed.
+
+use std::process::{Command, Stdio};
+
+use sealway_testkit::daemon::{free_port, program, root};
+use sealway_testkit::process::{ADMIN_TOKEN, Launch};
+
+use crate::BINARY;
+
+#[test]
+fn the_page_shows_live_numbers_and_stops_and_starts_a_listener_once_that_is_confirmed() {
+    let port = free_port().unwrap();
+    let config = format!(
+        "
+listeners: [{{ name: 'a <b>name</b>', address: '127.0.0.1:{port}' }}]
+routes:
+  - {{ match: {{ path: /health, path_prefix: /v3/ }}, sessions: {{}} }}
+  - {{ name: 'sh<i>op', match: {{ host: [shop.example, '*.a-long-name-of-a-shop.example'], path_prefix: /shop/ }}, upstream: shop }}
+  - {{ match: {{ path_prefix: /transaction/ }}, sealed: required, upstream: shop }}
+upstreams: {{ shop: {{ servers: ['demo:'] }}, far: {{ servers: ['http://a-long-name-of-a-server.internal.example:8080'] }} }}
+sessions: {{ store: 'memory:', identity: {{ allow_generated: true }} }}
+admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
+"
+    );
+    let server = Launch::new(BINARY, &config).start().unwrap();
+    let folder = root().join("tests/dashboard");
+    assert!(
+        folder.join("node_modules/playwright-core").is_dir(),
+        "playwright-core is missing and this test needs it: run scripts/setup-tests.sh"
+    );
+    let asked = serde_json::json!({
+        "url": format!("http://{}/", server.admin()),
+        "token": ADMIN_TOKEN,
+        "browser": program("chromium").unwrap(),
+        "listener": "a <b>name</b>",
+        "address": server.address().to_string(),
+        "shots": null,
+    });
+    let mut node = Command::new(program("node").unwrap());
+    let done = node.arg("drive.mjs").arg(asked.to_string()).current_dir(folder).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    let log = server.log();
+    let last = &log[log.len().saturating_sub(20)..];
+    assert!(done.status.success(), "{said}{}\n{}", String::from_utf8_lossy(&done.stderr), last.join("\n"));
+}

@@ -1,0 +1,55 @@
+//! A new process takes over from an old one on the same address (`reuse_port`): under load, several times, no connection is
+//! lost.
+
+use std::net::SocketAddr;
+
+use sealway_testkit::daemon::free_port;
+use sealway_testkit::process::{Launch, Server};
+use sealway_testkit::raw_http::Request;
+use sealway_testkit::steady::Steady;
+
+use crate::BINARY;
+
+const HAND_OVERS: usize = 6;
+
+fn start(port: u16, more: &str) -> anyhow::Result<Server> {
+    let config = format!(
+        "
+listeners: [{{ address: '127.0.0.1:{port}'{more} }}]
+routes: [{{ match: {{}}, standalone: ok }}]
+sessions: {{ store: 'memory:' }}
+"
+    );
+    Launch::new(BINARY, &config).start()
+}
+
+#[test]
+fn processes_take_over_from_each_other_under_load_and_no_connection_is_lost() {
+    let port = free_port().unwrap();
+    let shared = ", reuse_port: true";
+    let mut serving = start(port, shared).unwrap();
+    let address: SocketAddr = serving.address();
+    let request = Request::get("/");
+    let fresh = Steady::start(address, &request, 6, false);
+    let kept = Steady::start(address, &request, 4, true);
+    for _ in 0..HAND_OVERS {
+        fresh.more(300).unwrap();
+        kept.more(300).unwrap();
+        let next = start(port, shared).unwrap();
+        let mut old = std::mem::replace(&mut serving, next);
+        assert_eq!(old.stop().unwrap().code(), Some(0));
+    }
+    fresh.more(300).unwrap();
+    let (fresh, kept) = (fresh.finish(), kept.finish());
+    println!("{} connections, {} requests on kept ones", fresh.done, kept.done);
+    fresh.assert_flawless();
+    kept.assert_flawless();
+}
+
+#[test]
+fn without_a_word_in_both_configurations_an_address_is_not_shared() {
+    let port = free_port().unwrap();
+    let _first = start(port, "").unwrap();
+    let err = start(port, ", reuse_port: true").unwrap_err().to_string();
+    assert!(err.contains("in use"), "{err}");
+}

@@ -1,0 +1,29 @@
+//! The gateway as a real `sealway serve`: HTTP and its attacks, routes, upstreams, TLS, reloads, and the admin listener.
+//!
+//! nextest is the runner: each test has a process of its own.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+mod admin;
+mod dashboard;
+mod h2spec;
+mod hand_over;
+mod http1_corpus;
+mod http_attacks;
+mod http_details;
+mod lite_gateway;
+mod lite_gateway_faults;
+mod metrics_help;
+mod pass_through;
+mod reload;
+mod reload_tls;
+mod route_policies;
+mod tls_ground;
+mod tls_listener;
+mod tls_scan;
+mod traces;
+mod upstream_streams;
+mod upstream_tls;
+mod upstreams;
+
+/// The program under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");

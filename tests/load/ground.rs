@@ -1,0 +1,168 @@
+//! What the tests of load's targets stand on: plans, runs, and servers that say what they saw.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use sealway_load::engine::{Outcome, Run};
+use sealway_load::plan::*;
+use sealway_runtime::tls::ClientFiles;
+use sealway_testkit::certificates::Certificates;
+use sealway_testkit::daemon::{Daemon, free_port, program};
+
+use crate::BINARY;
+
+/// `GET` of a URL by two workers on one thread, until `requests` are made; with whom to trust where it is https.
+pub(crate) fn plan(url: &str, ca: Option<&Path>, requests: u64) -> Plan {
+    let url: http::Uri = url.parse().unwrap();
+    let path = url.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let tls = matches!(url.scheme_str(), Some("https" | "wss")).then(|| Tls {
+        files: ClientFiles { ca: ca.map(Path::to_owned), ..ClientFiles::default() },
+        verify: true,
+        verify_name: true,
+        resumption: Resumption::Off,
+        min_version: TlsVersion::V12,
+    });
+    Plan {
+        label: "test".into(),
+        target: Target {
+            url,
+            addresses: Vec::new(),
+            protocol: Protocol::Http1,
+            tls,
+            sealed: None,
+            broker: None,
+            channels: None,
+        },
+        request: Request { method: http::Method::GET, path, headers: Vec::new(), body: None, counter_start: 0 },
+        arrival: Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 },
+        stop: Stop { duration: None, requests: Some(requests) },
+        warm_up: Duration::ZERO,
+        connections: Connections { reuse: true, streams: 1, sources: Vec::new(), close_header: false },
+        timeouts: Timeouts { connect: Duration::from_secs(10), request: Duration::from_secs(20) },
+        assertions: Vec::new(),
+        think: None,
+        threads: 1,
+        seed: 7,
+    }
+}
+
+/// So many workers at a time.
+pub(crate) fn workers(plan: &mut Plan, count: u32) {
+    plan.arrival = Arrival::Closed { concurrency: Steps::constant(f64::from(count)), ramp_share: 0.0, loops: 0 };
+}
+
+/// TLS of a plan that has it.
+pub(crate) fn tls(plan: &mut Plan) -> &mut Tls {
+    plan.target.tls.as_mut().unwrap()
+}
+
+/// Runs it to its end.
+pub(crate) fn run(plan: Plan) -> Outcome {
+    let run = Run::start(plan).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(run.outcome())
+}
+
+/// Runs it, and wants every request to succeed.
+pub(crate) fn run_well(plan: Plan) -> Outcome {
+    let outcome = run(plan);
+    assert_eq!(outcome.totals.sum.faults(), []);
+    assert!(outcome.totals.sum.counts.succeeded > 0, "{:?}", outcome.ended);
+    outcome
+}
+
+/// The one class of failure that there is, and its words.
+pub(crate) fn fault(outcome: &Outcome) -> (sealway_load::record::Class, String) {
+    let faults = outcome.totals.sum.faults();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!(outcome.totals.sum.counts.succeeded, 0);
+    (faults[0].class, faults[0].example.clone())
+}
+
+/// A folder with certificates for `localhost` and 127.0.0.1.
+pub(crate) fn certificates() -> (tempfile::TempDir, Certificates) {
+    let folder = tempfile::Builder::new().prefix("sealway-load-").tempdir().unwrap();
+    let certificates = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "a buyer").unwrap();
+    (folder, certificates)
+}
+
+/// A running nginx that writes down each request: its connection, `r` for a resumed TLS session, and the protocol.
+pub(crate) struct Nginx {
+    pub(crate) address: SocketAddr,
+    log: PathBuf,
+    _daemon: Daemon,
+}
+
+impl Nginx {
+    /// `listen` is what follows the address, `settings` stand in the server's block.
+    pub(crate) fn start(folder: &Path, listen: &str, settings: &str) -> Self {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
+        let folder = tempfile::Builder::new().prefix("nginx-").tempdir_in(folder).unwrap().keep();
+        let config = format!(
+            "daemon off; worker_processes 1; pid {0}/pid; error_log {0}/error.log;
+events {{ worker_connections 1024; }}
+http {{
+  log_format seen '$connection $ssl_session_reused $server_protocol $ssl_protocol';
+  access_log {0}/seen seen; client_body_temp_path {0}/body; proxy_temp_path {0}/proxy; fastcgi_temp_path {0}/fastcgi;
+  uwsgi_temp_path {0}/uwsgi; scgi_temp_path {0}/scgi;
+  server {{ listen {address} {listen}; {settings} location / {{ return 200 \"hello\"; }} }}
+}}",
+            folder.display()
+        );
+        let file = folder.join("nginx.conf");
+        fs::write(&file, config).unwrap();
+        let mut command = Command::new(program("nginx").unwrap());
+        command.arg("-p").arg(&folder).arg("-e").arg(folder.join("error.log")).arg("-c").arg(&file);
+        let mut daemon = Daemon::start(command, &folder.join("output")).unwrap();
+        daemon.wait_for(address).unwrap();
+        Nginx { address, log: folder.join("seen"), _daemon: daemon }
+    }
+
+    /// One with TLS.
+    pub(crate) fn with_tls(folder: &Path, certificates: &Certificates, listen: &str, settings: &str) -> Self {
+        let (cert, key) = &certificates.server;
+        let tls = format!("ssl_certificate {}; ssl_certificate_key {}; {settings}", cert.display(), key.display());
+        Nginx::start(folder, &format!("ssl {listen}"), &tls)
+    }
+
+    /// The words of each request that it saw, when there are as many as this.
+    pub(crate) fn seen(&self, requests: usize) -> Vec<Vec<String>> {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let text = fs::read_to_string(&self.log).unwrap_or_default();
+            if text.lines().count() >= requests || Instant::now() > until {
+                return text.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Its address under the name that its certificate has.
+    pub(crate) fn url(&self, scheme: &str) -> String {
+        format!("{scheme}://localhost:{}/", self.address.port())
+    }
+}
+
+/// `openssl s_server` that answers every request; `arguments` say what else it does.
+pub(crate) fn s_server(folder: &Path, cert: &(PathBuf, PathBuf), arguments: &[&str]) -> (SocketAddr, Daemon) {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
+    let mut command = Command::new(program("openssl").unwrap());
+    command.args(["s_server", "-www", "-quiet", "-accept", &address.to_string()]);
+    command.arg("-cert").arg(&cert.0).arg("-key").arg(&cert.1).args(arguments);
+    let output = tempfile::Builder::new().prefix("s_server-").tempdir_in(folder).unwrap().keep().join("output");
+    let mut daemon = Daemon::start(command, &output).unwrap();
+    daemon.wait_for(address).unwrap();
+    (address, daemon)
+}
+
+/// Runs `sealway load` to its end.
+pub(crate) fn load(arguments: &[&str]) -> Output {
+    Command::new(BINARY).arg("load").args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

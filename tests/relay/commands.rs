@@ -1,0 +1,197 @@
+//! `sealway relay` and `sealway channel` with wrong arguments, and the bounds of the control plane.
+
+use std::path::Path;
+use std::process::Command;
+
+use sealway_testkit::daemon::{Daemon, clear_environment, free_port};
+use sealway_testkit::raw_http::{Answer, Request};
+
+use crate::BINARY;
+
+pub(crate) fn sealway(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    clear_environment(&mut command).current_dir(folder).args(arguments);
+    command
+}
+
+#[test]
+fn a_client_of_the_control_plane_has_a_share_of_its_names() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(sealway(folder.path(), &["relay", "keys"]).output().unwrap().status.success());
+    let tokens = ["the-first-token-of-two", "the-second-token-of-two"];
+    std::fs::write(folder.path().join("one"), tokens[0]).unwrap();
+    std::fs::write(folder.path().join("two"), tokens.join("\n")).unwrap();
+    // Where there is one token, an address is a client; of several, each is one.
+    for (file, shares) in [("one", 1), ("two", 2)] {
+        let address = format!("127.0.0.1:{}", free_port().unwrap());
+        let arguments =
+            ["relay", "control", "--listen", &address, "--tunnel-url", "ws://relay.example/ws", "--aud", "a"];
+        let more = ["--issuer-key-file", "issuer-key.json", "--token-file", file, "--max-names-per-client", "2"];
+        let command = sealway(folder.path(), &[&arguments[..], &more].concat());
+        let mut control = Daemon::start(command, &folder.path().join("control.log")).unwrap();
+        let address = address.parse().unwrap();
+        control.wait_for(address).unwrap();
+        let ask = |token: &str, name: &str| -> Answer {
+            let body = format!(r#"{{"name":"{name}","role":"server"}}"#);
+            let request = Request::post("/v1/grant", body).header("Authorization", format!("Bearer {token}"));
+            request.send(address).unwrap()
+        };
+        for token in &tokens[..shares] {
+            for name in ["a", "b"] {
+                assert_eq!(ask(token, &format!("{name} of {token}")).status, 200);
+            }
+            let refused = ask(token, "one more");
+            assert_eq!(refused.status, 429);
+            let told = refused.json()["error"].as_str().unwrap().to_owned();
+            assert_eq!(
+                told,
+                "too many names of one client: this one may hold 2 at present; see --max-names-per-client of the control plane"
+            );
+            assert_eq!(ask(token, &format!("a of {token}")).status, 200, "a name that is there takes no place");
+        }
+    }
+}
+
+/// A command line, its exit code, and how the line of its error begins.
+const WRONG: &[(&str, i32, &str)] = &[
+    ("relay serve --aud a", 2, "error: the following required arguments were not provided:"),
+    ("relay serve --aud a --issuer-keys-file none", 1, "sealway: --issuer-keys-file: none: No such file"),
+    ("relay serve --aud a --issuer-keys-file token", 1, "sealway: --issuer-keys-file: token: is not JSON of the form"),
+    (
+        "relay serve --aud a --issuer-keys-file issuer-keys.json --listen IN_USE",
+        1,
+        "sealway: --listen: cannot listen on IN_USE: port ",
+    ),
+    (
+        "relay serve --aud a --issuer-keys-file issuer-keys.json --tls-cert none --tls-key none",
+        1,
+        "sealway: --tls-cert: none: cannot be read: No such file",
+    ),
+    (
+        "relay serve --aud a --issuer-keys-file issuer-keys.json --log-level verbose",
+        2,
+        "sealway: --log-level: \"verbose\" is no level; expected off, error",
+    ),
+    (
+        "relay serve --aud a --issuer-keys-file issuer-keys.json --redis-url http://u:secret@r --node-secret-file token",
+        1,
+        "sealway: --redis-url: expected redis://USER:PASSWORD@HOST:PORT",
+    ),
+    (
+        "relay serve --aud a --issuer-keys-file issuer-keys.json --redis-url redis://127.0.0.1:1 --node-secret-file short",
+        1,
+        "sealway: --node-secret-file: expected one line of at least 16 bytes",
+    ),
+    (
+        "relay serve --aud a --issuer-keys-file issuer-keys.json --redis-url redis://u:secret@127.0.0.1:1 --node-secret-file token",
+        1,
+        "sealway: --redis-url: 127.0.0.1:1: the connection is refused",
+    ),
+    ("relay serve --listen here", 2, "error: invalid value 'here' for '--listen <ADDRESS>': \"here\" is no address"),
+    ("relay serve --ws-path ws", 2, "error: invalid value 'ws' for '--ws-path <PATH>': expected a path"),
+    (
+        "relay serve --max-conns -5",
+        2,
+        "error: invalid value '-5' for '--max-conns <COUNT>': expected a whole number from 0",
+    ),
+    (
+        "relay serve --keepalive-s -1",
+        2,
+        "error: invalid value '-1' for '--keepalive-s <SECONDS>': expected a whole number from 1 to 3600",
+    ),
+    (
+        "relay serve --allow-origin htt:p//",
+        2,
+        "error: invalid value 'htt:p//' for '--allow-origin <ORIGIN>': expected an origin",
+    ),
+    (
+        "relay serve --node-listen x",
+        2,
+        "error: invalid value 'x' for '--node-listen <ADDRESS>': expected an address and port",
+    ),
+    (
+        "relay mint --tunnel-url http://r/ws",
+        2,
+        "error: invalid value 'http://r/ws' for '--tunnel-url <URL>': expected ws://",
+    ),
+    (
+        "relay mint --suite 0x9999",
+        2,
+        "error: invalid value '0x9999' for '--suite <NUMBER>': expected the number of a suite",
+    ),
+    ("relay mint --suite -1", 2, "error: invalid value '-1' for '--suite <NUMBER>': expected the number of a suite"),
+    ("relay mint --noise-pattern NK", 2, "error: invalid value 'NK' for '--noise-pattern <NOISE_PATTERN>'"),
+    ("MINT --suite 0x114 --noise-pattern NNpsk0", 2, "sealway: --noise-pattern: suite 0x114 has the pattern KKpsk0"),
+    ("MINT --suite 0x104 --suite 0x114", 2, "sealway: --suite 0x114: has another Noise pattern"),
+    ("MINT --suite 0x104 --suite 1", 2, "sealway: --suite: the suites of a grant are 1 to 64, of one profile"),
+    (
+        "relay mint --tunnel-url ws://r/ws --aud a --issuer-key-file token",
+        1,
+        "sealway: --issuer-key-file: token: is not JSON of the form",
+    ),
+    ("relay keys", 1, "sealway: issuer-key.json: the file must not exist yet"),
+    ("relay keys --issuer-key-file k --issuer-keys-file no/where", 1, "sealway: no/where: No such file"),
+    ("CONTROL", 2, "sealway: --token-file or --tls-client-ca: one of them is needed"),
+    ("CONTROL --token-file none", 1, "sealway: --token-file: cannot read none: No such file"),
+    ("CONTROL --token-file short", 1, "sealway: --token-file: short:1: expected a token a line"),
+    ("CONTROL --token-file empty", 1, "sealway: --token-file: empty: holds no token; expected a token a line"),
+    (
+        "CONTROL --max-names-per-client -3",
+        2,
+        "error: invalid value '-3' for '--max-names-per-client <COUNT>': expected a whole",
+    ),
+    (
+        "channel connect --listen IN_USE --control http://127.0.0.1:1",
+        1,
+        "sealway: --listen: cannot listen on IN_USE: port ",
+    ),
+    ("channel connect --listen 127.0.0.1:0", 2, "sealway: --control URL or --grant FILE: one of them is needed"),
+    ("channel listen --forward udp://a:1", 2, "error: invalid value 'udp://a:1' for '--forward <TARGET>': "),
+    (
+        "channel listen --forward tcp://a:1 --grant short --control http://a",
+        2,
+        "error: the argument '--grant <FILE>' cannot be used with '--control <URL>'",
+    ),
+    ("CHANNEL --control ftp://u:secret@a", 2, "sealway: --control: expected http://HOST:PORT or https://HOST:PORT"),
+    ("CHANNEL --control http://a --token-file none", 1, "sealway: --token-file: cannot read none: No such file"),
+    ("CHANNEL --control http://a --identity none", 1, "sealway: --identity: cannot read none: No such file"),
+    ("CHANNEL --control http://a --ca token", 1, "sealway: --ca: token: holds no certificate in PEM"),
+    (
+        "CHANNEL --pad-to -4",
+        2,
+        "error: invalid value '-4' for '--pad-to <BYTES>': expected a whole number from 0 to 65536",
+    ),
+    (
+        "CHANNEL --ping-every 0",
+        2,
+        "error: invalid value '0' for '--ping-every <S>': expected a whole number from 1 to 3600",
+    ),
+    ("channel cat --grant token", 1, "sealway: grant: token: "),
+    ("channel key issuer-key.json", 1, "sealway: issuer-key.json: the file must not exist yet"),
+];
+
+#[test]
+fn wrong_arguments_end_with_a_line_that_names_the_flag_or_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(sealway(folder.path(), &["relay", "keys"]).output().unwrap().status.success());
+    for (name, text) in [("token", "a-token-of-the-tests-0123456789"), ("short", "short"), ("empty", "# nothing\n")] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let in_use = listener.local_addr().unwrap().to_string();
+    for (line, code, begins) in WRONG {
+        let line = line.replace("IN_USE", &in_use).replace("CHANNEL", "channel listen --forward tcp://127.0.0.1:1");
+        let line =
+            line.replace("CONTROL", "relay control --tunnel-url ws://r/ws --aud a --issuer-key-file issuer-key.json");
+        let line = line.replace("MINT", "relay mint --tunnel-url ws://r/ws --aud a --issuer-key-file issuer-key.json");
+        let arguments: Vec<_> = line.split(' ').collect();
+        let output = sealway(folder.path(), &arguments).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(*code), "{line}: {told}");
+        assert!(told.starts_with(&begins.replace("IN_USE", &in_use)), "{line}: {told}");
+        assert!(!told.contains("secret@"), "{line}: {told}");
+        assert!(told.starts_with("error: ") || told.lines().count() == 1, "{line}: {told}");
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+    assert!(!folder.path().join("k").exists(), "a key without its keyset is removed");
+}

@@ -1,0 +1,64 @@
+//! The relay by its spec, from outside: every row of the close table, every rule of pairing, buffering, replacement, limits
+//! and clean-up; the same cases against a plain relay, one with TLS, and two nodes.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+
+use sealway_testkit::certificates::Certificates;
+use sealway_testkit::redis::Redis;
+use sealway_testkit::relay::{Issuer, unique};
+
+use crate::BINARY;
+use crate::cases::{Fleet, Ground, run};
+
+fn one(_: &Path) -> Vec<Vec<String>> {
+    vec![Vec::new()]
+}
+
+fn ground(folder: &Path, ca: Option<&Path>, nodes: fn(&Path) -> Vec<Vec<String>>, arguments: Vec<String>) -> Ground {
+    let issuer = Issuer::new(folder).unwrap();
+    let all: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let shared = Fleet::start(BINARY, folder, ca, &nodes(folder), &all);
+    let (folder, ca) = (folder.to_owned(), ca.map(Path::to_owned));
+    Ground { binary: BINARY, folder, issuer, ca, arguments, nodes, shared }
+}
+
+#[test]
+fn a_plain_relay_does_as_the_spec_says() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&ground(folder.path(), None, one, Vec::new()));
+}
+
+#[test]
+fn a_relay_with_tls_does_as_the_spec_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "client").unwrap();
+    let (cert, key) = (made.server.0.display().to_string(), made.server.1.display().to_string());
+    let arguments = ["--tls-cert".to_owned(), cert, "--tls-key".to_owned(), key];
+    run(&ground(folder.path(), Some(&made.ca), one, arguments.to_vec()));
+}
+
+#[test]
+fn two_nodes_that_share_a_redis_do_as_the_spec_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let redis = Redis::start().unwrap();
+    std::fs::write(folder.path().join("redis-url"), redis.url()).unwrap();
+    std::fs::write(folder.path().join("secret"), "a secret of all nodes of this test").unwrap();
+    run(&ground(folder.path(), None, two, Vec::new()));
+}
+
+/// Two nodes. Each fleet has a prefix of its own: nodes of others are none of theirs.
+fn two(folder: &Path) -> Vec<Vec<String>> {
+    let url = std::fs::read_to_string(folder.join("redis-url")).unwrap();
+    let secret = folder.join("secret").display().to_string();
+    let prefix = unique("fleet");
+    // As if this fleet were an old one: a new one refuses tokens that were issued before it began.
+    let mut redis = TcpStream::connect(url.trim_start_matches("redis://").trim_end_matches('/')).unwrap();
+    redis.write_all(format!("SET {prefix}:relay:epoch:1 known\r\n").as_bytes()).unwrap();
+    let mut answer = [0; 5];
+    redis.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"+OK\r\n");
+    let node = ["--redis-url", &url, "--redis-prefix", &prefix, "--node-secret-file", &secret];
+    vec![node.map(str::to_owned).to_vec(); 2]
+}

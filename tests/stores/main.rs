@@ -1,0 +1,30 @@
+//! Stores of sessions and nonces under real gateways: restarts, shared servers, key files, and servers that fail under load
+//! (`faults_*`, `linearizability`).
+//!
+//! nextest is the runner: each test has a process of its own.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+mod commands;
+mod faults_gateways;
+mod faults_postgres;
+mod faults_redis;
+mod faults_replay;
+mod linearizability;
+mod restart;
+mod shared;
+
+use std::time::Duration;
+
+use sealway_testkit::ground::Ground;
+
+/// The program under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
+/// How long a test waits for what must come.
+const SOON: Duration = Duration::from_secs(20);
+
+/// What goes wrong with a server, and how it is put right.
+struct Fault {
+    name: &'static str,
+    begin: fn(&Ground),
+    end: fn(&Ground),
+}
