@@ -1,7 +1,8 @@
 //! Cross-origin requests (the Fetch standard's CORS protocol) to session endpoints and sealed routes, errors included.
 
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
+use sealway_exchange::headers::remove_where;
 use sealway_runtime::http::{Body, full};
 
 /// What a browser may send: the headers of every wire.
@@ -11,6 +12,21 @@ const ALLOW_HEADERS: &str = "Content-Type, X-Idempotency-Key, X-ClientId, X-Kid,
 const EXPOSE_HEADERS: &str = "Server-Timing, X-Kid, X-Idempotency-Key, X-Nonce, X-Timestamp, X-Enc-Alg, X-IV, X-Tag, \
                               X-AAD, X-Seal, X-Sealed, Retry-After";
 const ALLOW_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+/// The headers of an answer to a cross-origin request.
+static OF_ANSWER: [HeaderName; 6] = [
+    header::ACCESS_CONTROL_ALLOW_ORIGIN,
+    header::ACCESS_CONTROL_ALLOW_HEADERS,
+    header::ACCESS_CONTROL_ALLOW_METHODS,
+    header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    header::ACCESS_CONTROL_EXPOSE_HEADERS,
+    header::ACCESS_CONTROL_MAX_AGE,
+];
+
+/// Takes out what a service says of cross-origin requests.
+pub(crate) fn remove(headers: &mut HeaderMap) {
+    remove_where(headers, |name| OF_ANSWER.contains(name));
+}
 
 /// Which origins may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 //! * [`crypto`] — the seam behind which a crypto library stands.
 //! * [`wire`] — header names, identifiers, stamps and bodies as they stand on the wire.
 //! * [`session`] — key agreement, sealing and opening, for wires 1 and 2, client and server.
+//! * [`exchange`] — a sealed request at a server, whichever protocol it speaks.
 //! * [`broker`] — the messages of the broker's wires.
 //! * [`rpc`] — remote calls over the streams of a channel.
 //! * `channel` — handshakes and records between two peers, behind a feature of that name.
@@ -23,6 +24,7 @@ pub mod broker;
 pub mod channel;
 pub mod crypto;
 pub mod error;
+pub mod exchange;
 pub mod limits;
 pub mod relay;
 pub mod routes;

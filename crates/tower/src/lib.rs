@@ -28,19 +28,14 @@
 
 mod body;
 mod clock;
-mod headers;
 mod layer;
-mod old;
-mod refusal;
 mod routes;
 pub mod store;
-mod three;
-mod timing;
 
-pub use body::{Body, BoxError};
 pub use clock::{Clock, SystemClock};
 pub use layer::{SealLayer, SealService, Settings};
 pub use routes::{RouteInvalid, Routes, Sealed};
+pub use sealway_exchange::body::{Body, BoxError};
 #[cfg(feature = "authority")]
 pub use store::Authority;
 pub use store::{Memory, ReserveError, Store, StoreError};
