@@ -129,7 +129,10 @@ async fn a_revocation_elsewhere_is_noticed_by_who_watches_a_session() {
     let (session, other) = (agree(Some("web"), 600, START_MS).server, agree(Some("web"), 600, START_MS).server);
     for session in [&session, &other] {
         near.store().put(session.clone()).await.unwrap();
-        assert!(tokio::time::timeout(Duration::from_millis(600), over(&near, session)).await.is_err(), "it is not over");
+        assert!(
+            tokio::time::timeout(Duration::from_millis(600), over(&near, session)).await.is_err(),
+            "it is not over"
+        );
     }
     assert!(far.authority.revoke(session.id()).await.unwrap());
     // Within a second on an idle machine.

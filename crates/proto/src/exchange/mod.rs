@@ -15,6 +15,8 @@ mod refusal;
 mod rejection;
 mod reply;
 mod stream;
+#[cfg(all(test, feature = "aws-lc"))]
+mod tests;
 
 use alloc::sync::Arc;
 
