@@ -165,32 +165,9 @@ where
     }
 }
 
-/// A body that keeps its room among those held whole until it is dropped.
-struct Keeping {
-    body: Body,
-    _room: Arc<Mutex<Share>>,
-}
-
 /// Has a body keep `room` until it is sent.
 pub(crate) fn keeping(body: Body, room: Arc<Mutex<Share>>) -> Body {
-    Keeping { body, _room: room }.boxed_unsync()
-}
-
-impl HttpBody for Keeping {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+    sealway_exchange::body::keeping(body.into(), room).into_boxed()
 }
 
 /// The refusal behind an error, if a bound of ours is what broke the exchange off.

@@ -53,7 +53,8 @@ pub struct Settings {
     pub body_idle: Duration,
     /// How long a request's body may take.
     pub body_time: Duration,
-    /// Wire 3: how long the first frame of a request may take, as a whole: its stamp is good for a while only.
+    /// How long the first frame of a request may take, on wires 1 and 2 all of its body, as a whole: its stamp is good for a while
+    /// only.
     pub first_frame_time: Duration,
     /// Wires 1 and 2: how long the body of the service's answer may take, all of which is sealed at once.
     pub answer_time: Duration,
