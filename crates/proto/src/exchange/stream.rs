@@ -59,7 +59,7 @@ impl Stream {
         self.state == State::Done
     }
 
-    /// Takes what comes next of the body, and gives a piece when it is whole; `input` is then what stands behind it.
+    /// Takes what comes next of the body, and gives a piece when it is whole. To be called again while `input` is not empty.
     ///
     /// # Errors
     /// [`Error::FrameInvalid`], [`Error::Unsealable`]. Nothing can be read after one.
@@ -74,11 +74,10 @@ impl Stream {
             (State::Reading, Kind::Frames { opener, frame, .. }) => match opener.read(input, frame) {
                 Ok(Read::More) => Ok(None),
                 Ok(Read::Frame) => Ok(Some(Piece { bytes: core::mem::take(frame), is_last: false })),
-                Ok(Read::Last) if input.is_empty() => {
+                Ok(Read::Last) => {
                     self.state = State::Last;
                     Ok(None)
                 }
-                Ok(Read::Last) => Err(self.broken(Error::FrameInvalid)),
                 Err(err) => Err(self.broken(err)),
             },
             (State::Last | State::Done, _) => Err(self.broken(Error::FrameInvalid)),
