@@ -12,6 +12,7 @@
 //! * `channel` — handshakes and records between two peers, behind a feature of that name.
 //! * [`relay`] — tokens, grants and the attach message of the relay.
 //! * [`routes`] — which requests must be sealed, and which spellings of paths are refused.
+//! * [`store`] — what servers that share a store agree on: rows, keys, the script of claims.
 //! * [`limits`], [`error`] — every bound and every error, in one place each.
 #![no_std]
 #![warn(missing_docs)]
@@ -30,6 +31,7 @@ pub mod relay;
 pub mod routes;
 pub mod rpc;
 pub mod session;
+pub mod store;
 pub mod wire;
 
 pub use error::{Blame, Error};
