@@ -11,12 +11,12 @@ use http::HeaderName;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
+use sealway_exchange::headers::{is_alike, remove_where};
+use sealway_proto::exchange::Refusal;
 use sealway_proto::wire::stripped::{is_of_origin, is_of_way};
 use sealway_runtime::http::share::Share;
 use sealway_runtime::http::{Body, BodyError, BodyRefusal};
 use tokio::time::{Instant, Sleep};
-
-use crate::headers::{is_alike, remove_where};
 
 /// Bounds on a body that streams.
 #[derive(Clone, Debug)]
@@ -40,7 +40,8 @@ pub struct RateMin {
     pub is_lifted: Arc<AtomicBool>,
 }
 
-struct Bounded<B> {
+/// A body within bounds. When one is passed it ends with a [`BodyRefusal`] as its error, never short.
+pub(crate) struct Bounded<B> {
     inner: B,
     left: u64,
     idle: Duration,
@@ -78,14 +79,23 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    let StreamLimits { len_max, idle, time, rate } = limits;
-    let (waited, waiting_since) = (Duration::ZERO, None);
-    let (end, deadline, came) = (None, None, 0);
-    let body = Bounded { inner, left: len_max, idle, time, rate, end, deadline, waiting_since, waited, came, barred };
-    body.boxed_unsync()
+    Bounded::new(inner, limits, barred).boxed_unsync()
 }
 
 impl<B> Bounded<B> {
+    /// Puts bounds on `inner`, and leaves out of its trailers what is `barred`.
+    pub(crate) fn new(inner: B, limits: StreamLimits, barred: Barred) -> Self {
+        let StreamLimits { len_max, idle, time, rate } = limits;
+        let (waited, waiting_since) = (Duration::ZERO, None);
+        let (end, deadline, came) = (None, None, 0);
+        Bounded { inner, left: len_max, idle, time, rate, end, deadline, waiting_since, waited, came, barred }
+    }
+
+    /// The body without its bounds.
+    pub(crate) fn into_inner(self) -> B {
+        self.inner
+    }
+
     /// The time by which the next chunk has to be there, waited for `since` then.
     fn next_deadline(&self, since: Instant) -> Instant {
         let idle = since + self.idle;
@@ -155,32 +165,9 @@ where
     }
 }
 
-/// A body that keeps its room among those held whole until it is dropped.
-struct Keeping {
-    body: Body,
-    _room: Arc<Mutex<Share>>,
-}
-
 /// Has a body keep `room` until it is sent.
 pub(crate) fn keeping(body: Body, room: Arc<Mutex<Share>>) -> Body {
-    Keeping { body, _room: room }.boxed_unsync()
-}
-
-impl HttpBody for Keeping {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+    sealway_exchange::body::keeping(body.into(), room).into_boxed()
 }
 
 /// The refusal behind an error, if a bound of ours is what broke the exchange off.
@@ -189,6 +176,10 @@ pub fn refusal_behind(err: &(dyn std::error::Error + 'static)) -> Option<BodyRef
     while let Some(err) = cause {
         if let Some(refusal) = err.downcast_ref::<BodyRefusal>() {
             return Some(*refusal);
+        }
+        // Of a sealed stream: its client hears what it was from who opens it.
+        if err.is::<Refusal>() {
+            return Some(BodyRefusal::Broken);
         }
         cause = err.source();
     }

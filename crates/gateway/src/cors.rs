@@ -2,6 +2,7 @@
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
+use sealway_exchange::headers::remove_where;
 use sealway_runtime::http::{Body, full};
 
 /// What a browser may send: the headers of every wire.
@@ -11,6 +12,11 @@ const ALLOW_HEADERS: &str = "Content-Type, X-Idempotency-Key, X-ClientId, X-Kid,
 const EXPOSE_HEADERS: &str = "Server-Timing, X-Kid, X-Idempotency-Key, X-Nonce, X-Timestamp, X-Enc-Alg, X-IV, X-Tag, \
                               X-AAD, X-Seal, X-Sealed, Retry-After";
 const ALLOW_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+/// Takes out what a service says of cross-origin requests.
+pub(crate) fn remove(headers: &mut HeaderMap) {
+    remove_where(headers, |name| name.as_str().starts_with("access-control-"));
+}
 
 /// Which origins may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

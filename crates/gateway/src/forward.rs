@@ -9,17 +9,16 @@ use http::header::{CONNECTION, EXPECT, HeaderMap, HeaderValue, UPGRADE};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Body as HttpBody;
+use sealway_exchange::headers::says_close;
+use sealway_exchange::timing::ServerTiming;
 use sealway_runtime::http::share::Share;
 use sealway_runtime::http::{Body, Interim, Origin, RequestBody, discard};
-use sealway_runtime::timing::ServerTiming;
-use sealway_sessions::answer::plain_error;
+use sealway_sessions::answer::{Form, plain_error};
 
 use crate::body::barred;
 use crate::config::RequestLimits;
-use crate::headers::says_close;
 use crate::policy::HeaderPolicy;
 use crate::route::Forward;
-use crate::sealed::upstream_failure;
 use crate::upgrade::{Asked, join};
 use crate::uploads::{Upload, begin};
 use crate::upstream::{Upstream, UpstreamError};
@@ -75,7 +74,7 @@ pub(crate) async fn pass_through(
             }
             response
         }
-        Err(err) => upstream_failure(&err),
+        Err(err) => err.answer(Form::Plain),
     }
 }
 

@@ -12,11 +12,12 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::Mutex;
-use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
+use sealway_exchange::headers::HttpHeaders;
+use sealway_exchange::timing::ServerTiming;
+use sealway_proto::exchange::looks_sealed;
 use sealway_runtime::http::notices::Gate;
 use sealway_runtime::http::share::{Share, Shared, Taker};
 use sealway_runtime::http::{Body, FromTrustedProxy, Origin, RequestBody, discard};
-use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::answer::plain_error;
 use sealway_sessions::{Authority, endpoint};
 use tracing::Instrument;
@@ -30,7 +31,6 @@ use crate::policy::TrustedProxies;
 use crate::route::{Action, Asked, Forward, Found, Route, Sealed, find};
 use crate::sealed;
 use crate::standalone::Standalone;
-use crate::three;
 use crate::traffic::Traffic;
 use crate::upstream::{NoAnswer, Upstream};
 
@@ -222,7 +222,7 @@ impl Gateway {
         }
         let passes = |forward: &Forward| match forward.policy.sealed {
             Sealed::Off => true,
-            Sealed::Optional => parts.method != Method::OPTIONS && !looks_sealed(&parts),
+            Sealed::Optional => parts.method != Method::OPTIONS && !looks_sealed(&HttpHeaders(&parts.headers)),
             Sealed::Required => false,
         };
         match &route.action {
@@ -239,14 +239,9 @@ impl Gateway {
                 let (body, _room) = self.hold(&parts, body);
                 endpoint::handle(&self.authority, Request::from_parts(parts, body), timing).await
             }
-            Action::Forward(forward) if parts.headers.contains_key(X_SEAL) => {
-                let room = self.room(&parts);
-                three::call(&self.authority, forward, self.limits, parts, (body, room), is_trusted, timing).await
-            }
             Action::Forward(forward) => {
-                let (body, room) = self.hold(&parts, body);
-                let answer = sealed::call(&self.authority, forward, parts, body, is_trusted, timing).await;
-                answer.map(|body| keeping(body, room))
+                let room = self.room(&parts);
+                sealed::call(&self.authority, forward, self.limits, parts, (body, room), is_trusted, timing).await
             }
         }
     }
@@ -300,10 +295,6 @@ fn asked(parts: &Parts) -> Asked<'_> {
     };
     // The dot of a full name names no other host.
     Asked { listener, host: host.strip_suffix('.').unwrap_or(host), path: parts.uri.path() }
-}
-
-fn looks_sealed(parts: &Parts) -> bool {
-    [X_KID, X_IDEMPOTENCY_KEY, X_SEAL].iter().any(|name| parts.headers.contains_key(*name))
 }
 
 /// The gateway as connections see it: the one in force when a request begins answers it to its end.

@@ -3,19 +3,20 @@
 
 use std::fmt::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use ipnet::IpNet;
-use sealway_proto::wire::stripped::{is_forged, is_of_way};
+use sealway_exchange::headers::{identity_headers, is_alike, of_hop, remove_hop_by_hop, remove_where};
+use sealway_proto::session::{IDENTITY_HEADERS, Session};
+use sealway_proto::wire::stripped::{is_claimed, is_forged, is_of_way};
 use sealway_runtime::http::{Origin, Peer};
 use sealway_runtime::telemetry;
 pub use sealway_runtime::tls::CertificateField;
 use sealway_runtime::tls::PeerCertificate;
-
-use crate::headers::{IDENTITY_HEADERS, Identity, is_alike, is_sealways, of_hop, remove_hop_by_hop, remove_where};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -107,8 +108,9 @@ impl HeaderPolicy {
         let host = parts.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok());
         let host = host.or_else(|| headers.get(header::HOST).cloned());
         remove_where(headers, |name| is_of_hop(name) || name == header::HOST || self.is_ours(name, is_trusted));
-        let identity = parts.extensions.get::<Identity>();
-        headers.extend(identity.into_iter().flat_map(Identity::headers));
+        if let Some(session) = parts.extensions.get::<Arc<Session>>() {
+            headers.extend(identity_headers(session.record()));
+        }
         let Some(origin) = parts.extensions.get::<Origin>() else { return };
         if self.forwarded {
             add_origin(headers, origin, host.as_ref());
@@ -129,7 +131,7 @@ impl HeaderPolicy {
         let one_of = |names: &[HeaderName]| names.iter().any(|ours| is_alike(ours, name));
         self.identity.iter().any(|(set, _)| is_alike(set, name))
             || one_of(&OF_IDENTITY)
-            || is_sealways(name)
+            || is_claimed(name.as_str())
             || is_forged(name.as_str(), is_trusted)
             || (!is_trusted && is_of_way(name.as_str()))
     }
@@ -138,7 +140,11 @@ impl HeaderPolicy {
     /// headers.
     pub(crate) fn barred_trailers(&self) -> Vec<HeaderName> {
         let set = self.identity.iter().map(|(name, _)| name).chain(self.request.set.iter().map(|(name, _)| name));
-        set.chain(&self.request.remove).chain(&OF_IDENTITY).chain(&IDENTITY_HEADERS).cloned().collect()
+        set.chain(&self.request.remove)
+            .chain(&OF_IDENTITY)
+            .cloned()
+            .chain(IDENTITY_HEADERS.map(HeaderName::from_static))
+            .collect()
     }
 
     /// Makes an answer's headers fit for the client.

@@ -7,9 +7,10 @@ use http::{HeaderName, HeaderValue, Uri};
 use sealway_proto::limits::{INIT_V1_BODY_MAX, SEALED_BODY_MAX_DEFAULT};
 use sealway_proto::routes::{self, Decision, Pattern, decide};
 
+use sealway_exchange::KeptAnswers;
+
 use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
-use crate::three::KeptAnswers;
 use crate::upstream::Upstream;
 
 /// Longest body that passes through, in bytes, unless the configuration says otherwise.

@@ -6,11 +6,13 @@
 //! * [`crypto`] — the seam behind which a crypto library stands.
 //! * [`wire`] — header names, identifiers, stamps and bodies as they stand on the wire.
 //! * [`session`] — key agreement, sealing and opening, for wires 1 and 2, client and server.
+//! * [`exchange`] — a sealed request at a server, whichever protocol it speaks.
 //! * [`broker`] — the messages of the broker's wires.
 //! * [`rpc`] — remote calls over the streams of a channel.
 //! * `channel` — handshakes and records between two peers, behind a feature of that name.
 //! * [`relay`] — tokens, grants and the attach message of the relay.
 //! * [`routes`] — which requests must be sealed, and which spellings of paths are refused.
+//! * [`store`] — what servers that share a store agree on: rows, keys, the script of claims.
 //! * [`limits`], [`error`] — every bound and every error, in one place each.
 #![no_std]
 #![warn(missing_docs)]
@@ -23,11 +25,13 @@ pub mod broker;
 pub mod channel;
 pub mod crypto;
 pub mod error;
+pub mod exchange;
 pub mod limits;
 pub mod relay;
 pub mod routes;
 pub mod rpc;
 pub mod session;
+pub mod store;
 pub mod wire;
 
 pub use error::{Blame, Error};

@@ -15,6 +15,6 @@ pub mod log_tail;
 pub mod process;
 pub mod shutdown;
 pub mod telemetry;
-pub mod timing;
+
 #[cfg(feature = "http")]
 pub mod tls;

@@ -9,7 +9,7 @@ use sealway_proto::wire::SessionId;
 use sealway_runtime::http::{Body, discard, full};
 use zeroize::Zeroizing;
 
-use crate::answer::{json, plain_error};
+use crate::answer::{Form, json, plain_error, rejected};
 use crate::authority::Authority;
 use crate::endpoint::{KEY_PREFIX, bearer_is, guarded_key, health, ready};
 
@@ -124,7 +124,7 @@ impl Admin {
                 json(StatusCode::OK, format!(r#"{{"revoked":"{id}"}}"#))
             }
             Ok(false) => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
-            Err(refusal) => refusal.plain(),
+            Err(refusal) => rejected(refusal, Form::Plain),
         }
     }
 }

@@ -7,21 +7,19 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use metrics::{Gauge, gauge};
+use sealway_exchange::Sessions;
+use sealway_exchange::headers::HttpHeaders;
+use sealway_exchange::timing::ServerTiming;
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::AgreementProvider;
-use sealway_proto::limits::ANON_BODY_MAX;
-use sealway_proto::session::{
-    Family, InitCall, InitRandoms, Opened, Reply, SealBuffer, SealRandoms, SealedCall, SealedMessage, Session,
-    SessionRecord, TtlPolicy,
-};
+use sealway_proto::session::{Claim, Family, Fresh, InitCall, InitRandoms, SealRandoms, Session, TtlPolicy};
 use sealway_proto::wire::json::InitAnswer;
-use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, Wire};
+use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
 use sealway_runtime::clock::Clock;
 use sealway_runtime::http::share::network;
-use sealway_runtime::timing::ServerTiming;
 use tracing::Instrument;
 
-use crate::answer::Refusal;
+use crate::answer::{Refusal, report};
 use crate::authentication::{Authentication, Presented};
 use crate::identity::Identity;
 use crate::limit::PerMinute;
@@ -114,20 +112,6 @@ impl Default for Policy {
     }
 }
 
-/// Headers of an HTTP library as the wires see them.
-pub struct HttpHeaders<'a>(pub &'a HeaderMap);
-
-impl Headers for HttpHeaders<'_> {
-    fn field(&self, name: &'static str) -> Field<'_> {
-        let mut values = self.0.get_all(name).iter();
-        match (values.next(), values.next()) {
-            (None, _) => Field::Absent,
-            (Some(value), None) => value.to_str().map_or(Field::Malformed, Field::Value),
-            _ => Field::Malformed,
-        }
-    }
-}
-
 struct Counters {
     sessions: Gauge,
     nonces: [Gauge; 2],
@@ -148,30 +132,6 @@ pub struct Authority {
     counters: Counters,
     usage: Usage,
     stopping: AtomicBool,
-}
-
-/// A sealed call whose session is known; its body comes next.
-#[derive(Debug)]
-pub struct PendingCall<'a> {
-    call: SealedCall<'a>,
-    session: Arc<Session>,
-}
-
-impl PendingCall<'_> {
-    /// The longest body that may follow: the route's bound, or an anonymous session's.
-    pub fn body_max(&self, route_max: usize) -> usize {
-        if self.session.id().is_anonymous() { route_max.min(ANON_BODY_MAX) } else { route_max }
-    }
-
-    /// The client id that the session was agreed under; wire 1 has none.
-    pub fn client_id(&self) -> Option<&str> {
-        self.session.record().client_id.as_deref()
-    }
-
-    /// What is known of the session.
-    pub fn record(&self) -> &SessionRecord {
-        self.session.record()
-    }
 }
 
 impl Authority {
@@ -201,14 +161,6 @@ impl Authority {
             usage: Usage::new(),
             stopping: AtomicBool::new(false),
         }
-    }
-
-    pub(crate) fn provider(&self) -> &'static dyn AgreementProvider {
-        self.provider
-    }
-
-    pub(crate) fn now_ms(&self) -> u64 {
-        self.clock.now_ms()
     }
 
     /// From now on `/ready` says that this process is stopping, so that whoever balances sends its clients elsewhere;
@@ -278,14 +230,6 @@ impl Authority {
         Ok(answer)
     }
 
-    /// That this wire is served.
-    ///
-    /// # Errors
-    /// [`Refusal::WireOff`].
-    pub fn check_wire(&self, wire: Wire) -> Result<(), Refusal> {
-        if self.policy.wires.has(wire) { Ok(()) } else { Err(Refusal::WireOff(wire)) }
-    }
-
     /// What clients may do, by who they are.
     pub fn policies(&self) -> &PolicyTable {
         &self.policy.policies
@@ -306,89 +250,28 @@ impl Authority {
         self.usage.init(wire, self.now_ms());
     }
 
-    /// Counts a sealed call that was opened on this wire, and is not replayed.
-    pub fn note_call(&self, wire: Wire) {
-        self.usage.call(wire, self.now_ms());
-    }
-
     /// Counts an init of wire 1 against what its `Authorization` may make in a minute.
     pub(crate) fn take_authenticated(&self, authorization: &str) -> Result<(), Refusal> {
         let token = self.provider.sha256(&[authorization.as_bytes()]);
         self.authenticated.take(&token).map_err(Refusal::RateLimited)
     }
 
-    /// Begins a sealed call: headers, then the session. The body is read next, within [`PendingCall::body_max`].
+    /// That a session may be used on a route's path.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub async fn begin<'a>(
-        &self,
-        headers: &'a HttpHeaders<'a>,
-        path: &'a str,
-        timing: &mut ServerTiming,
-    ) -> Result<PendingCall<'a>, Refusal> {
-        self.check_wire(Wire::of(headers))?;
-        let call = SealedCall::parse(headers, path, self.now_ms(), &self.policy.replay)?;
-        timing.lap("replay-protection");
-        let session = self.find(call.session_id()?).await?.ok_or(Error::SessionUnknown)?;
-        timing.lap("session-get");
-        call.check(&session)?;
+    /// [`Refusal::Forbidden`], [`Error::Policy`].
+    pub fn allows(&self, session: &Session, path: &str) -> Result<(), Refusal> {
         if session.id().is_anonymous() && !self.policy.anonymous_paths.iter().any(|allowed| allowed == path) {
             return Err(Refusal::Forbidden);
         }
         let policy = self.policy.policies.of(session.record());
-        if !policy.allows_wire(session.record().wire) || !policy.allows_path(path) {
-            return Err(Error::Policy.into());
-        }
-        Ok(PendingCall { call, session })
-    }
-
-    /// Opens a sealed call's body and reserves its nonce.
-    ///
-    /// # Errors
-    /// [`Refusal`].
-    pub async fn open(
-        &self,
-        pending: PendingCall<'_>,
-        body: Vec<u8>,
-        timing: &mut ServerTiming,
-    ) -> Result<Opened, Refusal> {
-        timing.skip();
-        let wire = pending.session.record().wire;
-        let session = pending.session;
-        let opened = pending.call.open(self.provider, session.clone(), body, &mut |step| timing.lap(step.name()))?;
-        self.check_again(&session).await?;
-        let fresh = self.reserve_for(Holder::Session(*session.id()), opened.claim()).await?;
-        let opened = opened.release(fresh)?;
-        timing.lap("replay-protection");
-        self.note_call(wire);
-        Ok(opened)
-    }
-
-    /// Seals an answer that is sent with `status`.
-    ///
-    /// # Errors
-    /// [`Refusal`] when the crypto module fails.
-    pub fn seal(
-        &self,
-        reply: &Reply,
-        status: u16,
-        answer: SealBuffer,
-        timing: &mut ServerTiming,
-    ) -> Result<SealedMessage, Refusal> {
-        timing.skip();
-        let randoms = random::with_pool(|pool| SealRandoms::from_pool(self.provider, pool))?;
-        Ok(reply.seal(status, answer, self.now_ms(), &randoms, &mut |step| timing.lap(step.name()))?)
+        let is_allowed = policy.allows_wire(session.record().wire) && policy.allows_path(path);
+        if is_allowed { Ok(()) } else { Err(Error::Policy.into()) }
     }
 
     /// Puts a session into the store.
     pub(crate) async fn keep(&self, session: Session) -> Result<(), Refusal> {
         Ok(self.ask("put", self.store.put(Arc::new(session))).await?)
-    }
-
-    /// Finds a session, expired ones included.
-    pub(crate) async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, Refusal> {
-        Ok(self.ask("get", self.store.get(id)).await?)
     }
 
     /// Ends a session at once, and its whole chain of renewals; whether it was there. Of a session that is not there those
@@ -480,6 +363,44 @@ impl Authority {
         {
             gauge.set(count as f64);
         }
+    }
+}
+
+impl Sessions for Authority {
+    fn provider(&self) -> &'static dyn AgreementProvider {
+        self.provider
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    fn replay(&self) -> &ReplayPolicy {
+        &self.policy.replay
+    }
+
+    fn check_wire(&self, wire: Wire) -> Result<(), Refusal> {
+        if self.policy.wires.has(wire) { Ok(()) } else { Err(Refusal::WireOff(wire)) }
+    }
+
+    async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, Refusal> {
+        Ok(self.ask("get", self.store.get(id)).await?)
+    }
+
+    async fn reserve(&self, session: &Session, claim: &Claim) -> Result<Fresh, Refusal> {
+        self.reserve_for(Holder::Session(*session.id()), claim).await
+    }
+
+    fn randoms(&self) -> Result<SealRandoms, Error> {
+        random::with_pool(|pool| SealRandoms::from_pool(self.provider, pool))
+    }
+
+    fn report(&self, refusal: &Refusal, what: &'static str) {
+        report(refusal, what);
+    }
+
+    fn admitted(&self, wire: Wire) {
+        self.usage.call(wire, self.clock.now_ms());
     }
 }
 

@@ -2,10 +2,15 @@
 //! are [`peer`]'s.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
-use http::header::{ALLOW, HeaderName, HeaderValue};
+use bytes::Bytes;
+use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Body as HttpBody;
+use sealway_exchange::Sessions;
+use sealway_exchange::headers::HttpHeaders;
+use sealway_exchange::timing::ServerTiming;
 use sealway_proto::limits::{ANON_BODY_MAX, INIT_BODY_MAX, INIT_V1_BODY_MAX};
 use sealway_proto::session::Family;
 use sealway_proto::session::three::Problem;
@@ -13,11 +18,13 @@ use sealway_proto::wire::header::X_CLIENT_ID;
 use sealway_proto::wire::{Field, Headers, SessionId, Wire, base64};
 use sealway_runtime::clock::iso8601;
 use sealway_runtime::http::{Body, Origin, discard, read_body};
-use sealway_runtime::timing::ServerTiming;
+
 use subtle::ConstantTimeEq;
 
-use crate::answer::{Refusal, json, plain_error, v1_error};
-use crate::authority::{Authority, HttpHeaders, KeyEndpoint};
+use crate::answer::{
+    ErrorAnswer, Form, Refusal, body_fault, json, method_not_allowed, plain_error, rejected, report, told, v1_error,
+};
+use crate::authority::{Authority, KeyEndpoint};
 use crate::peer;
 use crate::store::{Part, Pool};
 use crate::three;
@@ -27,9 +34,10 @@ pub(crate) const KEY_PREFIX: &str = "/v1/session/";
 pub const KEY_SET_PATH: &str = "/.well-known/sealway-keys";
 
 /// Answers a request to one of the authority's paths; any other is 404.
-pub async fn handle<B>(authority: &Authority, request: Request<B>, timing: &mut ServerTiming) -> Response<Body>
+pub async fn handle<B>(authority: &Arc<Authority>, request: Request<B>, timing: &mut ServerTiming) -> Response<Body>
 where
-    B: HttpBody + Unpin + 'static,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Send,
 {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
@@ -44,7 +52,7 @@ where
     if let Some(family) = family {
         if parts.method != Method::POST {
             discard(body).await;
-            return method_not_allowed("POST, OPTIONS");
+            return method_not_allowed("POST, OPTIONS", Form::Plain);
         }
         return init(authority, family, &parts.headers, body, peer, timing).await;
     }
@@ -52,7 +60,7 @@ where
         return three::handle_init(authority, &parts, body, timing).await;
     }
     if three::is_managed(path) {
-        return three::handle_managed(authority, &parts, body, timing).await;
+        return three::handle_managed(authority, parts, body, timing).await;
     }
     if path.starts_with(peer::PREFIX) {
         return peer::handle(authority, &parts, body).await;
@@ -63,7 +71,7 @@ where
         ("/health" | "/ready" | KEY_SET_PATH, _) | (_, Some(_))
             if parts.method != Method::GET && parts.method != Method::HEAD =>
         {
-            method_not_allowed("GET, HEAD, OPTIONS")
+            method_not_allowed("GET, HEAD, OPTIONS", Form::Plain)
         }
         ("/health", _) => health(authority),
         ("/ready", _) => ready(authority),
@@ -82,12 +90,6 @@ pub(crate) async fn guarded_key(authority: &Authority, id: &str, headers: &Heade
         }
         KeyEndpoint::Secret(_) | KeyEndpoint::Open => key(authority, id, headers).await,
     }
-}
-
-fn method_not_allowed(allow: &'static str) -> Response<Body> {
-    let mut response = plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-    response
 }
 
 async fn init<B>(
@@ -111,7 +113,7 @@ where
             discard(body).await;
             return Err(Refusal::ContentType);
         }
-        let body = read_body(body, len_max, authority.policy.body_deadline).await?;
+        let body = read_body(body, len_max, authority.policy.body_deadline).await.map_err(body_fault)?;
         timing.skip();
         authority.init(family, headers, &body, peer, timing).await
     };
@@ -126,13 +128,13 @@ where
             response
         }
         Err(refusal) => {
-            refusal.report("init");
+            report(&refusal, "init");
             if family == Family::V1 {
-                return refusal.v1();
+                return rejected(refusal, Form::V1);
             }
             // How far it came is the class of its refusal, which is the log's to know.
             timing.forget_steps();
-            refusal.plain()
+            rejected(refusal, Form::Plain)
         }
     }
 }
@@ -174,7 +176,7 @@ pub(crate) async fn key(authority: &Authority, id: &str, headers: &HeaderMap) ->
         // That of wire 3 is not known here: it proves who the service is, which no other process may do in its place.
         Ok(Some(session)) if session.record().wire != Wire::Three => session,
         Ok(_) => return v1_error(StatusCode::NOT_FOUND, "Session not found"),
-        Err(refusal) => return refusal.v1(),
+        Err(refusal) => return rejected(refusal, Form::V1),
     };
     let record = session.record();
     if record.client_id.as_deref() != Some(client_id) {
@@ -195,7 +197,7 @@ pub(crate) async fn key(authority: &Authority, id: &str, headers: &HeaderMap) ->
 fn key_set(authority: &Authority) -> Response<Body> {
     let Some(identity) = authority.identity() else {
         let why = "This service has no identity keys, so it does not speak wire 3.";
-        return three::problem_response(&Problem::new("not_found").with("detail", why));
+        return told(ErrorAnswer::problem(&Problem::new("not_found").with("detail", why)));
     };
     let mut response = json(StatusCode::OK, identity.key_set(authority.now_ms()));
     response.headers_mut().insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

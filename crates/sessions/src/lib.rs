@@ -22,7 +22,6 @@ pub mod store;
 pub mod three;
 pub mod token;
 mod usage;
-pub mod watch;
 
 pub use answer::Refusal;
 pub use authority::{Authority, Policy};

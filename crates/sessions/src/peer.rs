@@ -4,10 +4,11 @@
 //! Session keys travel in these messages: nothing of a body is logged or told in an error. An API side is trusted with
 //! keys and with whether a tag verified; its clock and its settings are not trusted with how long a nonce is remembered.
 
-use http::header::{ALLOW, CACHE_CONTROL, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use hyper::body::Body as HttpBody;
+use sealway_exchange::Sessions;
 use sealway_proto::Error;
 use sealway_proto::limits::TTL_SEC_CONFIG_MAX;
 use sealway_proto::session::{Claim, Session, SessionRecord};
@@ -15,10 +16,9 @@ use sealway_proto::wire::SessionId;
 use sealway_runtime::http::{Body, BodyRefusal, discard, read_body};
 use zeroize::Zeroizing;
 
-use crate::answer::{Refusal, json, plain_error, unavailable};
+use crate::answer::{Form, Refusal, busy, json, method_not_allowed, plain_error, report};
 use crate::authority::Authority;
 use crate::endpoint::bearer_is;
-use crate::store::StoreError;
 use crate::store::remote::message::{
     MESSAGE_LEN_MAX, Malformed, PassedClaim, State, decode_session, encode_session, hex,
 };
@@ -77,15 +77,15 @@ where
     };
     let answered = match (path, path.strip_prefix(SESSIONS)) {
         (STATE, _) if method == Method::GET => Ok(state(authority)),
-        (STATE, _) => return method_not_allowed("GET"),
+        (STATE, _) => return method_not_allowed("GET", Form::Plain),
         (NONCES, _) if method == Method::POST => reserve(authority, &body).await,
-        (NONCES, _) => return method_not_allowed("POST"),
+        (NONCES, _) => return method_not_allowed("POST", Form::Plain),
         (_, Some(id)) => match (SessionId::parse(id), method) {
             (Err(_), _) => Err(Malformed("id: expected S- or A- and 32 of 0-9a-f".into()).into()),
             (Ok(id), &Method::PUT) => put(authority, &id, &body).await,
             (Ok(id), &Method::GET) => get(authority, &id).await,
             (Ok(id), &Method::DELETE) => delete(authority, &id).await,
-            _ => return method_not_allowed("GET, PUT, DELETE"),
+            _ => return method_not_allowed("GET, PUT, DELETE", Form::Plain),
         },
         _ => return plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
     };
@@ -116,11 +116,11 @@ impl Failure {
             Failure::Malformed(Malformed(message)) => return bad(&message),
             Failure::Refused(refusal) => refusal,
         };
-        refusal.report("authority");
+        report(&refusal, "authority");
         let mut response = match refusal {
-            Refusal::Store(StoreError::Full) => plain_error(StatusCode::INSUFFICIENT_STORAGE, "SESSIONS_FULL"),
+            Refusal::StoreFull => plain_error(StatusCode::INSUFFICIENT_STORAGE, "SESSIONS_FULL"),
             Refusal::NoncesFull => plain_error(StatusCode::INSUFFICIENT_STORAGE, "NONCES_FULL"),
-            _ => unavailable(),
+            _ => busy(),
         };
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(1));
         response
@@ -137,14 +137,8 @@ fn body_refused(refusal: BodyRefusal) -> Response<Body> {
         BodyRefusal::TooLarge => plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),
         BodyRefusal::TooSlow => plain_error(StatusCode::REQUEST_TIMEOUT, "BODY_TOO_SLOW"),
         BodyRefusal::Broken => bad("the body broke off"),
-        BodyRefusal::NoRoom => unavailable(),
+        BodyRefusal::NoRoom => busy(),
     }
-}
-
-fn method_not_allowed(allow: &'static str) -> Response<Body> {
-    let mut response = plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-    response
 }
 
 fn state(authority: &Authority) -> Response<Body> {
@@ -206,14 +200,14 @@ async fn reserve(authority: &Authority, body: &[u8]) -> Result<Response<Body>, F
     let claim = match Claim::passed_on(key, sealed, stamp_ms, authority.now_ms(), replay) {
         Ok(claim) => claim,
         Err(err) => {
-            Refusal::from(err).report("authority");
+            report(&Refusal::from(err), "authority");
             return Ok(conflict("TIMESTAMP_OUTSIDE_WINDOW"));
         }
     };
     match authority.reserve(&claim).await {
         Ok(_fresh) => Ok(json(StatusCode::CREATED, format!(r#"{{"key":"{name}"}}"#))),
         Err(refusal @ Refusal::Wire(Error::Replayed)) => {
-            refusal.report("authority");
+            report(&refusal, "authority");
             Ok(conflict("REPLAYED"))
         }
         Err(refusal) => Err(refusal.into()),

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use metrics::{Gauge, gauge};
+use sealway_exchange::Sessions;
 use sealway_proto::session::{Claim, Fresh};
 use sealway_proto::wire::{ReplayPolicy, SessionId};
 use sealway_runtime::http::share::network;

@@ -3,11 +3,9 @@
 
 mod desk;
 
-use desk::{ANON, CRYPTO_ERROR, Call, Desk, SESSION, V1, WINDOW_MS, nonce, public_key};
+use desk::{ANON, CRYPTO_ERROR, Call, Desk, SESSION, V1, WINDOW_MS, nonce, open, public_key};
 use sealway_proto::session::{ClientInit, SealBuffer};
 use sealway_proto::wire::Wire;
-use sealway_runtime::timing::ServerTiming;
-use sealway_sessions::authority::HttpHeaders;
 use sealway_sessions::{Policy, Refusal};
 use sealway_testkit::store_contract::claims::{PATH, START_MS, provider, random};
 use serde_json::json;
@@ -43,24 +41,14 @@ async fn an_init_is_answered_with_four_members_and_its_session_opens_calls() {
         let plaintext = SealBuffer::from(b"hello".as_slice());
         let stamp = START_MS.to_string();
         let (message, _) = client.seal_as(PATH, plaintext, &stamp, &nonce(), &[7; 12], &mut |_| ()).unwrap();
-        let mut headers = http::HeaderMap::new();
-        for (name, value) in &message.headers {
-            headers.insert(*name, value.parse().unwrap());
-        }
-        let headers = HttpHeaders(&headers);
-        let mut timing = ServerTiming::start();
+        let call = async |path: &str| open(&desk.authority, path, &message.headers, message.body.clone()).await;
         // Once, and not again.
-        let pending = desk.authority.begin(&headers, PATH, &mut timing).await.unwrap();
-        let opened = desk.authority.open(pending, message.body.clone(), &mut timing).await.unwrap();
-        assert_eq!(opened.plaintext.as_slice(), b"hello");
-        let pending = desk.authority.begin(&headers, PATH, &mut timing).await.unwrap();
-        let refusal = desk.authority.open(pending, message.body, &mut timing).await.unwrap_err();
-        assert_eq!(refusal, Refusal::Wire(sealway_proto::Error::Replayed));
+        assert_eq!(call(PATH).await.unwrap(), "hello");
+        assert_eq!(call(PATH).await, Err(Refusal::Wire(sealway_proto::Error::Replayed)));
         if wire == Wire::One {
             // The allow-list is of whole paths.
             for other in ["/orders/1", "/order", "/ordersx"] {
-                let begun = desk.authority.begin(&headers, other, &mut timing).await;
-                assert_eq!(matches!(begun, Err(Refusal::Forbidden)), path == ANON, "{other}");
+                assert_eq!(call(other).await == Err(Refusal::Forbidden), path == ANON, "{other}");
             }
         }
     }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use desk::{ANON, CRYPTO_ERROR, Call, Desk, SESSION, V1};
+use desk::{ANON, CRYPTO_ERROR, Call, Desk, SESSION, V1, open};
+use sealway_proto::exchange::{Form, Rejection};
 use sealway_proto::session::{Claim, Fresh, Session};
 use sealway_proto::wire::{SessionId, base64};
-use sealway_runtime::timing::ServerTiming;
-use sealway_sessions::authority::{HttpHeaders, KeyEndpoint};
+use sealway_sessions::authority::KeyEndpoint;
 use sealway_sessions::store::{Memory, MemoryLimits, ReserveError, Status, Store, StoreError};
 use sealway_sessions::{Policy, Refusal};
 use sealway_testkit::store_contract::claims::{PATH, START_MS, agree};
@@ -127,26 +127,14 @@ async fn a_sealed_call_is_not_opened_when_its_nonce_cannot_be_reserved() {
         let agreed = agree(Some("web"), 600, START_MS);
         desk.authority.store().put(agreed.server.clone()).await.unwrap();
         let message = agreed.seal("one", START_MS);
-        let mut headers = http::HeaderMap::new();
-        for (name, value) in &message.headers {
-            headers.insert(*name, value.parse().unwrap());
-        }
-        let headers = HttpHeaders(&headers);
-        let mut timing = ServerTiming::start();
-        let pending = desk.authority.begin(&headers, PATH, &mut timing).await.unwrap();
-        let refusal = desk.authority.open(pending, message.body, &mut timing).await.unwrap_err();
-        assert_eq!(refusal.plain().status(), 503, "{refusal}");
-        assert!(matches!(refusal, Refusal::Store(StoreError::Unavailable(_))));
+        let refusal = open(&desk.authority, PATH, &message.headers, message.body).await.unwrap_err();
+        assert!(matches!(refusal, Refusal::StoreUnavailable(_)), "{refusal}");
+        assert_eq!(Rejection::from(refusal).answer(Form::Plain).status, 503);
     }
     let desk = faulty(On::Sessions, How::Hangs);
     let message = agree(Some("web"), 600, START_MS).seal("one", START_MS);
-    let mut headers = http::HeaderMap::new();
-    for (name, value) in &message.headers {
-        headers.insert(*name, value.parse().unwrap());
-    }
-    let headers = HttpHeaders(&headers);
-    let begun = desk.authority.begin(&headers, PATH, &mut ServerTiming::start()).await;
-    assert_eq!(begun.unwrap_err().plain().status(), 503);
+    let refusal = open(&desk.authority, PATH, &message.headers, message.body).await.unwrap_err();
+    assert_eq!(Rejection::from(refusal).answer(Form::Plain).status, 503);
 }
 
 #[tokio::test]

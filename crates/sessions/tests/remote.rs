@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use far::{Far, config, open, policy, secret_file, within};
+use sealway_exchange::over;
 use sealway_sessions::kek::KeyRing;
 use sealway_sessions::store::remote::RemoteConfig;
 use sealway_sessions::store::{Embedded, Memory, MemoryLimits, Part, ReserveError, Store, StoreError};
@@ -128,13 +129,16 @@ async fn a_revocation_elsewhere_is_noticed_by_who_watches_a_session() {
     let (session, other) = (agree(Some("web"), 600, START_MS).server, agree(Some("web"), 600, START_MS).server);
     for session in [&session, &other] {
         near.store().put(session.clone()).await.unwrap();
-        assert!(tokio::time::timeout(Duration::from_millis(600), near.over(session)).await.is_err(), "it is not over");
+        assert!(
+            tokio::time::timeout(Duration::from_millis(600), over(&near, session)).await.is_err(),
+            "it is not over"
+        );
     }
     assert!(far.authority.revoke(session.id()).await.unwrap());
     // Within a second on an idle machine.
-    tokio::time::timeout(Duration::from_secs(20), near.over(&session)).await.expect("it was revoked");
+    tokio::time::timeout(Duration::from_secs(20), over(&near, &session)).await.expect("it was revoked");
     far.clock.set(START_MS + 600_000);
-    tokio::time::timeout(Duration::from_secs(20), near.over(&other)).await.expect("it expired");
+    tokio::time::timeout(Duration::from_secs(20), over(&near, &other)).await.expect("it expired");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

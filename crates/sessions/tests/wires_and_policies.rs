@@ -6,13 +6,11 @@ mod desk;
 use std::sync::Arc;
 
 use desk::{ANON, Call, Desk, SESSION, V1};
-use http::{HeaderMap, HeaderName, HeaderValue};
 use metrics_exporter_prometheus::PrometheusBuilder;
+use sealway_exchange::Sessions;
 use sealway_proto::Error;
 use sealway_proto::session::{SealBuffer, Session};
 use sealway_proto::wire::Wire;
-use sealway_runtime::timing::ServerTiming;
-use sealway_sessions::authority::HttpHeaders;
 use sealway_sessions::policies::{ClientMatch, ClientPolicy, PolicyTable, Wires};
 use sealway_sessions::{Policy, Refusal};
 use sealway_testkit::store_contract::claims::{Agreed, START_MS, agree, provider, random};
@@ -27,13 +25,7 @@ async fn call(desk: &Desk, agreed: &Agreed, path: &str) -> Result<(), Refusal> {
     let plaintext = SealBuffer::from(b"{}".as_slice());
     let sealed = agreed.client.seal_as(path, plaintext, &START_MS.to_string(), &nonce, &iv, &mut |_| ());
     let (message, _) = sealed.unwrap();
-    let mut headers = HeaderMap::new();
-    for (name, value) in message.headers {
-        headers.insert(HeaderName::from_static(name), HeaderValue::try_from(value).unwrap());
-    }
-    let (headers, mut timing) = (HttpHeaders(&headers), ServerTiming::start());
-    let pending = desk.authority.begin(&headers, path, &mut timing).await?;
-    desk.authority.open(pending, message.body, &mut timing).await.map(drop)
+    desk::open(&desk.authority, path, &message.headers, message.body).await.map(drop)
 }
 
 /// Keeps a session, as whoever agreed it elsewhere.
@@ -74,7 +66,7 @@ async fn the_use_of_each_wire_is_counted_and_dated() {
     desk.send(Call::init(SESSION)).await.agreed();
     desk.clock.set(START_MS + 5000);
     desk.send(Call::wire1(SESSION)).await.agreed();
-    desk.authority.note_call(Wire::Three);
+    desk.authority.admitted(Wire::Three);
     desk.authority.maintain().await;
     let text = handle.render();
     for line in [

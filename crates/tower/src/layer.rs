@@ -6,24 +6,31 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, HeaderName, HeaderValue};
+use http::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
+use sealway_exchange::body::{Body, BoxError, discard, full};
+use sealway_exchange::headers::{HttpHeaders, identity_headers, remove_identity};
+use sealway_exchange::timing::ServerTiming;
+use sealway_exchange::{Failure, Rules, Sessions, error_answer, serve};
+use sealway_proto::Error;
 use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
+use sealway_proto::exchange::{BodyBounds, ErrorAnswer, Form, Refusal, Rejection, looks_sealed, wire_of};
 use sealway_proto::limits::SEALED_BODY_MAX_DEFAULT;
 use sealway_proto::session::{Claim, Fresh, Session};
-use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::body::{Body, BoxError, discard, full};
+use crate::body::{Bounded, Flow};
 use crate::clock::{Clock, SystemClock};
-use crate::refusal::{Refusal, method_not_allowed, plain_error};
 use crate::routes::{Routes, Sealed};
-use crate::store::{Store, StoreError};
-use crate::timing::Timing;
-use crate::{headers, old, three};
+use crate::store::{ReserveError, Store, StoreError};
+
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+/// What may be asked of a path that is sealed.
+const METHODS: &str = "POST, OPTIONS";
 
 /// Bounds and choices of a layer. The defaults are the specs'.
 #[derive(Clone, Debug)]
@@ -46,7 +53,8 @@ pub struct Settings {
     pub body_idle: Duration,
     /// How long a request's body may take.
     pub body_time: Duration,
-    /// Wire 3: how long the first frame of a request may take, as a whole: its stamp is good for a while only.
+    /// How long the first frame of a request may take, on wires 1 and 2 all of its body, as a whole: its stamp is good for a while
+    /// only.
     pub first_frame_time: Duration,
     /// Wires 1 and 2: how long the body of the service's answer may take, all of which is sealed at once.
     pub answer_time: Duration,
@@ -86,74 +94,65 @@ impl Default for Settings {
 }
 
 /// What all requests share.
-pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) settings: Settings,
+struct Shared {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    settings: Settings,
 }
 
-impl Shared {
-    pub(crate) fn provider(&self) -> &'static dyn AgreementProvider {
+impl Sessions for Shared {
+    fn provider(&self) -> &'static dyn AgreementProvider {
         self.settings.provider
     }
 
-    /// That this wire is served.
-    pub(crate) fn check_wire(&self, wire: Wire) -> Result<(), Refusal> {
-        if self.settings.wires.contains(&wire) { Ok(()) } else { Err(Refusal::WireOff) }
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
     }
 
-    pub(crate) async fn find(&self, id: &SessionId) -> Result<Arc<Session>, Refusal> {
+    fn replay(&self) -> &ReplayPolicy {
+        &self.settings.replay
+    }
+
+    fn check_wire(&self, wire: Wire) -> Result<(), Refusal> {
+        if self.settings.wires.contains(&wire) { Ok(()) } else { Err(Refusal::WireOff(wire)) }
+    }
+
+    async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, Refusal> {
         let found = tokio::time::timeout(self.settings.store_deadline, self.store.get(id)).await;
-        found.unwrap_or_else(|_| Err(late()))?.ok_or_else(|| sealway_proto::Error::SessionUnknown.into())
+        found.unwrap_or_else(|_| Err(late())).map_err(Refusal::from)
     }
 
-    /// Reserves the nonce of a request that has opened. Its session and its stamp are checked again, as its sender decides how
-    /// long its body takes: in between the session may have ended, and the store forgotten an earlier claim.
-    // SPEC session-3.md#sealed-requests
-    pub(crate) async fn admit(
-        &self,
-        session: &Session,
-        claim: &Claim,
-        replay: &ReplayPolicy,
-    ) -> Result<Fresh, Refusal> {
-        let found = self.find(session.id()).await?;
-        let now_ms = self.clock.now_ms();
-        if found.is_expired(now_ms) {
-            return Err(sealway_proto::Error::SessionExpired.into());
-        }
-        let claim = Claim::passed_on(claim.key(), claim.is_sealed(), claim.stamp_ms(), now_ms, replay)?;
-        let reserved = tokio::time::timeout(self.settings.store_deadline, self.store.reserve(&claim)).await;
-        match reserved {
-            Ok(reserved) => Ok(reserved?),
-            Err(_) => Err(late().into()),
-        }
+    async fn reserve(&self, _session: &Session, claim: &Claim) -> Result<Fresh, Refusal> {
+        let reserved = tokio::time::timeout(self.settings.store_deadline, self.store.reserve(claim)).await;
+        reserved.unwrap_or_else(|_| Err(ReserveError::Unavailable(LATE.into()))).map_err(Refusal::from)
     }
 
-    /// Waits until a session has ended, by its time or by a revocation. A store that does not answer says neither.
-    pub(crate) async fn ended(&self, session: &Session) {
-        loop {
-            let left = Duration::from_millis(session.record().expires_ms.saturating_sub(self.clock.now_ms()));
-            tokio::time::sleep(left.clamp(Duration::from_millis(1), LOOK_INTERVAL)).await;
-            if session.is_expired(self.clock.now_ms()) || matches!(self.store.get(session.id()).await, Ok(None)) {
-                return;
-            }
-        }
-    }
-
-    /// Random bytes.
-    pub(crate) fn random<const N: usize>(&self) -> Result<[u8; N], sealway_proto::Error> {
-        let mut bytes = [0; N];
-        self.provider().fill_random(&mut bytes)?;
-        Ok(bytes)
+    fn report(&self, refusal: &Refusal, what: &'static str) {
+        tracing::info!(on = what, class = refusal.class(), "sealed request refused: {refusal}");
     }
 }
 
-/// How often a session is looked up while a request in it is under way. An authority's answers may be half a second old, so a
-/// revocation cuts within a second.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+const LATE: &str = "it did not answer in time";
 
 fn late() -> StoreError {
-    StoreError::Unavailable("it did not answer in time".into())
+    StoreError::Unavailable(LATE.into())
+}
+
+impl From<StoreError> for Refusal {
+    fn from(StoreError::Unavailable(reason): StoreError) -> Self {
+        Refusal::StoreUnavailable(reason)
+    }
+}
+
+impl From<ReserveError> for Refusal {
+    fn from(err: ReserveError) -> Self {
+        match err {
+            ReserveError::Replayed => Error::Replayed.into(),
+            ReserveError::OutsideWindow => Error::TimestampOutsideWindow.into(),
+            ReserveError::Full => Refusal::NoncesFull,
+            ReserveError::Unavailable(reason) => Refusal::StoreUnavailable(reason),
+        }
+    }
 }
 
 /// Opens sealed requests in front of a service, and seals its answers. Clones share everything.
@@ -223,68 +222,101 @@ where
 }
 
 /// An answer of the service behind, on its way.
-pub(crate) type Answering<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;
+type Answering<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;
 
-/// How the rest of this crate calls the service behind.
-pub(crate) trait Behind<E>: FnOnce(Request<Body>) -> Answering<E> + Send {}
+/// How a service behind is called.
+trait Behind<E>: FnOnce(Request<Body>) -> Answering<E> + Send {}
 
 impl<E, F: FnOnce(Request<Body>) -> Answering<E> + Send> Behind<E> for F {}
 
-async fn answer<E>(shared: &Arc<Shared>, request: Request<Body>, service: impl Behind<E>) -> Result<Response<Body>, E> {
+async fn answer<E: Send>(
+    shared: &Arc<Shared>,
+    request: Request<Body>,
+    service: impl Behind<E>,
+) -> Result<Response<Body>, E> {
     let (mut parts, body) = request.into_parts();
     let sealed = shared.settings.routes.find(parts.uri.path());
     let passes = match sealed {
         Some(Sealed::Off) => true,
-        Some(Sealed::Optional) => parts.method != Method::OPTIONS && !looks_sealed(&parts),
+        Some(Sealed::Optional) => parts.method != Method::OPTIONS && !looks_sealed(&HttpHeaders(&parts.headers)),
         Some(Sealed::Required) | None => false,
     };
     if passes {
         // What the layer tells of a client nobody else may say, on no path.
-        headers::remove_identity(&mut parts.headers);
+        remove_identity(&mut parts.headers);
         return service(Request::from_parts(parts, body)).await;
     }
-    let mut timing = Timing::start();
+    let mut timing = ServerTiming::start();
     let mut response = match sealed {
         None => {
             tracing::warn!("refused: the path is another spelling of a sealed one");
             discard(body).await;
-            plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR")
+            error_answer(ErrorAnswer::plain(400, "CRYPTO_ERROR"))
         }
         Some(_) => sealed_only(shared, parts, body, service, &mut timing).await?,
     };
-    timing.put(response.headers_mut());
+    if let Ok(value) = HeaderValue::try_from(timing.header()) {
+        response.headers_mut().insert(SERVER_TIMING, value);
+    }
     Ok(response)
 }
 
 /// What is answered where nothing passes in plain.
-async fn sealed_only<E>(
+async fn sealed_only<E: Send>(
     shared: &Arc<Shared>,
     parts: Parts,
     body: Body,
     service: impl Behind<E>,
-    timing: &mut Timing,
+    timing: &mut ServerTiming,
 ) -> Result<Response<Body>, E> {
     if parts.method == Method::CONNECT || parts.method == Method::TRACE {
         discard(body).await;
-        return Ok(method_not_allowed("POST, OPTIONS"));
+        return Ok(error_answer(Rejection::from(Refusal::Method(METHODS)).answer(Form::Plain)));
     }
     // The browser's question, which is never sealed: a layer for CORS stands in front of this one and answers it first.
     if parts.method == Method::OPTIONS {
         discard(body).await;
         let mut response = Response::new(full(""));
         *response.status_mut() = StatusCode::NO_CONTENT;
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, OPTIONS"));
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(METHODS));
         return Ok(response);
     }
-    if parts.headers.contains_key(X_SEAL) {
-        three::call(shared, parts, body, service, timing).await
-    } else {
-        old::call(shared, parts, body, service, timing).await
+    let settings = &shared.settings;
+    let (form, uri) = (Form::of(wire_of(&HttpHeaders(&parts.headers))), parts.uri.clone());
+    let allows = |session: &Session| {
+        let is_barred = session.id().is_anonymous() && !settings.anonymous_paths.iter().any(|path| path == uri.path());
+        if is_barred { Err(Refusal::Forbidden) } else { Ok(()) }
+    };
+    let rules = Rules {
+        allows: &allows,
+        content_type: &settings.content_type,
+        unsealed_headers: &settings.unsealed_headers,
+        trusts_origin: settings.trusts_origin,
+        body: BodyBounds { whole: settings.sealed_body_max, stream: settings.body_max },
+        first_time: settings.first_frame_time,
+        answer_time: settings.answer_time,
+        kept: None,
+        ends_with_session: true,
+    };
+    let body = Bounded::new(body, Flow { idle: settings.body_idle, time: settings.body_time });
+    let inside = |mut request: Request<Body>| {
+        if let Some(session) = request.extensions_mut().remove::<Arc<Session>>() {
+            request.headers_mut().extend(identity_headers(session.record()));
+        }
+        if let Some(len) = request.body().size_hint().exact().filter(|len| *len > 0) {
+            request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(len));
+        }
+        service(request)
+    };
+    match serve(shared, rules, parts, body, timing, inside).await {
+        Ok(response) => Ok(response),
+        Err(Failure::Service(err)) => Err(err),
+        Err(Failure::Unsealable { reason, is_late }) => {
+            tracing::warn!("an answer cannot be sealed: {reason}");
+            let refusal = Refusal::Unanswered(if is_late { 504 } else { 502 });
+            Ok(error_answer(Rejection::from(refusal).answer(form)))
+        }
     }
-}
-
-fn looks_sealed(parts: &Parts) -> bool {
-    [X_KID, X_IDEMPOTENCY_KEY, X_SEAL].iter().any(|name| parts.headers.contains_key(*name))
 }
 
 impl std::fmt::Debug for SealLayer {

@@ -20,7 +20,8 @@
 //! ```
 //!
 //! * [`SealLayer`] — the layer; [`Settings`] — bounds, windows, wires; [`Routes`] — which paths are sealed.
-//! * [`store`] — where sessions and claims are: an authority ([`Authority`]), or this process's memory ([`Memory`]).
+//! * [`store`] — where sessions and claims are: an authority ([`Authority`]), its Redis (`Redis`, behind a feature of
+//!   that name), or this process's memory ([`Memory`]).
 //!
 //! It may not know: how sessions are agreed, who serves HTTP, a byte of a wire (those are `sealway_proto`'s).
 #![warn(missing_docs)]
@@ -28,19 +29,16 @@
 
 mod body;
 mod clock;
-mod headers;
 mod layer;
-mod old;
-mod refusal;
 mod routes;
 pub mod store;
-mod three;
-mod timing;
 
-pub use body::{Body, BoxError};
 pub use clock::{Clock, SystemClock};
 pub use layer::{SealLayer, SealService, Settings};
 pub use routes::{RouteInvalid, Routes, Sealed};
+pub use sealway_exchange::body::{Body, BoxError};
 #[cfg(feature = "authority")]
 pub use store::Authority;
+#[cfg(feature = "redis")]
+pub use store::{KeySource, Redis, RedisSettings};
 pub use store::{Memory, ReserveError, Store, StoreError};

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sealway_exchange::KeptAnswers;
 use sealway_proto::crypto::Provider;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::config::{ConfigError, Problems};
@@ -32,7 +33,6 @@ use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::route::{Action, Forward, ForwardPolicy, Route, Sealed};
-use crate::three::KeptAnswers;
 use crate::upstream::{Target, Upstream};
 
 /// One text, or several.

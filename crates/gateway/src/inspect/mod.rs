@@ -19,6 +19,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use sealway_exchange::headers::{HttpHeaders, remove_hop_by_hop};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::session::three::{Inspector, RequestLine, SealedRequest};
 use sealway_proto::wire::header::{X_KID, X_SEAL};
@@ -26,9 +27,7 @@ use sealway_proto::wire::{Headers, SessionId};
 use sealway_runtime::http::{Body, HttpLimits, Listening, RequestBody, full, serve};
 use sealway_runtime::listener::{Socket, bind};
 use sealway_runtime::shutdown::Shutdown;
-use sealway_sessions::authority::HttpHeaders;
 
-use crate::headers::remove_hop_by_hop;
 use crate::upstream::{ServerAddress, Target, Upstream, UpstreamLimits, UpstreamSettings};
 use key_log::KeyLog;
 use shown::{Out, Shown, plain};

@@ -21,8 +21,8 @@ use super::sending::Sending;
 use super::server::{InFlight, Link, Server};
 use super::tunnel::UpstreamIo;
 use super::{UpstreamError, UpstreamLimits};
-use crate::headers;
 use crate::upgrade::is_protocol;
+use sealway_exchange::headers;
 
 /// Servers that one request tries to connect to.
 const TRIES_MAX: usize = 3;

@@ -24,7 +24,7 @@ use super::pool::Slot;
 use super::sending::{SendFault, Sending};
 use super::server::InFlight;
 use super::tunnel::Tunnel;
-use crate::headers;
+use sealway_exchange::headers;
 
 /// Bounds on an answer's head.
 const HEAD: HeadLimits = HeadLimits { bytes_max: 64 * 1024, fields_max: 256 };

@@ -26,6 +26,7 @@ use sealway_runtime::http::h1::Fault;
 use sealway_runtime::http::share::Shared;
 use sealway_runtime::http::{Body, BodyRefusal, Peer};
 use sealway_runtime::tls::Client;
+use sealway_sessions::answer::{Form, Refusal, rejected};
 use tokio::task::AbortHandle;
 
 pub use self::address::ServerAddress;
@@ -166,12 +167,14 @@ pub(crate) struct NoAnswer {
 }
 
 impl UpstreamError {
-    /// Counts it, and notes it with what the client is told.
-    pub(crate) fn note(&self, response: &mut Response<Body>) {
+    /// Counts it; what the client is told, with a note of it.
+    pub(crate) fn answer(&self, form: Form) -> Response<Body> {
         let status = self.status();
+        let mut response = rejected(Refusal::Unanswered(status.as_u16()), form);
         metrics::counter!("sealway_upstream_failures_total", "status" => status.as_str().to_owned()).increment(1);
         let is_clients = matches!(self, UpstreamError::RequestBody(_));
         response.extensions_mut().insert(NoAnswer { why: self.to_string(), status, is_clients });
+        response
     }
 }
 

@@ -170,6 +170,11 @@ impl<T> Unreplayed<T> {
         &self.claim
     }
 
+    /// Another value of the same claim, as shut as this one.
+    pub(crate) fn map<U>(self, to: impl FnOnce(T) -> U) -> Unreplayed<U> {
+        Unreplayed { value: to(self.value), claim: self.claim }
+    }
+
     /// Opens the value.
     ///
     /// # Errors

@@ -64,7 +64,7 @@ where
     let mut bytes = Vec::new();
     let read = async {
         while let Some(frame) = body.frame().await {
-            let Ok(mut data) = frame.map_err(|err| why(&err))?.into_data() else { continue };
+            let Ok(mut data) = frame.map_err(|err| refusal_of(&err))?.into_data() else { continue };
             if bytes.len() + data.remaining() > len_max {
                 return Err(BodyRefusal::TooLarge);
             }
@@ -89,7 +89,7 @@ where
 }
 
 /// The refusal in a body's error.
-fn why(err: &dyn Any) -> BodyRefusal {
+pub fn refusal_of(err: &dyn Any) -> BodyRefusal {
     err.downcast_ref::<BodyRefusal>().copied().unwrap_or(BodyRefusal::Broken)
 }
 

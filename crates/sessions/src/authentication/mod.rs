@@ -11,6 +11,7 @@ mod url;
 
 use http::HeaderMap;
 use http::request::Parts;
+use sealway_exchange::Sessions;
 use sealway_proto::Error;
 use sealway_proto::crypto::Provider;
 use sealway_proto::session::{Auth, Claim, Family};
@@ -19,8 +20,9 @@ use sealway_runtime::http::{FromTrustedProxy, Origin};
 use sealway_runtime::tls::{CertificateField, PeerCertificate};
 
 use crate::answer::Refusal;
-use crate::authority::{Authority, HttpHeaders};
+use crate::authority::Authority;
 use crate::token::TokenVerifier;
+use sealway_exchange::headers::HttpHeaders;
 
 pub use introspection::{Introspection, IntrospectionConfig};
 pub use token::{ClaimNames, Scheme, Token, credential};

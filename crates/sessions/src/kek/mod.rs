@@ -18,12 +18,13 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use sealway_proto::crypto::{AeadKey, Provider};
-use sealway_proto::limits::{IV_LEN, KEY_LEN, TAG_LEN};
+use sealway_proto::crypto::Provider;
+use sealway_proto::limits::IV_LEN;
 use sealway_proto::session::SessionKey;
-use sealway_proto::wire::base64;
+use sealway_proto::store::keys::KeyEncryptionKeys;
+pub use sealway_proto::store::keys::{UnwrapError, Wrapped};
 use sealway_runtime::config::{ConfigError, read_bounded, readable_by_others};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 pub use broker::BrokerKeys;
 pub(crate) use file::write;
@@ -34,38 +35,13 @@ pub(crate) use wrap::{mark, open_marks};
 
 use crate::random;
 
-const ID_LEN_MAX: usize = 32;
-const KEYS_MAX: usize = 16;
 const FILE_LEN_MAX: u64 = 64 * 1024;
-
-/// A wrapped session key, as stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrapped {
-    /// Which key wraps it.
-    pub kek_id: String,
-    /// `IV || ciphertext || tag`.
-    pub bytes: [u8; IV_LEN + KEY_LEN + TAG_LEN],
-}
-
-/// Why a session key could not be unwrapped.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnwrapError {
-    /// The file does not hold the key that wraps it.
-    #[error("wrapped under key \"{0}\", which the key file does not hold")]
-    UnknownKek(String),
-    /// It was changed, or belongs to another session.
-    #[error("does not unwrap")]
-    Damaged,
-    /// What unwraps it is away; nothing is known of the key.
-    #[error("cannot be unwrapped now: {0}")]
-    Unavailable(String),
-}
 
 /// The keys of a key file, or of an environment variable.
 pub struct KeyRing {
     provider: &'static dyn Provider,
     source: KekSource,
-    keys: ArcSwap<Vec<Kek>>,
+    keys: ArcSwap<KeyEncryptionKeys>,
     read: Mutex<Option<Version>>,
 }
 
@@ -85,11 +61,6 @@ impl fmt::Display for KekSource {
             KekSource::Env(name) => write!(f, "the environment variable {name}"),
         }
     }
-}
-
-struct Kek {
-    id: String,
-    aead: Box<dyn AeadKey>,
 }
 
 impl KeyRing {
@@ -122,11 +93,7 @@ impl KeyRing {
             Ok((keys, version)) => {
                 *known = version;
                 let before = self.active_id();
-                tracing::info!(
-                    keys = keys.len(),
-                    active = keys.first().map(|kek| kek.id.as_str()),
-                    "key file read again"
-                );
+                tracing::info!(keys = keys.ids().count(), active = keys.ids().next(), "key file read again");
                 self.keys.store(keys.into());
                 before != self.active_id()
             }
@@ -137,20 +104,12 @@ impl KeyRing {
         }
     }
 
-    /// Keys that agree with those in force: an id must never come to mean another key.
-    fn fitting(&self, keys: Vec<Kek>) -> Result<Vec<Kek>, ConfigError> {
-        for kek in self.keys.load().iter() {
-            let Some(again) = keys.iter().find(|again| again.id == kek.id) else { continue };
-            let (iv, mut text) = ([0_u8; IV_LEN], [0_u8; 1 + TAG_LEN]);
-            // An IV that no session uses twice with anything else: the text is fixed, so nothing is told.
-            let tag = kek.aead.seal_in_place(&iv, b"the same key", &mut text[..1]);
-            let tag = tag.map_err(|err| ConfigError(err.to_string()))?;
-            text[1..].copy_from_slice(&tag);
-            if again.aead.open_in_place(&iv, b"the same key", &mut text).is_err() {
-                return Err(ConfigError(format!("{}: key \"{}\" is another one than before", self.source, kek.id)));
-            }
+    /// Keys that agree with those in force.
+    fn fitting(&self, keys: KeyEncryptionKeys) -> Result<KeyEncryptionKeys, ConfigError> {
+        match self.keys.load().contradicted_by(&keys) {
+            Some(id) => Err(ConfigError(format!("{}: key \"{id}\" is another one than before", self.source))),
+            None => Ok(keys),
         }
-        Ok(keys)
     }
 
     /// Where the keys come from.
@@ -160,12 +119,12 @@ impl KeyRing {
 
     /// The id of the key that wraps.
     pub fn active_id(&self) -> String {
-        self.keys.load().first().map(|kek| kek.id.clone()).unwrap_or_default()
+        self.keys.load().ids().next().unwrap_or_default().to_owned()
     }
 
     /// The ids of all keys, the one that wraps first.
     pub fn ids(&self) -> Vec<String> {
-        self.keys.load().iter().map(|kek| kek.id.clone()).collect()
+        self.keys.load().ids().map(str::to_owned).collect()
     }
 
     /// Wraps a session's key, bound to `aad`.
@@ -173,18 +132,8 @@ impl KeyRing {
     /// # Errors
     /// [`sealway_proto::Error::Provider`].
     pub fn wrap(&self, aad: &[u8], key: &SessionKey) -> Result<Wrapped, sealway_proto::Error> {
-        let keys = self.keys.load();
-        let kek = keys.first().ok_or(sealway_proto::Error::Provider)?;
-        let mut bytes = [0_u8; IV_LEN + KEY_LEN + TAG_LEN];
         let iv: [u8; IV_LEN] = random::with_pool(|pool| pool.take(self.provider))?;
-        bytes[..IV_LEN].copy_from_slice(&iv);
-        bytes[IV_LEN..IV_LEN + KEY_LEN].copy_from_slice(key.expose());
-        let sealed = kek.aead.seal_in_place(&iv, aad, &mut bytes[IV_LEN..IV_LEN + KEY_LEN]);
-        if sealed.is_err() {
-            bytes.zeroize();
-        }
-        bytes[IV_LEN + KEY_LEN..].copy_from_slice(&sealed?);
-        Ok(Wrapped { kek_id: kek.id.clone(), bytes })
+        self.keys.load().wrap(aad, key, &iv)
     }
 
     /// Unwraps a session's key that was bound to `aad`.
@@ -192,17 +141,7 @@ impl KeyRing {
     /// # Errors
     /// [`UnwrapError`].
     pub fn unwrap(&self, aad: &[u8], wrapped: &Wrapped) -> Result<SessionKey, UnwrapError> {
-        let keys = self.keys.load();
-        let kek = keys.iter().find(|kek| kek.id == wrapped.kek_id);
-        let kek = kek.ok_or_else(|| UnwrapError::UnknownKek(wrapped.kek_id.clone()))?;
-        let mut bytes = Zeroizing::new(wrapped.bytes);
-        let (iv, sealed) = bytes.split_first_chunk_mut::<IV_LEN>().ok_or(UnwrapError::Damaged)?;
-        kek.aead.open_in_place(iv, aad, sealed).map_err(|_| UnwrapError::Damaged)?;
-        let mut key = [0_u8; KEY_LEN];
-        key.copy_from_slice(&sealed[..KEY_LEN]);
-        let session_key = SessionKey::from_bytes(key);
-        key.zeroize();
-        Ok(session_key)
+        self.keys.load().unwrap(aad, wrapped)
     }
 }
 
@@ -213,7 +152,10 @@ impl fmt::Debug for KeyRing {
 }
 
 /// The keys, and the file's version before they were read.
-fn read(provider: &'static dyn Provider, source: &KekSource) -> Result<(Vec<Kek>, Option<Version>), ConfigError> {
+fn read(
+    provider: &'static dyn Provider,
+    source: &KekSource,
+) -> Result<(KeyEncryptionKeys, Option<Version>), ConfigError> {
     match source {
         KekSource::File(path) => {
             let version = version(path);
@@ -239,32 +181,8 @@ pub(crate) fn version(path: &Path) -> Option<Version> {
     Some((meta.modified().ok()?, meta.ino(), meta.len()))
 }
 
-fn parse(provider: &'static dyn Provider, source: &KekSource, text: &str) -> Result<Vec<Kek>, ConfigError> {
-    let fail = |line: usize, what: &str| ConfigError(format!("{source}:{line}: {what}"));
-    let mut keys: Vec<Kek> = Vec::new();
-    for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let (id, key) = line.split_once(' ').ok_or_else(|| fail(number, "expected \"id base64-key\""))?;
-        let id_ok = (1..=ID_LEN_MAX).contains(&id.len())
-            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-        if !id_ok {
-            return Err(fail(number, "a key id has 1 to 32 letters, digits, - or _"));
-        }
-        if keys.iter().any(|known| known.id == id) {
-            return Err(fail(number, "the key id stands twice"));
-        }
-        let mut key: [u8; KEY_LEN] = base64::decode_array(key.trim())
-            .map_err(|_| fail(number, "expected 32 bytes in base64 after the key id"))?;
-        let aead = provider.aes256_gcm(&key);
-        key.zeroize();
-        keys.push(Kek { id: id.to_owned(), aead: aead.map_err(|err| fail(number, &err.to_string()))? });
-    }
-    if keys.is_empty() || keys.len() > KEYS_MAX {
-        return Err(fail(1, "expected 1 to 16 keys"));
-    }
-    Ok(keys)
+fn parse(provider: &dyn Provider, source: &KekSource, text: &str) -> Result<KeyEncryptionKeys, ConfigError> {
+    KeyEncryptionKeys::parse(provider, text).map_err(|err| ConfigError(format!("{source}:{err}")))
 }
 
 #[cfg(test)]
@@ -274,6 +192,8 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use sealway_proto::crypto::default_provider;
+    use sealway_proto::limits::KEY_LEN;
+    use sealway_proto::wire::base64;
 
     use super::*;
 

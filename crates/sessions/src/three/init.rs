@@ -6,6 +6,8 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use hyper::body::Body as HttpBody;
+use sealway_exchange::Sessions;
+use sealway_exchange::timing::ServerTiming;
 use sealway_proto::Error;
 use sealway_proto::limits::INIT_V3_BODY_MAX;
 use sealway_proto::session::Session;
@@ -13,14 +15,12 @@ use sealway_proto::session::three::{Agreed, InitRequest, ServerRandoms, Suite, T
 use sealway_proto::wire::{Field, Headers, Wire};
 use sealway_runtime::http::share::network;
 use sealway_runtime::http::{Body, Origin, discard, read_body};
-use sealway_runtime::timing::ServerTiming;
 
-use super::problem::method_not_allowed;
-use super::{Refused, refusal_response};
-use crate::answer::{Refusal, json};
+use crate::answer::{Form, Refusal, Rejection, body_fault, json, method_not_allowed, rejected, report};
 use crate::authentication::{Asked, Recognised};
-use crate::authority::{Authority, HttpHeaders};
+use crate::authority::Authority;
 use crate::policies::ClientPolicy;
+use sealway_exchange::headers::HttpHeaders;
 
 /// Answers an init.
 pub(crate) async fn handle<B>(
@@ -34,7 +34,7 @@ where
 {
     if parts.method != Method::POST {
         discard(body).await;
-        return method_not_allowed("POST, OPTIONS");
+        return method_not_allowed("POST, OPTIONS", Form::Problem);
     }
     match init(authority, parts, body, timing).await {
         Ok(answer) => {
@@ -42,14 +42,15 @@ where
             response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             response
         }
-        Err(refused) => {
+        Err(rejection) => {
             timing.forget_steps();
-            refusal_response(&refused, "init")
+            report(&rejection.refusal, "init");
+            rejected(rejection, Form::Problem)
         }
     }
 }
 
-async fn init<B>(authority: &Authority, parts: &Parts, body: B, timing: &mut ServerTiming) -> Result<String, Refused>
+async fn init<B>(authority: &Authority, parts: &Parts, body: B, timing: &mut ServerTiming) -> Result<String, Rejection>
 where
     B: HttpBody + Unpin + 'static,
 {
@@ -61,7 +62,7 @@ where
         discard(body).await;
         return Err(refusal.into());
     }
-    let body = read_body(body, INIT_V3_BODY_MAX, authority.body_deadline()).await.map_err(Refusal::from)?;
+    let body = read_body(body, INIT_V3_BODY_MAX, authority.body_deadline()).await.map_err(body_fault)?;
     timing.skip();
     let request = InitRequest::parse(&body)?;
     let recognised = authority.recognise3(parts, &request).await?;
@@ -88,7 +89,7 @@ impl Authority {
         credential: Option<&[u8; 32]>,
         renewed: Option<&Session>,
         timing: &mut ServerTiming,
-    ) -> Result<String, Refused> {
+    ) -> Result<String, Rejection> {
         let now_ms = self.now_ms();
         let (subject, tenant) = (recognised.subject.as_deref(), recognised.tenant.as_deref());
         let policy = self.policies().find(Some(&request.client_id), subject, tenant);
@@ -100,7 +101,7 @@ impl Authority {
         let identity = self.identity().ok_or(Refusal::WireOff(Wire::Three))?;
         let Some(key) = identity.signer_for(now_ms, &request.pinned_key_ids) else {
             let key_set = serde_json::from_slice::<serde_json::Value>(&identity.key_set(now_ms)).unwrap_or_default();
-            return Err(Refused::from(Error::KeyRetired).with("key_set", key_set));
+            return Err(Rejection::from(Error::KeyRetired).with("key_set", key_set));
         };
         let ttl_sec = self.ttl3(request, policy, &recognised, renewed, now_ms)?;
         let terms = Terms {
@@ -136,16 +137,16 @@ impl Authority {
         suites.filter(|suite| policy.allows_suite(suite.name())).collect()
     }
 
-    fn check_suite(&self, request: &InitRequest, suites: &[Suite]) -> Result<(), Refused> {
+    fn check_suite(&self, request: &InitRequest, suites: &[Suite]) -> Result<(), Rejection> {
         let chosen = choose(&request.suites, suites);
         if chosen.is_some_and(|suite| suite.name() == &*request.suite) {
             return Ok(());
         }
         let names: Vec<_> = suites.iter().map(|suite| suite.name()).collect();
-        let refused = Refused::from(Error::SuiteRequired).with("suites", names);
+        let rejection = Rejection::from(Error::SuiteRequired).with("suites", names);
         Err(match chosen {
-            Some(suite) => refused.with("suite", suite.name()),
-            None => refused,
+            Some(suite) => rejection.with("suite", suite.name()),
+            None => rejection,
         })
     }
 

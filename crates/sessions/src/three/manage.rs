@@ -1,23 +1,27 @@
 //! Renewal and end of a session, which are sealed requests of that session. `spec/session-3.md#renew-and-end`.
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
-use hyper::body::Body as HttpBody;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use sealway_exchange::body::{Body as ExchangeBody, Incoming, full};
+use sealway_exchange::timing::ServerTiming;
+use sealway_exchange::{Failure, Rules, serve};
 use sealway_proto::Error;
+use sealway_proto::exchange::BodyBounds;
 use sealway_proto::limits::{FRAME_LEN_MAX, INIT_V3_BODY_MAX};
 use sealway_proto::session::Session;
-use sealway_proto::session::three::{
-    FrameOpener, InitRequest, InnerHeaders, OpenedRequest, Opening, Read, Reply, RequestLine,
-};
-use sealway_proto::wire::base64;
-use sealway_proto::wire::header::X_SEALED;
-use sealway_runtime::http::{Body, discard, full, read_body};
-use sealway_runtime::timing::ServerTiming;
+use sealway_proto::session::three::InitRequest;
+use sealway_proto::wire::header::X_SEAL;
+use sealway_runtime::http::{Body, discard, refusal_of};
 
-use super::problem::method_not_allowed;
-use super::{Refused, refusal_response};
-use crate::answer::Refusal;
+use crate::answer::{BodyFault, Form, Rejection, body_fault, method_not_allowed, rejected, report};
 use crate::authentication::Recognised;
 use crate::authority::Authority;
 
@@ -25,11 +29,12 @@ const PREFIX: &str = "/v3/sessions/";
 const RENEW: &str = "/renew";
 /// Longest sealed body: an init's, with inner headers and frames around it.
 const BODY_MAX: usize = INIT_V3_BODY_MAX + FRAME_LEN_MAX;
-const OCTETS: &str = "application/octet-stream";
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-enum Managed<'a> {
-    Renew(&'a str),
-    End(&'a str),
+#[derive(Clone, Copy)]
+enum Managed {
+    Renew,
+    End,
 }
 
 /// Whether a path is of a session.
@@ -39,110 +44,82 @@ pub(crate) fn is_managed(path: &str) -> bool {
 
 /// Answers a request to a session's path.
 pub(crate) async fn handle<B>(
-    authority: &Authority,
-    parts: &Parts,
+    authority: &Arc<Authority>,
+    parts: Parts,
     body: B,
     timing: &mut ServerTiming,
 ) -> Response<Body>
 where
-    B: HttpBody + Unpin + 'static,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Send,
 {
     let id = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
-    let asked = match id.strip_suffix(RENEW) {
-        Some(id) if parts.method == Method::POST => Managed::Renew(id),
-        Some(_) => {
-            discard(body).await;
-            return method_not_allowed("POST, OPTIONS");
-        }
-        None if parts.method == Method::DELETE => Managed::End(id),
-        None => {
-            discard(body).await;
-            return method_not_allowed("DELETE, OPTIONS");
-        }
+    let (asked, id, allow) = match id.strip_suffix(RENEW) {
+        Some(id) => (Managed::Renew, id.to_owned(), "POST, OPTIONS"),
+        None => (Managed::End, id.to_owned(), "DELETE, OPTIONS"),
     };
-    match answer(authority, asked, parts, body, timing).await {
-        Ok(response) => response,
-        Err(refused) => {
-            timing.forget_steps();
-            refusal_response(&refused, "call")
-        }
+    if parts.method != asked.method() {
+        discard(body).await;
+        return method_not_allowed(allow, Form::Problem);
+    }
+    if !parts.headers.contains_key(X_SEAL) {
+        discard(body).await;
+        return refuse(Error::HeaderMissing(X_SEAL).into(), timing);
+    }
+    let is_own = |session: &Session| if id == session.id().as_str() { Ok(()) } else { Err(Error::Policy.into()) };
+    let rules = Rules {
+        allows: &is_own,
+        content_type: &JSON,
+        unsealed_headers: &[],
+        trusts_origin: false,
+        body: BodyBounds { whole: BODY_MAX, stream: BODY_MAX as u64 },
+        first_time: authority.body_deadline(),
+        answer_time: authority.body_deadline(),
+        kept: None,
+        // To end it is what is asked.
+        ends_with_session: false,
+    };
+    let service = |request| answer(authority, asked, request);
+    match serve(authority, rules, parts, SealedBody(body), timing, service).await {
+        Ok(response) => response.map(ExchangeBody::into_boxed),
+        Err(Failure::Service(rejection)) => refuse(rejection, timing),
+        Err(Failure::Unsealable { .. }) => refuse(Error::Provider.into(), timing),
     }
 }
 
-async fn answer<B>(
-    authority: &Authority,
-    asked: Managed<'_>,
-    parts: &Parts,
-    body: B,
-    timing: &mut ServerTiming,
-) -> Result<Response<Body>, Refused>
-where
-    B: HttpBody + Unpin + 'static,
-{
-    let line = RequestLine { method: parts.method.as_str(), target: target(parts) };
-    let begun = match authority.begin_any(&parts.headers, line, timing).await {
-        Ok(begun) => begun,
-        Err(refused) => {
-            discard(body).await;
-            return Err(refused);
-        }
-    };
-    let session = begun.session().clone();
-    let (sealed, opener, opening) = begun.into_parts();
-    let body = read_body(body, BODY_MAX, authority.body_deadline()).await.map_err(Refusal::from)?;
-    let stream = match sealed {
-        Some(_) if !body.is_empty() => return Err(Error::HeaderInvalid(X_SEALED).into()),
-        Some(sealed) => sealed,
-        None => body,
-    };
-    let (opened, plaintext) = admit_whole(authority, opener, opening, &stream, timing).await?;
-    let is_own = |id: &str| if id == session.id().as_str() { Ok(()) } else { Err(Refused::from(Error::Policy)) };
+fn refuse(rejection: Rejection, timing: &mut ServerTiming) -> Response<Body> {
+    timing.forget_steps();
+    report(&rejection.refusal, "call");
+    rejected(rejection, Form::Problem)
+}
+
+/// What a session's client asks of it, in the clear.
+async fn answer(
+    authority: &Arc<Authority>,
+    asked: Managed,
+    request: Request<ExchangeBody>,
+) -> Result<Response<ExchangeBody>, Rejection> {
+    let session = request.extensions().get::<Arc<Session>>().cloned().ok_or(Error::SessionUnknown)?;
     match asked {
-        Managed::Renew(id) => {
-            is_own(id)?;
-            let answer = renew(authority, &session, &plaintext, timing).await?;
-            seal(authority, &opened.reply, StatusCode::CREATED, Some(answer))
+        Managed::Renew => {
+            let body = tokio::time::timeout(authority.body_deadline(), request.into_body().collect()).await;
+            let body = body.map_err(|_| BodyFault::TooSlow)?.map_err(|_| BodyFault::Broken)?.to_bytes();
+            let mut response = Response::new(full(renew(authority, &session, &body).await?));
+            *response.status_mut() = StatusCode::CREATED;
+            response.headers_mut().insert(CONTENT_TYPE, JSON);
+            Ok(response)
         }
-        Managed::End(id) => {
-            is_own(id)?;
+        Managed::End => {
             authority.revoke(session.id()).await?;
             tracing::debug!(session = %session.id(), "session ended by its client");
-            seal(authority, &opened.reply, StatusCode::NO_CONTENT, None)
+            let mut response = Response::new(full(""));
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            Ok(response)
         }
     }
 }
 
-/// A request that is all there: its first frame is admitted, the others opened, and the body put together.
-async fn admit_whole(
-    authority: &Authority,
-    mut opener: FrameOpener,
-    opening: Opening,
-    stream: &[u8],
-    timing: &mut ServerTiming,
-) -> Result<(OpenedRequest, Vec<u8>), Refused> {
-    let (mut input, mut first, mut rest) = (stream, Vec::new(), Vec::new());
-    if opener.read(&mut input, &mut first)? == Read::More {
-        opener.end()?;
-    }
-    while !input.is_empty() {
-        let mut frame = Vec::new();
-        opener.read(&mut input, &mut frame)?;
-        rest.append(&mut frame);
-    }
-    opener.end()?;
-    let opened = authority.admit3(opening, first, timing).await?;
-    let (frame, at) = &opened.first;
-    let mut plaintext = frame.get(*at..).unwrap_or_default().to_vec();
-    plaintext.append(&mut rest);
-    Ok((opened, plaintext))
-}
-
-async fn renew(
-    authority: &Authority,
-    session: &Session,
-    plaintext: &[u8],
-    timing: &mut ServerTiming,
-) -> Result<String, Refused> {
+async fn renew(authority: &Authority, session: &Session, plaintext: &[u8]) -> Result<String, Rejection> {
     let request = InitRequest::parse(plaintext)?;
     let record = session.record();
     if record.client_id.as_deref() != Some(&*request.client_id) {
@@ -157,48 +134,51 @@ async fn renew(
         tenant: record.tenant.clone(),
         ttl_max_sec: None,
     };
-    authority.agree3(&request, recognised, None, Some(session), timing).await
+    authority.agree3(&request, recognised, None, Some(session), &mut ServerTiming::start()).await
 }
 
-/// A sealed answer of one frame.
-fn seal(
-    authority: &Authority,
-    reply: &Reply,
-    status: StatusCode,
-    json: Option<String>,
-) -> Result<Response<Body>, Refused> {
-    let content_type = if json.is_some() { OCTETS } else { "" };
-    let (headers, mut sealer) = authority.seal3(reply, status.as_u16(), content_type)?;
-    let mut inner = InnerHeaders::new();
-    if json.is_some() {
-        inner.push("content-type", b"application/json")?;
-    }
-    let mut stream = Vec::new();
-    let begun = sealer.begin(&mut stream);
-    inner.encode(&mut stream);
-    stream.extend_from_slice(json.as_deref().unwrap_or_default().as_bytes());
-    sealer.seal(&mut stream, begun, true)?;
-    let mut response = match json {
-        Some(_) => Response::new(full(stream)),
-        None => {
-            let mut response = Response::new(full(""));
-            let value = HeaderValue::try_from(base64::encode(&stream)).map_err(|_| Error::Provider)?;
-            response.headers_mut().insert(HeaderName::from_static(X_SEALED), value);
-            response
+impl Managed {
+    fn method(self) -> Method {
+        match self {
+            Managed::Renew => Method::POST,
+            Managed::End => Method::DELETE,
         }
-    };
-    *response.status_mut() = status;
-    for (name, value) in headers {
-        let value = HeaderValue::try_from(value).map_err(|_| Error::Provider)?;
-        response.headers_mut().insert(HeaderName::from_static(name), value);
     }
-    if !content_type.is_empty() {
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OCTETS));
-    }
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
-    Ok(response)
 }
 
-fn target(parts: &Parts) -> &str {
-    parts.uri.path_and_query().map_or("/", |target| target.as_str())
+/// The sealed body, from whichever connection.
+struct SealedBody<B>(B);
+
+impl<B> HttpBody for SealedBody<B>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        Pin::new(&mut self.0).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
+impl<B> Incoming for SealedBody<B>
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Send,
+{
+    fn fault(error: &B::Error) -> BodyFault {
+        body_fault(refusal_of(error))
+    }
+
+    fn discard(self) -> impl Future<Output = ()> + Send {
+        discard(self.0)
+    }
 }

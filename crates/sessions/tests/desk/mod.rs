@@ -1,19 +1,31 @@
 //! The authority's endpoints in process, under a clock that stands where a test puts it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
-use sealway_proto::wire::base64;
+use hyper::body::{Body as HttpBody, Frame};
+use parking_lot::Mutex;
+use sealway_exchange::body::{Body as ExchangeBody, Incoming, full};
+use sealway_exchange::timing::ServerTiming;
+use sealway_exchange::{Rules, Sessions, serve};
+use sealway_proto::crypto::agreement::AgreementProvider;
+use sealway_proto::exchange::BodyBounds;
+use sealway_proto::session::{Claim, Fresh, Session};
+use sealway_proto::wire::{ReplayPolicy, SessionId, Wire, base64};
 use sealway_runtime::clock::ManualClock;
 use sealway_runtime::http::{Body, Origin, Peer};
-use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::admin::Admin;
+use sealway_sessions::answer::BodyFault;
 use sealway_sessions::store::{Memory, MemoryLimits, Store};
-use sealway_sessions::{Authority, Policy, endpoint};
+use sealway_sessions::{Authority, Policy, Refusal, endpoint};
 use sealway_testkit::store_contract::claims::{START_MS, provider, random};
 use serde_json::{Value, json};
 
@@ -22,6 +34,101 @@ pub(crate) const ANON: &str = "/session/init/anon";
 pub(crate) const V1: &str = "/v1/session/init";
 pub(crate) const CRYPTO_ERROR: &str = r#"{"error":"CRYPTO_ERROR"}"#;
 pub(crate) const WINDOW_MS: u64 = 300_000;
+
+/// The authority, and why it refused a call.
+struct Watched {
+    authority: Arc<Authority>,
+    refusal: Mutex<Option<Refusal>>,
+}
+
+impl Sessions for Watched {
+    fn provider(&self) -> &'static dyn AgreementProvider {
+        self.authority.provider()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.authority.now_ms()
+    }
+
+    fn replay(&self) -> &ReplayPolicy {
+        self.authority.replay()
+    }
+
+    fn check_wire(&self, wire: Wire) -> Result<(), Refusal> {
+        self.authority.check_wire(wire)
+    }
+
+    async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, Refusal> {
+        self.authority.find(id).await
+    }
+
+    async fn reserve(&self, session: &Session, claim: &Claim) -> Result<Fresh, Refusal> {
+        self.authority.reserve(session, claim).await
+    }
+
+    fn report(&self, refusal: &Refusal, what: &'static str) {
+        self.authority.report(refusal, what);
+        *self.refusal.lock() = Some(refusal.clone());
+    }
+
+    fn admitted(&self, wire: Wire) {
+        self.authority.admitted(wire);
+    }
+}
+
+/// A sealed body that is all there.
+struct There(Full<Bytes>);
+
+impl HttpBody for There {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.0).poll_frame(cx)
+    }
+}
+
+impl Incoming for There {
+    fn fault(error: &Infallible) -> BodyFault {
+        match *error {}
+    }
+}
+
+/// Serves a sealed call on `path`: the plaintext that its service was given.
+pub(crate) async fn open(
+    authority: &Arc<Authority>,
+    path: &str,
+    headers: &[(&'static str, String)],
+    body: Vec<u8>,
+) -> Result<Bytes, Refusal> {
+    let watched = Arc::new(Watched { authority: authority.clone(), refusal: Mutex::new(None) });
+    let allows = |session: &Session| authority.allows(session, path);
+    let rules = Rules {
+        allows: &allows,
+        content_type: &HeaderValue::from_static("application/json"),
+        unsealed_headers: &[],
+        trusts_origin: false,
+        body: BodyBounds { whole: 1024 * 1024, stream: 1024 * 1024 },
+        first_time: Duration::from_secs(30),
+        answer_time: Duration::from_secs(30),
+        kept: None,
+        ends_with_session: true,
+    };
+    let mut request = Request::post(path);
+    for (name, value) in headers {
+        request = request.header(*name, value);
+    }
+    let parts = request.body(()).unwrap().into_parts().0;
+    let given = Mutex::new(None);
+    let service = async |request: Request<ExchangeBody>| {
+        *given.lock() = Some(request.into_body().collect().await.unwrap().to_bytes());
+        Ok::<_, Infallible>(Response::new(full("")))
+    };
+    let body = There(Full::new(body.into()));
+    serve(&watched, rules, parts, body, &mut ServerTiming::start(), service).await.unwrap();
+    let refusal = watched.refusal.lock().take();
+    refusal.map_or_else(|| Ok(given.into_inner().unwrap()), Err)
+}
 
 /// A nonce that nobody used.
 pub(crate) fn nonce() -> String {

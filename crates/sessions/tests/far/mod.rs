@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use http::{Request, Uri};
 
 use hyper::service::service_fn;
+use sealway_exchange::timing::ServerTiming;
 use sealway_runtime::clock::ManualClock;
 use sealway_runtime::http::{HttpLimits, Listening, RequestBody, serve};
 use sealway_runtime::listener::Socket;
 use sealway_runtime::shutdown::Shutdown;
-use sealway_runtime::timing::ServerTiming;
 use sealway_sessions::peer::PeerSecret;
 use sealway_sessions::store::remote::{Remote, RemoteConfig};
 use sealway_sessions::store::{Memory, MemoryLimits, OpenError, Store};

@@ -3,7 +3,6 @@
 //! A claim is asked for once: when its answer is lost it may have been granted. A session at hand is used for less than a
 //! second without asking again, and not longer while the authority is away.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +16,6 @@ use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use parking_lot::Mutex;
 use rustls::{ClientConfig, RootCertStore};
 use sealway_proto::crypto::{Provider, default_provider};
 use sealway_proto::session::{Claim, Fresh, Session};
@@ -25,19 +23,14 @@ use sealway_proto::wire::SessionId;
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
+use super::held::Held;
 use super::message::{MESSAGE_LEN_MAX, Told, hex, session};
 use super::{ReserveError, Store, StoreError};
 
-/// How long a session is used without asking again.
-const FRESH: Duration = Duration::from_millis(500);
-/// Within which a revocation is heard of: an answer that was so long on its way is used once and not kept.
-const REVOKED_WITHIN: Duration = Duration::from_secs(1);
 /// How long a question may take.
 const DEADLINE: Duration = Duration::from_millis(1500);
 /// Questions at once.
 const QUESTIONS_MAX: usize = 256;
-/// Sessions at hand.
-const SESSIONS_MAX: usize = 10_000;
 /// Idle connections go before a server closes them: a claim that meets a closing one is lost.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -53,7 +46,7 @@ pub struct Authority {
     base: Uri,
     authorization: HeaderValue,
     permits: Semaphore,
-    held: Mutex<HashMap<SessionId, (Arc<Session>, Instant)>>,
+    held: Held,
 }
 
 struct Answer {
@@ -97,7 +90,7 @@ impl Authority {
             .pool_max_idle_per_host(QUESTIONS_MAX)
             .build(connector.enable_http1().wrap_connector(http));
         let permits = Semaphore::new(QUESTIONS_MAX);
-        Ok(Authority { provider: default_provider(), client, base, authorization, permits, held: Mutex::default() })
+        Ok(Authority { provider: default_provider(), client, base, authorization, permits, held: Held::default() })
     }
 
     async fn ask(&self, method: Method, path: String, body: String) -> Result<Answer, String> {
@@ -132,24 +125,6 @@ impl Authority {
         Ok(Answer { status: head.status, body: whole })
     }
 
-    fn at_hand(&self, id: &SessionId) -> Option<Arc<Session>> {
-        let held = self.held.lock();
-        held.get(id).filter(|(_, since)| since.elapsed() < FRESH).map(|(session, _)| session.clone())
-    }
-
-    fn hold(&self, session: &Arc<Session>, since: Instant) {
-        if since.elapsed() + FRESH > REVOKED_WITHIN {
-            return;
-        }
-        let mut held = self.held.lock();
-        if held.len() >= SESSIONS_MAX {
-            held.retain(|_, (_, since)| since.elapsed() < FRESH);
-        }
-        if held.len() < SESSIONS_MAX {
-            held.insert(*session.id(), (session.clone(), Instant::now()));
-        }
-    }
-
     async fn fetch(&self, id: &SessionId) -> Result<Option<Arc<Session>>, String> {
         let since = Instant::now();
         let path = format!("/v1/authority/sessions/{id}");
@@ -165,7 +140,7 @@ impl Authority {
                     return Err("the authority's answer is to another question".into());
                 }
                 let session = Arc::new(Session::new(self.provider, record).map_err(|err| err.to_string())?);
-                self.hold(&session, since);
+                self.held.hold(&session, since);
                 Ok(Some(session))
             }
             StatusCode::NOT_FOUND => {
@@ -174,7 +149,7 @@ impl Authority {
                     told.error.as_deref() == Some("SESSION_NOT_FOUND") && told.id.as_deref() == Some(id.as_str())
                 });
                 if is_ours {
-                    self.held.lock().remove(id);
+                    self.held.forget(id);
                     return Ok(None);
                 }
                 // Another 404 is a proxy's, or of an authority that has no such endpoint: no word on a session.
@@ -207,7 +182,7 @@ fn tls(is_used: bool) -> Result<ClientConfig, String> {
 #[async_trait]
 impl Store for Authority {
     async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
-        match self.at_hand(id) {
+        match self.held.at_hand(id) {
             Some(session) => Ok(Some(session)),
             None => self.fetch(id).await.map_err(StoreError::Unavailable),
         }

@@ -2,9 +2,13 @@
 
 #[cfg(feature = "authority")]
 mod authority;
+#[cfg(any(feature = "authority", feature = "redis"))]
+mod held;
 mod memory;
 #[cfg(feature = "authority")]
 mod message;
+#[cfg(feature = "redis")]
+mod redis;
 
 use std::sync::Arc;
 
@@ -15,6 +19,8 @@ use sealway_proto::wire::SessionId;
 #[cfg(feature = "authority")]
 pub use authority::{Authority, AuthorityUrlError};
 pub use memory::Memory;
+#[cfg(feature = "redis")]
+pub use redis::{KeySource, Redis, RedisSettings, RedisSettingsError};
 
 /// A store could not say.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,6 +13,7 @@ mod paths;
 mod proofs;
 mod sdk_table;
 mod size;
+mod walks;
 
 use std::fmt;
 
@@ -52,7 +53,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let lock = externals::read_lock(&shell::root())?;
     let home = std::env::var("HOME").unwrap_or_default();
 
-    let rules: [(&str, Vec<Finding>); 11] = [
+    let rules: [(&str, Vec<Finding>); 12] = [
         ("import table", imports::check(&graph)),
         ("crates of others", externals::check(&graph, &lock)),
         ("manifests", manifests::check(&sources)),
@@ -63,6 +64,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ("proofs of tables", proofs::check(&sources)),
         ("the SDKs' table", sdk_table::check(&sources)),
         ("paths", paths::check(&sources, &home)),
+        ("files named", walks::check(&sources)),
         ("files read", files::check(&sources)),
     ];
     let mut count = 0;

@@ -206,9 +206,9 @@ pub struct OpenedRequest {
 }
 
 impl Opening {
-    /// The session.
-    pub fn session(&self) -> &Arc<Session> {
-        &self.reply.session
+    /// What no other request has: session, nonce and stamp.
+    pub(crate) fn identity(&self) -> (&SessionId, &str, u64) {
+        (self.reply.session.id(), &self.reply.nonce, self.claim.stamp_ms())
     }
 
     /// Takes the first frame, which the opener that came with this has opened. It stays shut until its nonce is reserved.

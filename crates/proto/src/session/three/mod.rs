@@ -34,4 +34,4 @@ pub use share::{ServerRandoms, ShareKey};
 pub use suite::{Suite, choose};
 
 #[cfg(all(test, feature = "aws-lc"))]
-mod tests;
+pub(crate) mod tests;

@@ -14,13 +14,13 @@ use crate::crypto::es256::{Es256Key, default_es256};
 use crate::session::{Auth, Fresh, Session, SessionKey};
 use crate::wire::{ReplayPolicy, SessionId};
 
-const NOW_MS: u64 = 1_800_000_000_000;
+pub(crate) const NOW_MS: u64 = 1_800_000_000_000;
 
-fn provider() -> &'static dyn AgreementProvider {
+pub(crate) fn provider() -> &'static dyn AgreementProvider {
     default_agreement_provider()
 }
 
-struct Service {
+pub(crate) struct Service {
     key: Box<dyn Es256Key>,
     suites: Vec<Suite>,
 }
@@ -63,7 +63,7 @@ fn init(suite: Suite, suites: &[Suite], old: Option<&ClientSession>) -> ClientIn
     ClientInit::new(offer, ShareKey::generate(provider(), suite).unwrap(), old).unwrap()
 }
 
-fn agreed(suite: Suite) -> (Service, ClientSession, Arc<Session>) {
+pub(crate) fn agreed(suite: Suite) -> (Service, ClientSession, Arc<Session>) {
     let service = Service::new(&Suite::ALL);
     let init = init(suite, &[suite], None);
     let (body, session) = service.answer(&init.body(), None).unwrap();
@@ -73,7 +73,7 @@ fn agreed(suite: Suite) -> (Service, ClientSession, Arc<Session>) {
 }
 
 /// Frames of a message, inner headers first.
-fn stream(mut sealer: FrameSealer, headers: &InnerHeaders, parts: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn stream(mut sealer: FrameSealer, headers: &InnerHeaders, parts: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     for (index, part) in parts.iter().enumerate() {
         let begun = sealer.begin(&mut out);
@@ -99,9 +99,9 @@ fn opened(mut opener: FrameOpener, stream: &[u8], piece: usize) -> Result<Vec<Ve
     opener.end().map(|()| frames)
 }
 
-const LINE: RequestLine<'_> = RequestLine { method: "PUT", target: "/a?b=c" };
+pub(crate) const LINE: RequestLine<'_> = RequestLine { method: "PUT", target: "/a?b=c" };
 
-fn headers(list: &[(&'static str, String)], content_type: &str) -> Vec<(String, String)> {
+pub(crate) fn headers(list: &[(&'static str, String)], content_type: &str) -> Vec<(String, String)> {
     let content_type = ("Content-Type".to_string(), content_type.to_string());
     list.iter().map(|(name, value)| (name.to_string(), value.clone())).chain([content_type]).collect()
 }

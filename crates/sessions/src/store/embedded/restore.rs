@@ -12,7 +12,7 @@ use sealway_proto::wire::SessionId;
 
 use crate::kek::{KeyWrap, UnwrapError, WRAP_MAX, Wrapped, mark, open_marks};
 use crate::store::memory::Memory;
-use crate::store::row::{Row, RowError, open_all};
+use crate::store::row::{Row, RowError, RowFault, open_all, parse as parse_row};
 use crate::store::writer::{ENDED, KEKS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS};
 
 const FORMAT: u64 = 1;
@@ -159,7 +159,7 @@ async fn restore_page(
     entries: &[Entry],
 ) -> Result<usize, String> {
     let left_out = |err: &RowError| tracing::error!(%err, "a stored session is damaged; it is left out");
-    let parse = |(key, row): &Entry| Row::parse(key, row).inspect_err(left_out).ok();
+    let parse = |(key, row): &Entry| parse_row(key, row).inspect_err(left_out).ok();
     let rows: Vec<Row> = entries.iter().filter_map(parse).collect();
     let under: Vec<(SessionId, String)> = rows.iter().map(|row| (row.facts.id, row.wrapped.kek_id.clone())).collect();
     let mut count = 0;
@@ -175,7 +175,7 @@ async fn restore_page(
             // Nothing is known of it: to leave it out would end it.
             Err(RowError::Key(err @ UnwrapError::Unavailable(_))) => return Err(format!("a session {err}")),
             // Counted and warned of where it was met.
-            Err(RowError::Unauthenticated(_)) => continue,
+            Err(RowError::Row(RowFault::Unauthenticated(_))) => continue,
             Err(err) => {
                 left_out(&err);
                 continue;

@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::link::Lease;
 use super::sessions::{self, COLUMNS, ms};
 use crate::kek::{KeyWrap, WRAP_MAX, Wrapped};
-use crate::store::row::{self, RowError};
+use crate::store::row::{self, RowError, RowFault};
 
 /// What one page came to.
 pub(super) struct Page {
@@ -58,7 +58,7 @@ pub(super) async fn page(
 
 fn not_moved(id: &str, err: &RowError) {
     // Of rows that authenticate nothing the first is warned of, and all are counted, where they were met.
-    if !matches!(err, RowError::Unauthenticated(_)) {
+    if !matches!(err, RowError::Row(RowFault::Unauthenticated(_))) {
         tracing::error!(session = id, %err, "a session's key cannot be wrapped anew");
     }
 }

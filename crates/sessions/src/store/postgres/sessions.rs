@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::link::Lease;
 use super::watch::CHANNEL;
 use crate::kek::{KeyWrap, UnwrapError, Wrapped};
-use crate::store::row::{self, RowError};
+use crate::store::row::{self, RowError, RowFault};
 
 /// A session on its way into the database.
 pub(super) struct NewSession {
@@ -98,7 +98,7 @@ pub(super) async fn find(
             tracing::error!(session = %id, %err, keys = %keys.place(), "a session cannot be used");
             Err(Fault::Answer(format!("a session is {err}")))
         }
-        Err(RowError::Unauthenticated(_)) => Ok(None),
+        Err(RowError::Row(RowFault::Unauthenticated(_))) => Ok(None),
         Err(err) => {
             tracing::error!(session = %id, %err, "a stored session is damaged; it is treated as unknown");
             Ok(None)
@@ -118,7 +118,7 @@ pub(super) fn read(row: &Row) -> Result<Result<row::Row, RowError>, Fault> {
     let (Ok(id), Some(wire), Some(auth), Ok(lineage), Ok(version @ (2 | row::VERSION)), Ok(bytes)) =
         (SessionId::parse(id), wire, auth, lineage, version, wrapped.try_into())
     else {
-        return Ok(Err(RowError::Malformed));
+        return Ok(Err(RowFault::Malformed.into()));
     };
     let text = |at: usize| row.try_get::<_, Option<String>>(at).map(|text| text.map(String::into_boxed_str));
     let facts = row::Facts {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use sealway_proto::session::ClaimKey;
+use sealway_proto::store::script::reserve;
 
 use super::epoch::{Answer, Epoch, Look, State, canary_key, epoch_key};
 use super::link::{Link, Trouble};
@@ -202,7 +203,7 @@ impl Shared {
         let epoch = Epoch::new(hex(&random), &self.config.prefix, bucket);
         let key = epoch_key(&self.config.prefix, bucket);
         let mut load = redis::cmd("SCRIPT");
-        load.arg("LOAD").arg(script::reserve(&epoch.generation));
+        load.arg("LOAD").arg(reserve(&epoch.generation));
         self.within(link.get_at::<String>(&key, load)).await?;
         let ahead_ms = if self.durable.is_some() || is_new { FLOOR_MS } else { self.config.window_ms + FLOOR_MS };
         let seen_ms = self.seen_ms.load(Ordering::Acquire);

@@ -7,6 +7,7 @@ use redis::{Cmd, FromRedisValue, ParsingError, Value};
 
 use super::link::{Link, Trouble, field};
 use super::{Live, Shared, script};
+use sealway_proto::store::script::reserve;
 
 /// An epoch in force.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(super) struct Epoch {
 
 impl Epoch {
     pub(super) fn new(generation: String, prefix: &str, bucket: usize) -> Self {
-        let script = redis::Script::new(&script::reserve(&generation));
+        let script = redis::Script::new(&reserve(&generation));
         let mut call = redis::cmd("EVALSHA");
         call.arg(script.get_hash()).arg(3).arg(epoch_key(prefix, bucket)).arg(canary_key(prefix, bucket));
         Epoch { generation, call }

@@ -176,7 +176,7 @@ impl Shared {
     /// The session in a row; none where it is of an earlier release, and those are not accepted.
     async fn decode(&self, id: &SessionId, value: &[u8]) -> Result<Option<Arc<Session>>, Unreadable> {
         let (expires, row) = value.split_first_chunk::<8>().ok_or(Unreadable)?;
-        let row = row::Row::parse(&row::session_key(u64::from_be_bytes(*expires), id), row);
+        let row = row::Row::parse(u64::from_be_bytes(*expires), *id, row).map_err(row::RowError::from);
         let opened = match row {
             Ok(row) => row::open(self.keys.as_ref(), row).await,
             Err(err) => Err(err),
@@ -185,7 +185,7 @@ impl Shared {
             Ok(record) => {
                 Session::new(self.provider, record).map(|session| Some(Arc::new(session))).map_err(|_| Unreadable)
             }
-            Err(row::RowError::Unauthenticated(_)) => Ok(None),
+            Err(row::RowError::Row(row::RowFault::Unauthenticated(_))) => Ok(None),
             Err(err) => {
                 let is_unknown = matches!(err, row::RowError::Key(UnwrapError::UnknownKek(_)));
                 tracing::error!(%err, is_unknown, "a session in Redis cannot be read");

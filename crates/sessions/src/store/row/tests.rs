@@ -6,12 +6,15 @@ use futures_util::FutureExt;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::wire::base64;
 
+use sealway_proto::session::{Auth, SessionKey};
+use sealway_proto::wire::Wire;
+
 use super::*;
 use crate::kek::{KeyRing, UnauthenticatedUntil};
 
 /// A key ring answers at once.
 fn decode(key: &[u8], row: &[u8], keys: &dyn KeyWrap) -> Result<SessionRecord, RowError> {
-    super::open(keys, Row::parse(key, row)?).now_or_never().unwrap()
+    super::open(keys, parse(key, row)?).now_or_never().unwrap()
 }
 
 fn ring() -> KeyRing {
@@ -82,13 +85,21 @@ fn every_truncation_and_every_addition_is_malformed() {
     for record in [plain, full] {
         let (key, mut row) = written(&record, &keys);
         for len in 0..row.len() {
-            assert_eq!(decode(&key, &row[..len], &keys).unwrap_err(), RowError::Malformed, "{len} bytes");
+            assert_eq!(
+                decode(&key, &row[..len], &keys).unwrap_err(),
+                RowError::Row(RowFault::Malformed),
+                "{len} bytes"
+            );
         }
         for len in 0..key.len() {
-            assert_eq!(decode(&key[..len], &row, &keys).unwrap_err(), RowError::Malformed, "a key of {len} bytes");
+            assert_eq!(
+                decode(&key[..len], &row, &keys).unwrap_err(),
+                RowError::Row(RowFault::Malformed),
+                "a key of {len} bytes"
+            );
         }
         row.push(0);
-        assert_eq!(decode(&key, &row, &keys).unwrap_err(), RowError::Malformed);
+        assert_eq!(decode(&key, &row, &keys).unwrap_err(), RowError::Row(RowFault::Malformed));
     }
 }
 
@@ -141,8 +152,8 @@ fn the_vectors_hold() {
         seen[kind] += 1;
         if kind == 2 {
             let reason = match read.expect_err(&name) {
-                RowError::Malformed => "malformed",
-                RowError::Unauthenticated(_) => "unauthenticated",
+                RowError::Row(RowFault::Malformed) => "malformed",
+                RowError::Row(RowFault::Unauthenticated(_)) => "unauthenticated",
                 RowError::Key(UnwrapError::UnknownKek(_)) => "unknown_kek",
                 RowError::Key(_) => "damaged",
             };

@@ -1,10 +1,11 @@
-//! Which headers cross the gateway, hop by hop and around a seal; and those that tell a service who its client is.
+//! Which headers cross the seal, and the hop.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sealway_proto::session::SessionRecord;
-use sealway_proto::session::three::InnerHeaders;
+use sealway_proto::session::three::{InnerHeaders, may_be_inner};
+use sealway_proto::wire::Field;
 use sealway_proto::wire::header::SEALING;
-use sealway_proto::wire::stripped::{crosses_from_outside, crosses_from_within, is_claimed, is_forged};
+use sealway_proto::wire::stripped::{crosses_from_outside, crosses_from_within, is_claimed, is_forged, is_of_way};
 
 /// Headers of one hop (RFC 9110 section 7.6.1), and what others use as such.
 static HOP_BY_HOP: [HeaderName; 9] = [
@@ -19,7 +20,7 @@ static HOP_BY_HOP: [HeaderName; 9] = [
     HeaderName::from_static("http2-settings"),
 ];
 
-/// Describes a sealed body, not the one inside; or asks for what a sealed answer cannot be.
+/// Describe a sealed body and not the one inside, or ask for what a sealed answer cannot be.
 static OF_SEALED_BODY: [HeaderName; 12] = [
     header::CONTENT_TYPE,
     header::CONTENT_LENGTH,
@@ -35,8 +36,8 @@ static OF_SEALED_BODY: [HeaderName; 12] = [
     header::IF_UNMODIFIED_SINCE,
 ];
 
-/// Describes the service's own body, which goes into the seal; or is the gateway's to say.
-static OF_SERVICE_BODY: [HeaderName; 15] = [
+/// Describe the service's own body, which goes into the seal.
+static OF_SERVICE_BODY: [HeaderName; 9] = [
     header::CONTENT_TYPE,
     header::CONTENT_LENGTH,
     header::CONTENT_ENCODING,
@@ -46,6 +47,13 @@ static OF_SERVICE_BODY: [HeaderName; 15] = [
     header::LAST_MODIFIED,
     header::TRAILER,
     HeaderName::from_static("server-timing"),
+];
+
+/// What of an answer stands outside the seal of wire 3 too.
+static OUTSIDE_AN_ANSWER: [HeaderName; 9] = [
+    header::SET_COOKIE,
+    header::RETRY_AFTER,
+    header::VARY,
     header::ACCESS_CONTROL_ALLOW_ORIGIN,
     header::ACCESS_CONTROL_ALLOW_HEADERS,
     header::ACCESS_CONTROL_ALLOW_METHODS,
@@ -54,47 +62,23 @@ static OF_SERVICE_BODY: [HeaderName; 15] = [
     header::ACCESS_CONTROL_MAX_AGE,
 ];
 
-/// What tells the service behind whose session a sealed call is of: client id, how the client was recognised, subject, tenant.
-pub(crate) static IDENTITY_HEADERS: [HeaderName; 4] = [
-    HeaderName::from_static("x-sealway-client-id"),
-    HeaderName::from_static("x-sealway-auth"),
-    HeaderName::from_static("x-sealway-subject"),
-    HeaderName::from_static("x-sealway-tenant"),
-];
+/// Headers of an HTTP library as the wires see them.
+pub struct HttpHeaders<'a>(pub &'a HeaderMap);
 
-/// Whether a header is the gateway's alone to say, however a service may spell it.
-pub(crate) fn is_sealways(name: &HeaderName) -> bool {
-    is_claimed(name.as_str())
-}
-
-/// The headers that tell a service whose session a sealed call is of; what the session does not know is left out.
-pub(crate) fn identity_headers(session: &SessionRecord) -> Vec<(HeaderName, HeaderValue)> {
-    let headers = session.identity_headers().into_iter();
-    headers
-        .filter_map(|(name, text)| Some((HeaderName::from_static(name), HeaderValue::try_from(text).ok()?)))
-        .collect()
-}
-
-/// Who sends a sealed request, as an extension of the request inside: the service is told when the headers are made fit for
-/// it, before the route's own rules.
-#[derive(Clone, Debug)]
-pub(crate) struct Identity(Vec<(HeaderName, HeaderValue)>);
-
-impl Identity {
-    /// That of a session's client.
-    pub(crate) fn of(session: &SessionRecord) -> Self {
-        Identity(identity_headers(session))
-    }
-
-    /// Its headers.
-    pub(crate) fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
-        self.0.iter().cloned()
+impl sealway_proto::wire::Headers for HttpHeaders<'_> {
+    fn field(&self, name: &'static str) -> Field<'_> {
+        let mut values = self.0.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Field::Absent,
+            (Some(value), None) => value.to_str().map_or(Field::Malformed, Field::Value),
+            _ => Field::Malformed,
+        }
     }
 }
 
 /// Takes out every header that `drop` names, and keeps the rest in their order: `HeaderMap::remove` moves the last header
 /// into the gap, and headers are to arrive in the order they were sent in.
-pub(crate) fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -> bool) {
+pub fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -> bool) {
     if !headers.keys().any(&drop) {
         return;
     }
@@ -115,7 +99,7 @@ pub(crate) fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -
 }
 
 /// Whether a service may take one for the other: many pass headers on as variables, in which a hyphen is an underscore.
-pub(crate) fn is_alike(one: &HeaderName, other: &HeaderName) -> bool {
+pub fn is_alike(one: &HeaderName, other: &HeaderName) -> bool {
     let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
     let (one, other) = (one.as_str().as_bytes(), other.as_str().as_bytes());
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| plain(*one) == plain(*other))
@@ -131,57 +115,97 @@ fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
 }
 
 /// Which headers are of this hop, those that `Connection` names included.
-pub(crate) fn of_hop(headers: &HeaderMap) -> impl Fn(&HeaderName) -> bool + use<> {
+pub fn of_hop(headers: &HeaderMap) -> impl Fn(&HeaderName) -> bool + use<> {
     let nominated = nominated(headers);
     move |name| HOP_BY_HOP.contains(name) || nominated.contains(name)
 }
 
 /// Takes out the headers of this hop.
-pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let is_of_hop = of_hop(headers);
     remove_where(headers, is_of_hop);
 }
 
 /// Whether `Connection: close` was sent.
-pub(crate) fn says_close(headers: &HeaderMap) -> bool {
+pub fn says_close(headers: &HeaderMap) -> bool {
     nominated(headers).iter().any(|option| option == "close")
 }
 
-/// Turns the headers of a sealed request into those of the request inside.
-pub(crate) fn unseal_request(headers: &mut HeaderMap, content_type: &HeaderValue) {
-    // First, so that nobody can have a header that is set here taken for one of this hop.
-    remove_hop_by_hop(headers);
-    remove_where(headers, |name| OF_SEALED_BODY.contains(name) || SEALING.contains(&name.as_str()));
+/// The headers that tell a service whose session a request is of; what the session does not know is left out.
+pub fn identity_headers(session: &SessionRecord) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let headers = session.identity_headers().into_iter();
+    headers.filter_map(|(name, text)| Some((HeaderName::from_static(name), HeaderValue::try_from(text).ok()?)))
+}
+
+/// Takes out what a client says under the names that a server alone may use.
+pub fn remove_identity(headers: &mut HeaderMap) {
+    remove_where(headers, |name| is_claimed(name.as_str()));
+}
+
+/// Turns the headers of a sealed request into those of the request inside, which has none of its own. Where the request came from
+/// stays if the peer in front is trusted.
+pub(crate) fn unseal_outer(headers: &mut HeaderMap, content_type: &HeaderValue, trusts_origin: bool) {
+    let is_of_hop = of_hop(headers);
+    remove_where(headers, |name| {
+        let is_of_seal = OF_SEALED_BODY.contains(name) || SEALING.contains(&name.as_str());
+        is_of_hop(name) || is_of_seal || is_claimed(name.as_str()) || is_forged(name.as_str(), trusts_origin)
+    });
     headers.insert(header::CONTENT_TYPE, content_type.clone());
     headers.insert(header::ACCEPT, content_type.clone());
 }
 
-/// Turns the headers of a sealed request of wire 3 into those of the request inside. Of those outside stay the ones that the
-/// spec and the route name, and where the request came from if the peer in front is trusted.
+/// Turns the headers of a sealed request into those of the request inside, which has its own. Of those outside stay the ones that
+/// the spec and `listed` name, and where the request came from if the peer in front is trusted.
 // SPEC session-3.md#sealed-requests
-pub(crate) fn unseal3(headers: &mut HeaderMap, inner: &InnerHeaders, listed: &[HeaderName], is_trusted: bool) {
-    // First, so that nobody outside the seal can have a header within it taken for one of this hop.
-    remove_hop_by_hop(headers);
-    let stays = |name: &HeaderName| {
-        let is_listed = listed.contains(name) && !is_forged(name.as_str(), is_trusted);
-        is_listed || crosses_from_outside(name.as_str(), is_trusted)
-    };
-    remove_where(headers, |name| !stays(name) || SEALING.contains(&name.as_str()));
-    let inner = inner.iter().filter_map(|(name, value)| {
-        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-        Some((name, HeaderValue::from_bytes(value).ok()?))
+pub(crate) fn unseal_inner(headers: &mut HeaderMap, inner: &InnerHeaders, listed: &[HeaderName], trusts_origin: bool) {
+    let inner = inner.iter().filter(|(name, _)| crosses_from_within(name));
+    let inner = inner.filter_map(|(name, value)| {
+        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_bytes(value).ok()?))
     });
-    let inner: Vec<_> = inner.filter(|(name, _)| crosses_from_within(name.as_str())).collect();
-    remove_where(headers, |name| inner.iter().any(|(within, _)| is_alike(within, name)));
+    let inner: Vec<_> = inner.collect();
+    let is_of_hop = of_hop(headers);
+    let stays = |name: &HeaderName| {
+        let is_listed = listed.contains(name) && !is_forged(name.as_str(), trusts_origin);
+        let is_of_way = is_of_way(name.as_str()) && !name.as_str().contains('_');
+        is_listed || is_of_way || crosses_from_outside(name.as_str(), trusts_origin)
+    };
+    remove_where(headers, |name| {
+        is_of_hop(name)
+            || !stays(name)
+            || SEALING.contains(&name.as_str())
+            || is_claimed(name.as_str())
+            || inner.iter().any(|(within, _)| is_alike(within, name))
+    });
     for (name, value) in inner {
         headers.append(name, value);
     }
 }
 
-/// Turns the headers of a service's answer into those of the sealed one.
-pub(crate) fn seal_answer(headers: &mut HeaderMap) {
-    remove_hop_by_hop(headers);
-    remove_where(headers, |name| OF_SERVICE_BODY.contains(name) || SEALING.contains(&name.as_str()));
+/// Turns the headers of a service's answer into those of one that is sealed as a whole.
+pub(crate) fn seal_whole(headers: &mut HeaderMap) {
+    let is_of_hop = of_hop(headers);
+    remove_where(headers, |name| is_of_hop(name) || OF_SERVICE_BODY.contains(name) || SEALING.contains(&name.as_str()));
+}
+
+/// Takes all headers of a service's answer into its seal, but those of framing and the server's own; outside it stay those that
+/// the ones in between act on. None if they are more than a seal holds.
+pub(crate) fn seal_inner(headers: &mut HeaderMap) -> Option<InnerHeaders> {
+    let mut inner = InnerHeaders::new();
+    for (name, value) in headers.iter().filter(|(name, _)| may_be_inner(name.as_str())) {
+        inner.push(name.as_str(), value.as_bytes()).ok()?;
+    }
+    remove_where(headers, |name| !OUTSIDE_AN_ANSWER.contains(name));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
+    Some(inner)
+}
+
+/// Puts what a seal adds.
+pub(crate) fn put_seal(headers: &mut HeaderMap, seal: Vec<(&'static str, String)>) {
+    for (name, value) in seal {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -203,7 +227,7 @@ mod tests {
             for (name, value) in &vector.outer {
                 headers.append(HeaderName::try_from(name).unwrap(), HeaderValue::from_str(value).unwrap());
             }
-            unseal3(&mut headers, &inner, &[], vector.front_trusted);
+            unseal_inner(&mut headers, &inner, &[], vector.front_trusted);
             let mut got: Vec<_> =
                 headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
             let mut want: Vec<_> = vector.service.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -211,6 +235,29 @@ mod tests {
             want.sort_unstable();
             assert_eq!(got, want, "{name}");
         }
+    }
+
+    #[test]
+    fn a_seal_says_nothing_of_who_the_client_is_or_where_it_came_from() {
+        let mut inner = InnerHeaders::new();
+        for (name, value) in [("x-a", "in"), ("x_forwarded_for", "6.6.6.6"), ("via", "x"), ("x-b", "1"), ("x-b", "2")] {
+            inner.push(name, value.as_bytes()).unwrap();
+        }
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("host", "h"),
+            ("x-a", "out"),
+            ("x-c", "listed"),
+            ("x-kid", "session:S"),
+            ("x_sealway_subject", "root"),
+            ("cookie", "a=b"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        unseal_inner(&mut headers, &inner, &[HeaderName::from_static("x-c"), HeaderName::from_static("x-a")], false);
+        let mut left: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        left.sort_unstable();
+        assert_eq!(left, [("host", "h"), ("x-a", "in"), ("x-b", "1"), ("x-b", "2"), ("x-c", "listed")]);
     }
 
     #[test]
@@ -245,11 +292,9 @@ mod tests {
         for (name, value) in [("connection", "content-type, accept, x-own"), ("accept", "text/html"), ("x-own", "1")] {
             headers.append(name, HeaderValue::from_static(value));
         }
-        let mut parts = http::Request::new(()).into_parts().0;
-        parts.headers = headers;
-        unseal_request(&mut parts.headers, &HeaderValue::from_static("application/json"));
-        crate::policy::HeaderPolicy::default().to_upstream(&mut parts, false);
-        let left: Vec<_> = parts.headers.keys().map(HeaderName::as_str).collect();
+        unseal_outer(&mut headers, &HeaderValue::from_static("application/json"), false);
+        remove_hop_by_hop(&mut headers);
+        let left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         assert_eq!(left, ["content-type", "accept"]);
     }
 
@@ -269,7 +314,7 @@ mod tests {
         };
         let told = |record: &SessionRecord| -> Vec<(String, String)> {
             let headers = identity_headers(record);
-            headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()
+            headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()
         };
         let pair = |name: &str, value: &str| (format!("x-sealway-{name}"), value.to_owned());
         assert_eq!(

@@ -10,9 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use parking_lot::Mutex;
-use sealway_runtime::http::{Body, full};
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::body::{Body, full};
 
 /// All answers together, in bytes.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -20,14 +21,14 @@ const BYTES_MAX: usize = 32 * 1024 * 1024;
 const ANSWERS_MAX: usize = 50_000;
 
 /// What tells one request from another: its session, its nonce and stamp, and its plaintext.
-pub(super) type Fingerprint = [u8; 32];
+pub(crate) type Fingerprint = [u8; 32];
 
 /// A sealed answer.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+pub(crate) struct Kept {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 /// The answers of one route.
@@ -47,7 +48,7 @@ struct State {
 }
 
 /// A request that is on its way to the service. Dropped, it says that there will be no answer to keep.
-pub(super) struct Promise {
+pub(crate) struct Promise {
     fingerprint: Fingerprint,
     sender: watch::Sender<Option<Kept>>,
 }
@@ -59,7 +60,7 @@ impl KeptAnswers {
     }
 
     /// Notes a request that was admitted.
-    pub(super) fn begin(&self, fingerprint: Fingerprint) -> Promise {
+    pub(crate) fn begin(&self, fingerprint: Fingerprint) -> Promise {
         let (sender, receiver) = watch::channel(None);
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -70,7 +71,7 @@ impl KeptAnswers {
     }
 
     /// Keeps the answer to a request, unless that was forgotten meanwhile.
-    pub(super) fn keep(&self, promise: &Promise, answer: Kept) {
+    pub(crate) fn keep(&self, promise: &Promise, answer: Kept) {
         let mut state = self.state.lock();
         if state.answers.contains_key(&promise.fingerprint) {
             state.bytes += answer.len();
@@ -79,7 +80,7 @@ impl KeptAnswers {
     }
 
     /// The answer to a request that was received before; waits for one that is on its way.
-    pub(super) async fn find(&self, fingerprint: &Fingerprint) -> Option<Kept> {
+    pub(crate) async fn find(&self, fingerprint: &Fingerprint) -> Option<Kept> {
         let mut receiver = {
             let mut state = self.state.lock();
             state.forget(Instant::now());
@@ -113,7 +114,7 @@ impl Kept {
     }
 
     /// As an answer.
-    pub(super) fn response(self) -> Response<Body> {
+    pub(crate) fn response(self) -> Response<Body> {
         let mut response = Response::new(full(self.body));
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;

@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use sealway_proto::limits::FRAME_LEN_MAX;
 use sealway_proto::session::three::{FrameSealer, InnerHeaders};
-use sealway_runtime::http::{Body, BodyError};
+
+use crate::body::{Body, BoxError};
 
 /// How much room a frame begins with, in bytes, where nothing is known of what comes.
 const ROOM: usize = 4 * 1024;
@@ -16,7 +17,7 @@ const ROOM: usize = 4 * 1024;
 const FULL: usize = FRAME_LEN_MAX + 64;
 
 /// A body that is being sealed.
-pub(super) struct Sealing {
+pub(crate) struct Sealing {
     body: Body,
     sealer: FrameSealer,
     /// Until the first frame has gone.
@@ -37,12 +38,12 @@ enum Gathered {
 }
 
 impl Sealing {
-    pub(super) fn new(body: Body, sealer: FrameSealer, headers: InnerHeaders) -> Self {
+    pub(crate) fn new(body: Body, sealer: FrameSealer, headers: InnerHeaders) -> Self {
         Sealing { body, sealer, headers: Some(headers), input: Bytes::new(), is_flowing: false, is_done: false }
     }
 
     /// Fills a frame behind `at` with what the service has.
-    fn gather(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, at: usize) -> Poll<Result<Gathered, BodyError>> {
+    fn gather(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, at: usize) -> Poll<Result<Gathered, BoxError>> {
         loop {
             let room = FRAME_LEN_MAX.saturating_sub(out.len() - at);
             let len = self.input.len().min(room);
@@ -72,9 +73,9 @@ impl Sealing {
 
 impl HttpBody for Sealing {
     type Data = Bytes;
-    type Error = BodyError;
+    type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         if this.is_done {
             return Poll::Ready(None);

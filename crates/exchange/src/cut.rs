@@ -1,0 +1,79 @@
+//! A body that ends when its session does: revoked, wherever that was, or expired.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use sealway_proto::Error;
+use sealway_proto::exchange::Refusal;
+use sealway_proto::session::Session;
+use tokio::time::Instant;
+
+use crate::body::{Body, BoxError};
+use crate::open::Fault;
+use crate::sessions::{LOOK_INTERVAL, Sessions, over};
+
+/// A body in flight under a session.
+pub(crate) struct Cut<S> {
+    body: Body,
+    sessions: Arc<S>,
+    session: Arc<Session>,
+    since: Instant,
+    /// Made when the body has taken longer than a look: most do not.
+    over: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Notes that the session is over, for the answer to the request.
+    fault: Fault,
+    is_cut: bool,
+}
+
+impl<S: Sessions> Cut<S> {
+    pub(crate) fn new(body: Body, sessions: &Arc<S>, session: &Arc<Session>, fault: Fault) -> Self {
+        let (sessions, session) = (sessions.clone(), session.clone());
+        Cut { body, sessions, session, since: Instant::now(), over: None, fault, is_cut: false }
+    }
+
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (sessions, session) = (&self.sessions, &self.session);
+        let over = self.over.get_or_insert_with(|| {
+            let (sessions, session) = (sessions.clone(), session.clone());
+            Box::pin(async move { over(&*sessions, &session).await })
+        });
+        over.as_mut().poll(cx)
+    }
+}
+
+impl<S: Sessions> HttpBody for Cut<S> {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    // SPEC session-3.md#sealed-requests
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        if !this.is_cut {
+            let is_due = this.over.is_some() || this.since.elapsed() >= LOOK_INTERVAL;
+            // First: a body that always has something to give is cut too.
+            if !is_due || this.poll_over(cx).is_pending() {
+                let polled = Pin::new(&mut this.body).poll_frame(cx);
+                if polled.is_ready() || this.poll_over(cx).is_pending() {
+                    return polled;
+                }
+            }
+            this.is_cut = true;
+            tracing::info!(session = %this.session.id(), "a stream was cut: its session is over");
+            // The first fault counts.
+            let _ = this.fault.set(Error::SessionExpired.into());
+        }
+        // Who reads on after an error must not take what follows for the end.
+        Poll::Ready(Some(Err(Refusal::from(Error::SessionExpired).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        !self.is_cut && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,143 @@
+//! The body of a sealed request as its service reads it: pieces are opened as they come.
+
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use sealway_proto::exchange::{BodyFault, Piece, Refusal, Stream};
+
+use crate::body::{BoxError, Incoming};
+
+/// Why a stream broke off, for who must answer its request. The first fault counts.
+pub(crate) type Fault = Arc<OnceLock<Refusal>>;
+
+/// A sealed body that is being read.
+pub(crate) struct Reader<B> {
+    body: B,
+    stream: Stream,
+    /// What came and is not read yet.
+    input: Bytes,
+    /// How many more bytes may come.
+    left: u64,
+    /// How many bytes are held of what came.
+    held: u64,
+    fault: Fault,
+}
+
+impl<B: Incoming> Reader<B> {
+    /// Reads at most `len_max` bytes of `body`, behind what is there of the stream already.
+    pub(crate) fn new(body: B, stream: Stream, len_max: u64, there: Option<Vec<u8>>) -> Self {
+        let input = Bytes::from(there.unwrap_or_default());
+        Reader { body, stream, input, left: len_max, held: 0, fault: Fault::default() }
+    }
+
+    /// Where it is noted why the stream broke off, if it does.
+    pub(crate) fn fault(&self) -> &Fault {
+        &self.fault
+    }
+
+    /// What is left of the sealed body.
+    pub(crate) fn into_body(self) -> B {
+        self.body
+    }
+
+    /// The next piece; none behind the last.
+    pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Piece>, Refusal>> {
+        loop {
+            if self.stream.is_done() {
+                return Poll::Ready(Ok(None));
+            }
+            if !self.input.is_empty() {
+                let mut input: &[u8] = &self.input;
+                let read = self.stream.read(&mut input);
+                let used = self.input.len() - input.len();
+                self.input.advance(used);
+                match read {
+                    Ok(None) => continue,
+                    Ok(Some(piece)) => return Poll::Ready(Ok(Some(piece))),
+                    Err(err) => return Poll::Ready(Err(self.broken(err))),
+                }
+            }
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                // Trailers are outside the seal.
+                Some(Ok(frame)) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    let len = data.len() as u64;
+                    let Some(left) = self.left.checked_sub(len) else {
+                        return Poll::Ready(Err(self.broken(BodyFault::TooLarge)));
+                    };
+                    (self.left, self.held, self.input) = (left, self.held + len, data);
+                }
+                Some(Err(err)) => return Poll::Ready(Err(self.broken(B::fault(&err)))),
+                None => return Poll::Ready(self.stream.end().map_err(|err| self.broken(err))),
+            }
+        }
+    }
+
+    /// What was read is no longer held.
+    fn release(&mut self) {
+        let unread = self.input.len() as u64;
+        self.body.release(self.held.saturating_sub(unread));
+        self.held = unread;
+    }
+
+    fn broken(&mut self, refusal: impl Into<Refusal>) -> Refusal {
+        let refusal = refusal.into();
+        let _ = self.fault.set(refusal.clone());
+        refusal
+    }
+}
+
+/// What a service reads of a request whose first piece is not its last: the rest of that piece, then the others.
+pub(crate) struct Plain<B> {
+    first: Bytes,
+    rest: Reader<B>,
+    is_broken: bool,
+}
+
+impl<B: Incoming> Plain<B> {
+    pub(crate) fn new(first: Bytes, mut rest: Reader<B>) -> Self {
+        rest.release();
+        Plain { first, rest, is_broken: false }
+    }
+}
+
+impl<B: Incoming> HttpBody for Plain<B> {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if !self.first.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.first)))));
+        }
+        // Who reads on after an error must not take what follows for the end.
+        if self.is_broken {
+            return Poll::Ready(Some(Err("the sealed stream broke off".into())));
+        }
+        loop {
+            match ready!(self.rest.poll_piece(cx)) {
+                Ok(Some(piece)) => {
+                    self.rest.release();
+                    if !piece.bytes.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(piece.bytes.into()))));
+                    }
+                }
+                Ok(None) => return Poll::Ready(None),
+                Err(refusal) => {
+                    self.is_broken = true;
+                    return Poll::Ready(Some(Err(refusal.into())));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_empty() && self.rest.stream.is_done() && !self.is_broken
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}

@@ -1,0 +1,398 @@
+//! One sealed request, from its headers to its answer.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use sealway_proto::Error;
+use sealway_proto::exchange::{
+    AnswerSeal, BodyBounds, BodyFault, Exchange, Form, FrameSeal, Opening, Refusal, Rejection, Reply, Stream, wire_of,
+};
+use sealway_proto::limits::FRAME_LEN_MAX;
+use sealway_proto::session::three::{InnerHeaders, RequestLine};
+use sealway_proto::session::{SealBuffer, Session};
+use sealway_proto::wire::header::X_SEALED;
+
+use crate::body::{Body, Incoming, full, keeping};
+use crate::cut::Cut;
+use crate::error_answer;
+use crate::headers::{self, HttpHeaders};
+use crate::kept::{Kept, KeptAnswers, Promise};
+use crate::open::{Fault, Plain, Reader};
+use crate::seal::Sealing;
+use crate::sessions::{Sessions, admit, over};
+use crate::timing::ServerTiming;
+
+/// What differs from route to route.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    /// Whether the session may be used for the request, beside what the wire says.
+    pub allows: &'a (dyn Fn(&Session) -> Result<(), Refusal> + Sync),
+    /// The media type of what is inside, where the protocol does not seal headers.
+    pub content_type: &'a HeaderValue,
+    /// Headers outside the seal that the service is told, beside those that the spec names. Anyone on the path can have written them.
+    pub unsealed_headers: &'a [HeaderName],
+    /// Whether what the peer in front says of where the request came from is passed on.
+    pub trusts_origin: bool,
+    /// Longest sealed bodies. An answer that is sealed as a whole is no longer than `whole`.
+    pub body: BodyBounds,
+    /// How long the first piece of the body may take, as a whole: a stamp is good for a while only.
+    pub first_time: Duration,
+    /// How long an answer that is read whole may take.
+    pub answer_time: Duration,
+    /// Where answers are kept for clients that send a request once more.
+    pub kept: Option<&'a KeptAnswers>,
+    /// Whether the service's work is dropped when the session ends.
+    pub ends_with_session: bool,
+}
+
+/// Why there is no sealed answer, where that is not the client's fault.
+#[derive(Debug)]
+pub enum Failure<E> {
+    /// The service's own error.
+    Service(E),
+    /// Its answer cannot be sealed: why, and whether it took too long.
+    Unsealable {
+        /// For the log.
+        reason: String,
+        /// It did not come in time.
+        is_late: bool,
+    },
+}
+
+impl<E> Failure<E> {
+    fn unsealable(reason: impl Into<String>) -> Self {
+        Failure::Unsealable { reason: reason.into(), is_late: false }
+    }
+}
+
+/// Answers a sealed request: opens it, asks the service, seals what that answers. The service is asked once at most, with its
+/// `Arc<Session>` among the extensions, and with a body of known length where all of it is there.
+///
+/// # Errors
+/// [`Failure`]; what the client did wrong is an answer.
+pub async fn serve<S, B, F, E>(
+    sessions: &Arc<S>,
+    rules: Rules<'_>,
+    mut parts: Parts,
+    body: B,
+    timing: &mut ServerTiming,
+    service: impl FnOnce(Request<Body>) -> F + Send,
+) -> Result<Response<Body>, Failure<E>>
+where
+    S: Sessions,
+    B: Incoming,
+    F: Future<Output = Result<Response<Body>, E>> + Send,
+    E: Send,
+{
+    let form = Form::of(wire_of(&HttpHeaders(&parts.headers)));
+    let opened = match open(sessions, &rules, &parts, body, timing).await {
+        Ok(Opened::Fresh(opened)) => *opened,
+        Ok(Opened::Again(kept)) => return Ok(kept.response()),
+        Err(rejection) => return Ok(reject(&**sessions, &rejection, form, timing)),
+    };
+    let Taken { inner, body, whole, fault, promise, reply } = opened;
+    match &inner {
+        Some(inner) => {
+            headers::unseal_inner(&mut parts.headers, inner, rules.unsealed_headers, rules.trusts_origin);
+        }
+        None => headers::unseal_outer(&mut parts.headers, rules.content_type, rules.trusts_origin),
+    }
+    let session = reply.session();
+    parts.extensions.insert(session.clone());
+    let is_head = parts.method == Method::HEAD;
+    timing.skip();
+    let answered = async {
+        let answer = service(Request::from_parts(parts, body)).await;
+        timing.lap("upstream");
+        // The service saw a body that broke off, whatever it makes of that.
+        if let Some(refusal) = fault.get() {
+            return Err(Unsealed::Refused(refusal.clone()));
+        }
+        let answer = answer.map_err(Failure::Service)?;
+        seal(sessions, &rules, &reply, answer, is_head, timing).await
+    };
+    let sealed = if rules.ends_with_session {
+        let sealed = unless_over(&**sessions, session, answered).await;
+        sealed.unwrap_or_else(|| Err(Unsealed::Refused(Error::SessionExpired.into())))
+    } else {
+        answered.await
+    };
+    match sealed {
+        Ok(Sealed { answer, all }) => {
+            if let (Some(body), Some(promise), Some(kept)) = (all, &promise, rules.kept) {
+                kept.keep(promise, Kept { status: answer.status(), headers: answer.headers().clone(), body });
+            }
+            // What is held whole of a request counts until its answer, made as a whole too, has been sent.
+            Ok(match whole.filter(|_| form == Form::Plain) {
+                Some(whole) => answer.map(|body| keeping(body, whole)),
+                None => answer,
+            })
+        }
+        Err(Unsealed::Refused(refusal)) => Ok(reject(&**sessions, &refusal.into(), form, timing)),
+        Err(Unsealed::Crypto(err)) => {
+            let rejection = Rejection::from(err);
+            sessions.report(&rejection.refusal, "seal");
+            Ok(error_answer(rejection.answer(form)))
+        }
+        Err(Unsealed::Failure(failure)) => Err(failure),
+    }
+}
+
+/// What a client is told, and no more: which steps there were would tell how far it came.
+fn reject(sessions: &impl Sessions, rejection: &Rejection, form: Form, timing: &mut ServerTiming) -> Response<Body> {
+    sessions.report(&rejection.refusal, "call");
+    timing.forget_steps();
+    error_answer(rejection.answer(form))
+}
+
+/// The outcome of work, or nothing if the session ended first: then the work is dropped.
+async fn unless_over<T>(sessions: &impl Sessions, session: &Session, work: impl Future<Output = T>) -> Option<T> {
+    let (mut over, mut work) = (pin!(over(sessions, session)), pin!(work));
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+        Poll::Pending => over.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}
+
+/// A request that was opened.
+enum Opened<B> {
+    /// It is for the service.
+    Fresh(Box<Taken<B>>),
+    /// It was received before, and this is what it was answered.
+    Again(Kept),
+}
+
+struct Taken<B> {
+    /// The headers within its seal, if the protocol seals headers.
+    inner: Option<InnerHeaders>,
+    /// For the service.
+    body: Body,
+    /// The sealed body, where all of it was read: it holds its share of the room.
+    whole: Option<B>,
+    /// Where it is noted if its stream breaks off.
+    fault: Fault,
+    /// Where its answer is to be kept.
+    promise: Option<Promise>,
+    reply: Reply,
+}
+
+/// The request's head and the first piece of its body; then the body for the service.
+async fn open<S: Sessions, B: Incoming>(
+    sessions: &Arc<S>,
+    rules: &Rules<'_>,
+    parts: &Parts,
+    body: B,
+    timing: &mut ServerTiming,
+) -> Result<Opened<B>, Rejection> {
+    let headers = HttpHeaders(&parts.headers);
+    let begun = begin(&**sessions, rules, &headers, parts, timing).await.and_then(|(opening, mut stream)| {
+        let len_max = opening.body_max(rules.body);
+        if body.size_hint().lower() > len_max {
+            return Err(BodyFault::TooLarge.into());
+        }
+        let in_header = stream.take_header();
+        if in_header.is_some() && !body.is_end_stream() {
+            return Err(Error::HeaderInvalid(X_SEALED).into());
+        }
+        Ok((opening, stream, in_header, len_max))
+    });
+    let (opening, stream, in_header, len_max) = match begun {
+        Ok(begun) => begun,
+        Err(rejection) => {
+            // The client may still be sending; let it come to read the answer.
+            body.discard().await;
+            return Err(rejection);
+        }
+    };
+    let mut reader = Reader::new(body, stream, len_max, in_header);
+    timing.skip();
+    // As a whole, however regularly its bytes come.
+    let first = tokio::time::timeout(rules.first_time, poll_fn(|cx| reader.poll_piece(cx))).await;
+    let first = match first.unwrap_or_else(|_| Err(BodyFault::TooSlow.into())) {
+        Ok(Some(first)) => first,
+        Ok(None) => return Err(Error::StreamTruncated.into()),
+        Err(refusal) => {
+            if !matches!(refusal, Refusal::Body(BodyFault::TooSlow | BodyFault::Broken)) {
+                reader.into_body().discard().await;
+            }
+            return Err(refusal.into());
+        }
+    };
+    let (provider, is_last, session) = (sessions.provider(), first.is_last, opening.session().clone());
+    let kept = rules.kept.and_then(|kept| Some((kept, opening.fingerprint(provider, &first)?)));
+    let opened = opening.open(provider, first, &mut |step| timing.lap(step.name()))?;
+    let fresh = match (admit(&**sessions, &session, opened.claim()).await, &kept) {
+        (Err(Refusal::Wire(Error::Replayed)), Some((kept, fingerprint))) => {
+            let answer = kept.find(fingerprint).await;
+            return answer.map(Opened::Again).ok_or_else(|| Error::Replayed.into());
+        }
+        (fresh, _) => fresh?,
+    };
+    let plain = opened.release(fresh)?;
+    timing.lap("replay-protection");
+    sessions.admitted(session.record().wire);
+    let (buffer, range) = plain.first.into_parts();
+    let first = Bytes::from(buffer).slice(range);
+    let fault = reader.fault().clone();
+    let (body, whole) = if is_last {
+        (full(first), Some(reader.into_body()))
+    } else {
+        let plain = Body::new(Plain::new(first, reader));
+        (Body::new(Cut::new(plain, sessions, &session, fault.clone())), None)
+    };
+    let promise = kept.map(|(kept, fingerprint)| kept.begin(fingerprint));
+    Ok(Opened::Fresh(Box::new(Taken { inner: plain.inner, body, whole, fault, promise, reply: plain.reply })))
+}
+
+async fn begin<'a>(
+    sessions: &impl Sessions,
+    rules: &Rules<'_>,
+    headers: &'a HttpHeaders<'a>,
+    parts: &'a Parts,
+    timing: &mut ServerTiming,
+) -> Result<(Opening<'a>, Stream), Rejection> {
+    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+    let line = RequestLine { method: parts.method.as_str(), target };
+    let exchange =
+        Exchange::begin(headers, line, sessions.now_ms(), sessions.replay(), |wire| sessions.check_wire(wire))?;
+    timing.lap("replay-protection");
+    let session = sessions.find(exchange.session_id()?).await?.ok_or(Error::SessionUnknown)?;
+    timing.lap("session-get");
+    let begun = exchange.session(sessions.provider(), session)?;
+    (rules.allows)(begun.0.session())?;
+    timing.lap("replay-protection");
+    Ok(begun)
+}
+
+/// A sealed answer.
+struct Sealed {
+    answer: Response<Body>,
+    /// Its body once more, where it is all there.
+    all: Option<Bytes>,
+}
+
+/// Why there is no sealed answer.
+enum Unsealed<E> {
+    Refused(Refusal),
+    Crypto(Error),
+    Failure(Failure<E>),
+}
+
+impl<E> From<Failure<E>> for Unsealed<E> {
+    fn from(failure: Failure<E>) -> Self {
+        Unsealed::Failure(failure)
+    }
+}
+
+impl<E> From<Error> for Unsealed<E> {
+    fn from(err: Error) -> Self {
+        Unsealed::Crypto(err)
+    }
+}
+
+/// Seals what the service answered.
+// SPEC session.md#answer session-3.md#sealed-answers
+async fn seal<S: Sessions, E>(
+    sessions: &Arc<S>,
+    rules: &Rules<'_>,
+    reply: &Reply,
+    answer: Response<Body>,
+    is_head: bool,
+    timing: &mut ServerTiming,
+) -> Result<Sealed, Unsealed<E>> {
+    let (mut head, body) = answer.into_parts();
+    let seal = reply.answer(head.status.as_u16(), is_head).map_err(Failure::unsealable)?;
+    let (body, all) = match seal {
+        AnswerSeal::Plain(error) => return Ok(Sealed { answer: error_answer(error), all: None }),
+        AnswerSeal::Whole(seal) => {
+            let buffer = collect(body, rules).await?;
+            timing.lap("upstream");
+            let randoms = sessions.randoms()?;
+            let message = seal.seal(buffer, sessions.now_ms(), &randoms, &mut |step| timing.lap(step.name()))?;
+            headers::seal_whole(&mut head.headers);
+            head.headers.insert(CONTENT_TYPE, HeaderValue::from_static(message.content_type));
+            headers::put_seal(&mut head.headers, message.headers);
+            head.status = StatusCode::from_u16(seal.status()).unwrap_or(head.status);
+            (full(message.body), None)
+        }
+        AnswerSeal::Frames(seal) => {
+            let too_many = || Failure::unsealable("the headers of its answer are more than a seal holds");
+            let inner = headers::seal_inner(&mut head.headers).ok_or_else(too_many)?;
+            // Short enough for one frame, and known to end.
+            let is_short = body.size_hint().exact().is_some_and(|len| len <= (FRAME_LEN_MAX / 2) as u64);
+            let (short, long) = match body {
+                _ if seal.is_bodyless() => (None, None),
+                body if is_short => (Some(read(body, rules).await?), None),
+                body => (None, Some(body)),
+            };
+            timing.lap("upstream");
+            let (marks, sealer) = seal.begin(sessions.provider(), sessions.now_ms(), &sessions.randoms()?)?;
+            headers::put_seal(&mut head.headers, marks);
+            if !seal.is_bodyless() {
+                head.headers.insert(CONTENT_TYPE, HeaderValue::from_static(FrameSeal::CONTENT_TYPE));
+            }
+            if let Some(long) = long {
+                let cut = Cut::new(long, sessions, reply.session(), Fault::default());
+                (Body::new(Sealing::new(Body::new(cut), sealer, inner)), None)
+            } else if let Some(short) = short {
+                let stream = Bytes::from(FrameSeal::one_frame(sealer, &inner, &short)?);
+                (full(stream.clone()), Some(stream))
+            } else {
+                let stream = FrameSeal::in_header(sealer, &inner).map_err(|_| too_many())?;
+                headers::put_seal(&mut head.headers, vec![(X_SEALED, stream)]);
+                (full(""), Some(Bytes::new()))
+            }
+        }
+    };
+    timing.lap("aes-gcm-encrypt");
+    let mut answer = Response::new(body);
+    *answer.status_mut() = head.status;
+    *answer.headers_mut() = head.headers;
+    *answer.extensions_mut() = head.extensions;
+    Ok(Sealed { answer, all })
+}
+
+/// All of a short answer.
+async fn read<E>(body: Body, rules: &Rules<'_>) -> Result<Bytes, Failure<E>> {
+    let read = tokio::time::timeout(rules.answer_time, body.collect()).await;
+    let read = read.map_err(|_| late())?.map_err(|err| Failure::unsealable(format!("its answer broke off: {err}")))?;
+    Ok(read.to_bytes())
+}
+
+/// All of an answer that becomes one sealed message.
+async fn collect<E>(mut body: Body, rules: &Rules<'_>) -> Result<SealBuffer, Failure<E>> {
+    let len_max = rules.body.whole;
+    let len = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let too_long = || Failure::unsealable("its answer is longer than a sealed body may be");
+    if len > len_max {
+        return Err(too_long());
+    }
+    let mut buffer = SealBuffer::with_capacity(len);
+    let read = async {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|err| Failure::unsealable(format!("its answer broke off: {err}")))?;
+            let Some(data) = frame.data_ref() else { continue };
+            if buffer.len() + data.len() > len_max {
+                return Err(too_long());
+            }
+            buffer.extend(data);
+        }
+        Ok(())
+    };
+    tokio::time::timeout(rules.answer_time, read).await.map_err(|_| late())??;
+    Ok(buffer)
+}
+
+fn late<E>() -> Failure<E> {
+    Failure::Unsealable { reason: "its answer comes too slowly".into(), is_late: true }
+}

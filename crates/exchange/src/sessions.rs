@@ -1,0 +1,79 @@
+//! What serving a sealed request asks of its surroundings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealway_proto::Error;
+use sealway_proto::crypto::agreement::AgreementProvider;
+use sealway_proto::exchange::{Refusal, readmit};
+use sealway_proto::session::{Claim, Fresh, SealRandoms, Session};
+use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
+
+/// Time between two looks at the session of a request under way. A remote authority's answers may be 500 ms old: together they
+/// stay below a second.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Sessions and claims, with the clock and the policy that they are judged by.
+pub trait Sessions: Send + Sync + 'static {
+    /// What seals and opens.
+    fn provider(&self) -> &'static dyn AgreementProvider;
+
+    /// The time, in milliseconds since the epoch.
+    fn now_ms(&self) -> u64;
+
+    /// How far stamps may be off, and how long nonces are kept.
+    fn replay(&self) -> &ReplayPolicy;
+
+    /// That a wire is served.
+    ///
+    /// # Errors
+    /// [`Refusal::WireOff`].
+    fn check_wire(&self, wire: Wire) -> Result<(), Refusal>;
+
+    /// Finds a session; one that is over may still be found. Within a deadline of its own.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn find(&self, id: &SessionId) -> impl Future<Output = Result<Option<Arc<Session>>, Refusal>> + Send;
+
+    /// Reserves a claim of a session. Of any number of equal claims exactly one succeeds. Within a deadline of its own.
+    ///
+    /// # Errors
+    /// [`Error::Replayed`], and those of the store.
+    fn reserve(&self, session: &Session, claim: &Claim) -> impl Future<Output = Result<Fresh, Refusal>> + Send;
+
+    /// The random inputs of one answer.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    fn randoms(&self) -> Result<SealRandoms, Error> {
+        SealRandoms::draw(self.provider())
+    }
+
+    /// Logs and counts a refusal. `what` is `call` or `seal`.
+    fn report(&self, refusal: &Refusal, what: &'static str);
+
+    /// Counts a request that was admitted.
+    fn admitted(&self, wire: Wire) {
+        let _ = wire;
+    }
+}
+
+/// Reserves the nonce of a request that has opened, whose session and stamp are checked again.
+pub(crate) async fn admit(sessions: &impl Sessions, session: &Session, claim: &Claim) -> Result<Fresh, Refusal> {
+    let found = sessions.find(session.id()).await?;
+    let claim = readmit(found.as_deref(), claim, sessions.now_ms(), sessions.replay())?;
+    sessions.reserve(session, &claim).await
+}
+
+/// Returns when a session is over: expired, or revoked by whichever process. A store that cannot be asked says neither.
+// SPEC session-3.md#renew-and-end
+pub async fn over(sessions: &impl Sessions, session: &Session) {
+    loop {
+        let left = Duration::from_millis(session.record().expires_ms.saturating_sub(sessions.now_ms()));
+        tokio::time::sleep(left.clamp(Duration::from_millis(1), LOOK_INTERVAL)).await;
+        if session.is_expired(sessions.now_ms()) || matches!(sessions.find(session.id()).await, Ok(None)) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A sealed request at a server, as a value, whichever protocol it speaks: bytes go in, decisions come out. A protocol is a
+//! variant of this module; who drives it, and who is behind it, need not know which one a request speaks.
+//!
+//! ```text
+//! headers ─ Exchange::begin ─► session ─ Exchange::session ─► (Opening, Stream)
+//!                 body ─ Stream::read, Stream::end ─► Piece, the first of them ─ Opening::open ─► Unreplayed<PlainRequest>
+//!                                         the store's Fresh ─ Unreplayed::release ─► PlainRequest { head, first, reply }
+//!                                                  the rest of the body ─ Stream ─► Pieces of plaintext
+//!       the service's answer ─ Reply::answer ─► AnswerSeal::{Whole, Frames, Plain}
+//! ```
+//!
+//! What is refused, at whichever step, is a [`Rejection`], and [`Rejection::answer`] is all that the client is told.
+
+mod refusal;
+mod rejection;
+mod reply;
+mod stream;
+#[cfg(all(test, feature = "aws-lc"))]
+mod tests;
+
+use alloc::sync::Arc;
+
+use serde_json::Value;
+
+use crate::crypto::Provider;
+use crate::error::Error;
+use crate::limits::{ANON_BODY_MAX, WINDOW3_MS_MAX};
+use crate::session::three::problem::prove_clock;
+use crate::session::three::{self, Fields, InnerHeaders, RequestLine, SealedRequest};
+use crate::session::{Claim, Laps, Plaintext, SealedCall, Session, Step, Unreplayed};
+use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
+use crate::wire::{Field, Headers, ReplayPolicy, SessionId, Wire, base64};
+pub use refusal::{BodyFault, Refusal};
+pub use rejection::{ErrorAnswer, Form, Rejection};
+pub use reply::{AnswerSeal, FrameSeal, Reply, WholeSeal};
+pub use stream::{Piece, Stream};
+
+/// Bounds on the sealed body of a request, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyBounds {
+    /// For protocols that open a body as a whole.
+    pub whole: usize,
+    /// For protocols that open a body frame by frame.
+    pub stream: u64,
+}
+
+/// A sealed request whose headers are in order; its session is to be looked up next.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    call: Call<'a>,
+    now_ms: u64,
+    policy: ReplayPolicy,
+}
+
+#[derive(Debug)]
+enum Call<'a> {
+    Compat(SealedCall<'a>),
+    Native(SealedRequest<'a>),
+}
+
+/// Whether a request looks sealed, in whichever protocol: one of the headers of a seal is there.
+pub fn looks_sealed(headers: &impl Headers) -> bool {
+    [X_KID, X_IDEMPOTENCY_KEY, X_SEAL].iter().any(|name| headers.field(name) != Field::Absent)
+}
+
+/// The protocol that a request's headers speak.
+pub fn wire_of(headers: &impl Headers) -> Wire {
+    if headers.field(X_SEAL) == Field::Absent { Wire::of(headers) } else { Wire::Three }
+}
+
+impl<'a> Exchange<'a> {
+    /// Reads the headers of a sealed request at `now_ms`, of a wire that is `served`.
+    ///
+    /// # Errors
+    /// One of the wire's, [`Refusal::Method`], and what `served` says.
+    // SPEC session.md#open session-3.md#sealed-requests
+    pub fn begin(
+        headers: &'a impl Headers,
+        line: RequestLine<'a>,
+        now_ms: u64,
+        policy: &ReplayPolicy,
+        served: impl FnOnce(Wire) -> Result<(), Refusal>,
+    ) -> Result<Self, Refusal> {
+        let wire = wire_of(headers);
+        if wire != Wire::Three && line.method != "POST" {
+            return Err(Refusal::Method("POST, OPTIONS"));
+        }
+        served(wire)?;
+        let call = if wire == Wire::Three {
+            Call::Native(SealedRequest::parse(headers, line)?)
+        } else {
+            let path = line.target.split('?').next().unwrap_or_default();
+            Call::Compat(SealedCall::parse(headers, path, now_ms, policy)?)
+        };
+        Ok(Exchange { call, now_ms, policy: *policy })
+    }
+
+    /// The session to look up.
+    ///
+    /// # Errors
+    /// [`Error::SessionUnknown`] for a malformed id: no store need be asked.
+    pub fn session_id(&self) -> Result<&SessionId, Error> {
+        match &self.call {
+            Call::Compat(call) => call.session_id(),
+            Call::Native(request) => request.session_id(),
+        }
+    }
+
+    /// Takes the session, if the request may use it: its body is read next.
+    ///
+    /// # Errors
+    /// [`Rejection`], with the proof of the server's time where the request's is too far from it.
+    pub fn session(self, provider: &dyn Provider, session: Arc<Session>) -> Result<(Opening<'a>, Stream), Rejection> {
+        let (kind, stream) = match self.call {
+            Call::Compat(call) => {
+                call.check(&session)?;
+                (OpeningKind::Compat(call), Stream::whole())
+            }
+            Call::Native(mut request) => {
+                let sealed = request.take_sealed();
+                let opened = request.open(provider, session.clone(), self.now_ms, &self.policy);
+                let (opener, opening) = opened.map_err(|err| match err {
+                    Error::TimestampOutsideWindow => skewed(provider, &session, &request, self.now_ms),
+                    err => err.into(),
+                })?;
+                (OpeningKind::Native(opening), Stream::frames(opener, sealed))
+            }
+        };
+        Ok((Opening { session, kind }, stream))
+    }
+}
+
+/// The client is told the time, and that it is this session's server which tells.
+fn skewed(provider: &dyn Provider, session: &Session, request: &SealedRequest<'_>, now_ms: u64) -> Rejection {
+    let rejection = Rejection::from(Error::TimestampOutsideWindow).with("server_time_ms", now_ms);
+    let (stamp, nonce) = request.stamp_and_nonce();
+    match prove_clock(provider, session, stamp, nonce, now_ms) {
+        Ok(mac) => rejection.with("mac", Value::from(base64::encode(&mac))),
+        Err(_) => rejection,
+    }
+}
+
+/// A request whose session is known, and whose body is awaited.
+#[derive(Debug)]
+pub struct Opening<'a> {
+    session: Arc<Session>,
+    kind: OpeningKind<'a>,
+}
+
+#[derive(Debug)]
+enum OpeningKind<'a> {
+    Compat(SealedCall<'a>),
+    Native(three::Opening),
+}
+
+impl Opening<'_> {
+    /// The session.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The longest sealed body that may follow, in bytes.
+    pub fn body_max(&self, bounds: BodyBounds) -> u64 {
+        match self.kind {
+            OpeningKind::Compat(_) if self.session.id().is_anonymous() => bounds.whole.min(ANON_BODY_MAX) as u64,
+            OpeningKind::Compat(_) => bounds.whole as u64,
+            OpeningKind::Native(_) => bounds.stream,
+        }
+    }
+
+    /// What tells the request from every other: two that are alike were the same bytes. Only where `first` is all of its body,
+    /// and where the protocol lets a client send the same bytes again.
+    pub fn fingerprint(&self, provider: &dyn Provider, first: &Piece) -> Option<[u8; 32]> {
+        let OpeningKind::Native(opening) = &self.kind else { return None };
+        let (session, nonce, stamp_ms) = opening.identity();
+        let fields = Fields::new().field(session.as_str()).field(nonce).number(stamp_ms);
+        first.is_last.then(|| provider.sha256(&[fields.as_bytes(), &first.bytes]))
+    }
+
+    /// Opens the request by the first piece of its stream. It stays shut until its nonce is reserved.
+    ///
+    /// # Errors
+    /// One of the wire's.
+    pub fn open(
+        self,
+        provider: &dyn Provider,
+        first: Piece,
+        laps: Laps<'_>,
+    ) -> Result<Unreplayed<PlainRequest>, Error> {
+        match self.kind {
+            OpeningKind::Compat(call) => {
+                let opened = call.open(provider, self.session, first.bytes, laps)?;
+                Ok(opened.map(|opened| PlainRequest {
+                    inner: None,
+                    first: opened.plaintext,
+                    reply: Reply::Compat(opened.reply),
+                }))
+            }
+            OpeningKind::Native(opening) => {
+                laps(Step::Decrypt);
+                let opened = opening.first(first.bytes)?;
+                Ok(opened.map(|opened| {
+                    let (frame, at) = opened.first;
+                    let end = frame.len();
+                    PlainRequest {
+                        inner: Some(opened.headers),
+                        first: Plaintext::new(frame, at..end),
+                        reply: Reply::Native(opened.reply),
+                    }
+                }))
+            }
+        }
+    }
+}
+
+/// A request that was opened, and is no replay.
+#[derive(Debug)]
+pub struct PlainRequest {
+    /// The headers within the seal, where the protocol seals headers; else the ones outside count.
+    pub inner: Option<InnerHeaders>,
+    /// The beginning of its body; all of it, if the piece was the last.
+    pub first: Plaintext,
+    /// How to answer.
+    pub reply: Reply,
+}
+
+/// A claim that is made anew as the request is admitted: its sender decides how long its body takes, and in between the session
+/// may have ended, and a store forgotten an earlier claim. `found` is the session as the store has it now.
+///
+/// # Errors
+/// [`Error::SessionUnknown`], [`Error::SessionExpired`], [`Error::TimestampOutsideWindow`].
+// SPEC session-3.md#sealed-requests
+pub fn readmit(found: Option<&Session>, claim: &Claim, now_ms: u64, policy: &ReplayPolicy) -> Result<Claim, Error> {
+    let found = found.ok_or(Error::SessionUnknown)?;
+    if found.is_expired(now_ms) {
+        return Err(Error::SessionExpired);
+    }
+    let window = if found.record().wire == Wire::Three { policy.within(WINDOW3_MS_MAX) } else { *policy };
+    window.check_ms(claim.stamp_ms(), now_ms)?;
+    Claim::passed_on(claim.key(), claim.is_sealed(), claim.stamp_ms(), now_ms, policy)
+}

@@ -1,0 +1,133 @@
+//! Wire 3 by the value; wires 1 and 2, and all forms of errors, are played over HTTP by the crates around.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::*;
+use crate::session::three::tests::{LINE, NOW_MS, agreed, headers, provider, stream};
+use crate::session::three::{ClientSession, SealedCall as Sealed3, Suite};
+use crate::session::{Fresh, SealRandoms};
+
+type Sent = (Vec<(String, String)>, Vec<u8>);
+
+fn sent(client: &ClientSession, parts: &[&[u8]], stamp_ms: u64) -> Sent {
+    let Sealed3 { headers: list, sealer, .. } = client.seal(provider(), LINE, "x/y", stamp_ms, &[1; 16]).unwrap();
+    (headers(&list, "x/y"), stream(sealer, &InnerHeaders::new(), parts))
+}
+
+fn begin(headers: &Vec<(String, String)>, now_ms: u64) -> Exchange<'_> {
+    Exchange::begin(headers, LINE, now_ms, &ReplayPolicy::default(), |_| Ok(())).unwrap()
+}
+
+/// What comes of a body that arrives in chunks of this length: its pieces, and the error that ended it.
+fn read(stream: &mut Stream, body: &[u8], chunk: usize) -> (Vec<Piece>, Option<Error>) {
+    let mut pieces = Vec::new();
+    for mut input in body.chunks(chunk) {
+        while !input.is_empty() {
+            match stream.read(&mut input) {
+                Ok(piece) => pieces.extend(piece),
+                Err(err) => return (pieces, Some(err)),
+            }
+        }
+    }
+    match stream.end() {
+        Ok(piece) => {
+            pieces.extend(piece);
+            (pieces, None)
+        }
+        Err(err) => (pieces, Some(err)),
+    }
+}
+
+#[test]
+fn the_last_piece_is_given_only_when_nothing_stands_behind_it() {
+    let (_, client, server) = agreed(Suite::P256);
+    let (headers, body) = sent(&client, &[b"one", b"two"], NOW_MS);
+    let open = || begin(&headers, NOW_MS).session(provider(), server.clone()).unwrap().1;
+    for chunk in [1, 7, body.len()] {
+        let (pieces, err) = read(&mut open(), &body, chunk);
+        let lasts: Vec<_> = pieces.iter().map(|piece| piece.is_last).collect();
+        assert_eq!((lasts, err), (alloc::vec![false, true], None));
+        // One byte behind it, in the same chunk or in the next.
+        let longer = [&body[..], b"x"].concat();
+        let (pieces, err) = read(&mut open(), &longer, chunk);
+        assert_eq!((pieces.len(), err), (1, Some(Error::FrameInvalid)), "{chunk}");
+        let (pieces, err) = read(&mut open(), &body[..body.len() - 1], chunk);
+        assert_eq!((pieces.len(), err), (1, Some(Error::StreamTruncated)), "{chunk}");
+    }
+}
+
+#[test]
+fn a_request_is_opened_and_answered_and_its_fingerprint_is_its_own() {
+    let (_, client, server) = agreed(Suite::P256);
+    let (headers, body) = sent(&client, &[b"hello"], NOW_MS);
+    let (opening, mut stream) = begin(&headers, NOW_MS).session(provider(), server.clone()).unwrap();
+    let mut pieces = read(&mut stream, &body, 9).0;
+    let first = pieces.pop().unwrap();
+    let print = opening.fingerprint(provider(), &first);
+    let other = Piece { bytes: b"\0\0hellp".to_vec(), is_last: true };
+    assert!(print.is_some() && print != opening.fingerprint(provider(), &other));
+    let part = Piece { bytes: first.bytes.clone(), is_last: false };
+    assert_eq!(opening.fingerprint(provider(), &part), None, "a part is not all of the request");
+    let shut = opening.open(provider(), first, &mut |_| ()).unwrap();
+    let fresh = Fresh::reserved(shut.claim());
+    let plain = shut.release(fresh).unwrap();
+    assert_eq!((plain.first.as_slice(), plain.inner), (&b"hello"[..], Some(InnerHeaders::new())));
+    let Ok(AnswerSeal::Frames(seal)) = plain.reply.answer(204, false) else { panic!("wire 3 seals frames") };
+    assert!(seal.is_bodyless());
+    let (_, sealer) = seal.begin(provider(), NOW_MS, &SealRandoms::draw(provider()).unwrap()).unwrap();
+    assert!(FrameSeal::in_header(sealer, &InnerHeaders::new()).is_ok());
+}
+
+#[test]
+fn what_was_checked_before_the_body_came_is_checked_again_at_the_claim() {
+    let (_, client, server) = agreed(Suite::P256);
+    let wide = ReplayPolicy::new(86_400_000, 0);
+    let (headers, body) = sent(&client, &[b"x"], NOW_MS);
+    let exchange = Exchange::begin(&headers, LINE, NOW_MS, &wide, |_| Ok(())).unwrap();
+    let (opening, mut stream) = exchange.session(provider(), server.clone()).unwrap();
+    let first = read(&mut stream, &body, 99).0.pop().unwrap();
+    let shut = opening.open(provider(), first, &mut |_| ()).unwrap();
+    let admit = |found: Option<&Session>, now_ms| readmit(found, shut.claim(), now_ms, &wide).map(drop);
+    assert_eq!(admit(None, NOW_MS), Err(Error::SessionUnknown));
+    assert_eq!(admit(Some(&server), server.record().expires_ms), Err(Error::SessionExpired));
+    assert_eq!(admit(Some(&server), NOW_MS), Ok(()));
+    let mut record = server.record().clone();
+    record.expires_ms = u64::MAX;
+    let endless = Session::new(provider(), record).unwrap();
+    // The window of wire 3 is five minutes at most, whatever the policy says.
+    assert_eq!(admit(Some(&endless), NOW_MS + WINDOW3_MS_MAX), Ok(()));
+    assert_eq!(admit(Some(&endless), NOW_MS + WINDOW3_MS_MAX + 1), Err(Error::TimestampOutsideWindow));
+}
+
+#[test]
+fn a_stamp_that_is_off_is_refused_with_a_proof_of_the_time() {
+    let (_, client, server) = agreed(Suite::P256);
+    let (headers, _) = sent(&client, &[b"x"], NOW_MS - WINDOW3_MS_MAX - 1);
+    let rejection = begin(&headers, NOW_MS).session(provider(), server).map(drop).unwrap_err();
+    let answer = rejection.answer(Form::Problem);
+    assert_eq!(answer.status, 400);
+    assert!(
+        answer.body.contains("clock_skew") && answer.body.contains("mac") && answer.body.contains("server_time_ms")
+    );
+    assert!(!rejection.answer(Form::Plain).body.contains("mac"), "the other forms have no members");
+}
+
+#[test]
+fn a_wire_that_is_not_served_and_a_method_that_may_not_be_are_refused_first() {
+    let headers: Vec<(String, String)> = Vec::new();
+    let begin = |method, served| {
+        let line = RequestLine { method, target: "/" };
+        let served = |wire| if served { Ok(()) } else { Err(Refusal::WireOff(wire)) };
+        Exchange::begin(&headers, line, NOW_MS, &ReplayPolicy::default(), served).map(drop)
+    };
+    assert_eq!(begin("GET", false), Err(Refusal::Method("POST, OPTIONS")));
+    assert_eq!(begin("POST", false), Err(Refusal::WireOff(Wire::Two)));
+    assert_eq!(begin("POST", true), Err(Error::HeaderMissing(X_KID).into()));
+    let allow = Rejection::from(Refusal::Method("POST")).answer(Form::Plain).headers;
+    assert!(allow.contains(&("allow", "POST".into())));
+    let wait = Rejection::from(Refusal::RateLimited(7)).answer(Form::Problem).headers;
+    assert!(wait.contains(&("retry-after", "7".into())));
+}
