@@ -14,7 +14,7 @@ use crate::standalone::Standalone;
 use crate::upstream::Upstream;
 
 /// Longest body that passes through, in bytes, unless the configuration says otherwise.
-const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
+pub(crate) const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Whether a route's requests are sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]

@@ -2,6 +2,7 @@
 //!
 //! Types are the caller's: `raw` ones with `deny_unknown_fields`, whose resolution collects [`Problems`].
 
+mod setting;
 mod yaml;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use setting::{FilePath, Flag, Number, Whole, Within};
 pub use yaml::load_yaml;
 
 /// Largest configuration file.

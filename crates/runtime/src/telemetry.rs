@@ -27,7 +27,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
-use crate::config::Problems;
+use crate::config::{FilePath, Problems};
 use crate::log_tail::Tee;
 use crate::process;
 
@@ -56,10 +56,20 @@ pub enum LogFormat {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawTelemetry {
+    /// Format of the log, which goes to standard error.
     log_format: Option<LogFormat>,
+    /// `off`, `error`, `warn`, `info`, `debug` or `trace`, or a filter with levels of single parts, such as
+    /// `warn,sealway_gateway=debug`. An unknown word is an error.
+    /// - default: `info`
     log_level: Option<String>,
+    /// Collector that receives traces by OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`; with TLS if it is
+    /// `https://`.
+    /// - type: URL
+    /// - default: none: no traces
     otlp_endpoint: Option<String>,
-    otlp_ca_file: Option<String>,
+    /// Authorities, in PEM, that verify the certificate of an `https://` collector.
+    /// - default: the system's authorities
+    otlp_ca_file: Option<FilePath>,
 }
 
 /// Checked.

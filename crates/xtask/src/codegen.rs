@@ -1,5 +1,5 @@
 //! `cargo xtask codegen`: Rust from spec/*.proto, checked in. Messages go into proto, without I/O; what serves goes into
-//! broker, what calls into client.
+//! broker, what calls into client. And the reference of the configuration ([`crate::settings`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{FieldDescriptorProto, FileDescriptorSet};
 
-use crate::shell;
+use crate::{settings, shell};
 
 /// A wire: its file in spec/, its package, and the name of its modules.
 struct Wire {
@@ -38,7 +38,7 @@ const SECRET_STRINGS: &[&str] = &["caPrivateKey"];
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let scratch = shell::target_dir().join("codegen");
     let mut stale = Vec::new();
-    for (path, text) in generate(&scratch)? {
+    for (path, text) in generate(&scratch)?.into_iter().chain(settings::generate()?) {
         let file = shell::root().join(&path);
         if std::fs::read_to_string(&file).is_ok_and(|there| there == text) {
             continue;
@@ -51,7 +51,7 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
             println!("{path}");
         }
     }
-    ensure!(stale.is_empty(), "{} differ from spec/*.proto: run `cargo xtask codegen`", stale.join(", "));
+    ensure!(stale.is_empty(), "{} differ from their sources: run `cargo xtask codegen`", stale.join(", "));
     Ok(())
 }
 
@@ -154,7 +154,7 @@ fn secrets(wire: &Wire, set: &FileDescriptorSet) -> (Vec<String>, Vec<String>) {
     (paths, types)
 }
 
-fn snake(name: &str) -> String {
+pub(crate) fn snake(name: &str) -> String {
     let mut snake = String::new();
     for c in name.chars() {
         if c.is_ascii_uppercase() && !snake.is_empty() {

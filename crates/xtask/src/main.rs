@@ -17,6 +17,7 @@ mod matrix;
 mod model;
 mod scan;
 mod sdk;
+mod settings;
 mod shell;
 mod steps;
 mod test;
@@ -52,7 +53,7 @@ enum Job {
     Advisories(advisories::Arguments),
     /// The repository's rules: import table, banned crates, names, sizes, notes, anchors
     Tidy,
-    /// Write Rust from spec/*.proto, or compare
+    /// Write Rust from spec/*.proto, and the configuration's reference and schema from its types; or compare
     Codegen {
         /// Change nothing; fail if a file differs from what would be written
         #[arg(long)]

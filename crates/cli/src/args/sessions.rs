@@ -80,6 +80,8 @@ pub(crate) enum ConfigAction {
         /// The file
         file: PathBuf,
     },
+    /// Print the JSON Schema of a configuration, for editors
+    Schema,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

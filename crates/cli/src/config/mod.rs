@@ -4,6 +4,8 @@ mod check;
 mod litegateway;
 mod old_environment;
 mod operators;
+#[cfg(test)]
+mod schema_tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,22 +29,38 @@ const PREFIX: &str = "SEALWAY_";
 const NATIVE_INIT: &str = "/v3/sessions";
 /// What serves when no file is named.
 const ONE_PORT: &str = include_str!("../../../../deploy/config/one-port.yaml");
+/// The JSON Schema of [`RawServe`], which `cargo xtask codegen` makes of it.
+const SCHEMA: &str = include_str!("../../../../docs/reference/configuration.schema.json");
 
 /// As written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawServe {
+    /// Addresses that clients connect to; at least one.
+    /// - default: required
     pub(crate) listeners: Vec<RawListener>,
+    /// Rules that requests are matched against, the first that matches wins; at least one.
+    /// - default: required
     routes: Vec<RawRoute>,
+    /// Services behind the gateway, by name.
     upstreams: BTreeMap<String, RawUpstream>,
+    /// The session authority and its store.
     sessions: RawSessions,
+    /// Replay protection.
     replay: RawReplay,
+    /// Behaviour of the servers that Sealway replaces.
     compat: RawCompat,
+    /// Cross-origin requests of browsers.
     cors: RawCors,
+    /// Bounds on connections and requests.
     limits: RawLimits,
+    /// Log and traces.
     telemetry: RawTelemetry,
+    /// A line of JSON for each request.
     access_log: Option<RawAccessLog>,
+    /// The admin listener.
     admin: Option<RawAdmin>,
+    /// A listener for metrics alone.
     metrics: Option<RawMetrics>,
     /// The old servers' variables that `sessions.store` was made of.
     #[serde(skip)]
@@ -259,6 +277,7 @@ pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
             }
             writeln!(out(), "{}", serde_json::to_string_pretty(&redacted(&raw)?)?)?;
         }
+        ConfigAction::Schema => out().write_all(SCHEMA.as_bytes())?,
     }
     Ok(())
 }

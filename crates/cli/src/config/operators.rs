@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sealway_gateway::GatewayConfig;
 use sealway_gateway::config::{Place, RawTls};
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{FilePath, Problems};
 use sealway_runtime::tls::ServerFiles;
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +12,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAdmin {
+    /// Loopback only: `127.0.0.1:PORT`, `[::1]:PORT`, `localhost:PORT`, or `unix:PATH`.
     address: String,
-    token_file: String,
-    certificates_folder: Option<String>,
+    /// One line of at least 16 visible ASCII characters.
+    token_file: FilePath,
+    /// Folder of `sealway certs` whose certificates may be renewed from the admin listener.
+    certificates_folder: Option<FilePath>,
 }
 
 /// The admin listener, checked.
@@ -46,8 +49,12 @@ impl RawAdmin {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawMetrics {
+    /// As of a listener; any address. Beyond loopback without `tls` a warning is given.
     address: String,
-    token_file: String,
+    /// One line of at least 16 visible ASCII characters; the token reads metrics and nothing else.
+    token_file: FilePath,
+    /// As of a listener.
+    /// - default: none: plain
     tls: Option<RawTls>,
 }
 

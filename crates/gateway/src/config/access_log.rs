@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{FilePath, Problems};
 use serde::{Deserialize, Serialize};
 
 use crate::access_log::{AccessLog, DEFAULT_FIELDS, Field};
@@ -14,7 +14,11 @@ const STANDARD_OUTPUT: &str = "-";
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawAccessLog {
-    file: String,
+    /// Appended to, and created with mode 0600; `-` is standard output. SIGHUP reopens it, for rotation.
+    file: FilePath,
+    /// Fields of a line, each at most once. Also: `listener`, `client` (the peer, or the client that a trusted proxy names),
+    /// `certificate` (the subject of a verified one), `host`, `version`, `user_agent`.
+    /// - default: `time`, `peer`, `method`, `path`, `route`, `upstream`, `status`, `duration_ms`, `bytes_sent`, `complete`
     fields: Option<Vec<Field>>,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{Number, Problems, Within};
 use sealway_runtime::http::HttpLimits;
 use serde::{Deserialize, Serialize};
 
@@ -12,32 +12,56 @@ use super::routes::SEALED_BODY_MAX;
 use crate::body::{RateMin, StreamLimits};
 use crate::route::ForwardPolicy;
 
-const BUFFERED_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
-const BODY_AHEAD_BYTES: u64 = 64 * 1024;
-/// In bytes a second.
-const BODY_RATE_MIN: u64 = 100;
+/// Longest time that most limits may be set to, in milliseconds.
+const HOUR_MS: u64 = 3_600_000;
+const MIB: u64 = 1024 * 1024;
 /// Largest rate that may be asked of a client, in bytes a second.
-pub(super) const BODY_RATE_MIN_MAX: u64 = 1024 * 1024;
+pub(super) const BODY_RATE_MIN_MAX: u64 = MIB;
 
 /// `limits:` as written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawLimits {
-    connections_max: Option<usize>,
-    connections_per_address_max: Option<usize>,
-    header_bytes_max: Option<usize>,
-    header_fields_max: Option<usize>,
-    header_timeout_ms: Option<u64>,
-    handshake_timeout_ms: Option<u64>,
-    idle_timeout_ms: Option<u64>,
-    body_idle_ms: Option<u64>,
-    request_ms: Option<u64>,
-    streams_max: Option<u32>,
-    buffered_bytes_max: Option<usize>,
-    body_ahead_bytes: Option<u64>,
-    body_rate_min_bytes_per_sec: Option<u64>,
-    drain_ms: Option<u64>,
-    stop_delay_ms: Option<u64>,
+    /// Connections at once for each address listened on; more get 503 and are closed. The admin listener has 64.
+    connections_max: Number<usize, { HttpLimits::DEFAULT.connections_max as u64 }, 1, 1_000_000>,
+    /// Connections at once of one client address on a listener; 0: no bound. If omitted, an address may hold any number
+    /// until three quarters of `connections_max` are taken; the rest is for addresses that hold less than a sixteenth.
+    /// Where one proxy carries all clients, set it to `connections_max`.
+    connections_per_address_max: Within<usize, 0, 1_000_000>,
+    /// Request line and headers together. Over it: 431, or 414 for the request line.
+    header_bytes_max: Number<usize, { HttpLimits::DEFAULT.header_bytes_max as u64 }, 8192, { 1024 * 1024 }>,
+    /// Headers of a request. Over it: 431.
+    header_fields_max: Number<usize, { HttpLimits::DEFAULT.fields_max as u64 }, 16, 10_000>,
+    /// Time for the head of a request, from its first byte.
+    header_timeout_ms: Number<u64, 30_000, 1, HOUR_MS>,
+    /// Time for a TLS handshake.
+    handshake_timeout_ms: Number<u64, 10_000, 1, HOUR_MS>,
+    /// Time that a connection may stay without a request.
+    /// - default: `header_timeout_ms` if set, else {default}
+    idle_timeout_ms: Number<u64, 60_000, 1, HOUR_MS>,
+    /// Time between two chunks of a request body that passes unsealed. Over it: 408.
+    body_idle_ms: Number<u64, 30_000, 1, HOUR_MS>,
+    /// Time for a whole request body that passes unsealed, from when the gateway first waits for it. Over it: 408.
+    request_ms: Number<u64, HOUR_MS, 1, { 7 * 24 * HOUR_MS }>,
+    /// HTTP/2 streams at once on a connection.
+    streams_max: Number<u32, { HttpLimits::DEFAULT.streams_max as u64 }, 1, 10_000>,
+    /// Request bodies held at once over all connections: sealed ones, inits, and what is read ahead, each as its bytes
+    /// arrive. One connection has a sixteenth of it, one client (an IPv4 address, an IPv6 /64) a quarter, or the largest
+    /// body of a route where that is more; over that 503.
+    buffered_bytes_max: Number<usize, { 256 * MIB }, { 2 * SEALED_BODY_MAX }, { 64 * 1024 * MIB }>,
+    /// Part of a request body that is read before a connection to the service is taken, where its length is announced. It
+    /// counts towards `buffered_bytes_max`.
+    body_ahead_bytes: Number<u64, { 64 * 1024 }, 0, MIB>,
+    /// Lowest rate of a request's body, as long as its service has not answered; 0: none. The first `body_idle_ms` of
+    /// waiting are free. Below it: 408.
+    /// - type: bytes a second
+    body_rate_min_bytes_per_sec: Number<u64, 100, 0, BODY_RATE_MIN_MAX>,
+    /// Time that requests in flight may take after SIGTERM or SIGINT.
+    drain_ms: Number<u64, 30_000, 1, HOUR_MS>,
+    /// Time before draining in which everything is still served while `/ready` says 503 `stopping`: a balancer's health
+    /// check needs it to look elsewhere, so that no connection is on its way when the listener closes. A second signal
+    /// cuts it short.
+    stop_delay_ms: Number<u64, 0, 0, HOUR_MS>,
 }
 
 /// Bounds on requests, over all routes.
@@ -74,56 +98,36 @@ pub(super) struct Limits {
 }
 
 pub(super) fn resolve(raw: &RawLimits, problems: &mut Problems) -> Limits {
-    let defaults = HttpLimits::default();
-    let mut ms = |name, value, default: u64, range| {
-        Duration::from_millis(problems.bounded(&format!("limits.{name}"), value, default, range))
-    };
-    let hour = 1..=3_600_000;
-    let header_timeout = ms("header_timeout_ms", raw.header_timeout_ms, 30_000, hour.clone());
-    let handshake_timeout = ms("handshake_timeout_ms", raw.handshake_timeout_ms, 10_000, hour.clone());
-    // Who waits between two requests is as patient as who waits for the first, unless told otherwise.
-    let idle_timeout = ms("idle_timeout_ms", raw.idle_timeout_ms.or(raw.header_timeout_ms), 60_000, hour.clone());
-    let body_idle = ms("body_idle_ms", raw.body_idle_ms, 30_000, hour.clone());
-    let drain = ms("drain_ms", raw.drain_ms, 30_000, hour);
-    let body_time = ms("request_ms", raw.request_ms, 3_600_000, 1..=7 * 24 * 3_600_000);
-    let stop_delay = ms("stop_delay_ms", raw.stop_delay_ms, 0, 0..=3_600_000);
-    let mut count = |name, value, default, range| problems.bounded(&format!("limits.{name}"), value, default, range);
-    let http = HttpLimits {
-        connections_max: count("connections_max", raw.connections_max, defaults.connections_max, 1..=1_000_000),
-        connections_per_address_max: count(
-            "connections_per_address_max",
-            raw.connections_per_address_max,
-            defaults.connections_per_address_max,
-            0..=1_000_000,
-        ),
-        // Nobody takes all of them by default. One proxy in front that may is said to by a bound of its own.
-        scarce_connections_per_address: match raw.connections_per_address_max {
-            None => raw.connections_max.unwrap_or(defaults.connections_max) / 16,
-            Some(_) => 0,
+    let connections_max = raw.connections_max.check("limits.connections_max", problems);
+    let per_address = "limits.connections_per_address_max";
+    Limits {
+        http: HttpLimits {
+            connections_max,
+            connections_per_address_max: raw.connections_per_address_max.check_or(per_address, 0, problems),
+            // Nobody takes all of them by default. One proxy in front that may is said to by a bound of its own.
+            scarce_connections_per_address: match raw.connections_per_address_max.given() {
+                None => connections_max / 16,
+                Some(_) => 0,
+            },
+            header_bytes_max: raw.header_bytes_max.check("limits.header_bytes_max", problems),
+            fields_max: raw.header_fields_max.check("limits.header_fields_max", problems),
+            header_timeout: raw.header_timeout_ms.millis("limits.header_timeout_ms", problems),
+            handshake_timeout: raw.handshake_timeout_ms.millis("limits.handshake_timeout_ms", problems),
+            // A wait between two requests is as long as the wait for the first by default.
+            idle_timeout: raw
+                .idle_timeout_ms
+                .or(raw.header_timeout_ms.given())
+                .millis("limits.idle_timeout_ms", problems),
+            streams_max: raw.streams_max.check("limits.streams_max", problems),
         },
-        header_bytes_max: count(
-            "header_bytes_max",
-            raw.header_bytes_max,
-            defaults.header_bytes_max,
-            8192..=1024 * 1024,
-        ),
-        fields_max: count("header_fields_max", raw.header_fields_max, defaults.fields_max, 16..=10_000),
-        header_timeout,
-        handshake_timeout,
-        idle_timeout,
-        streams_max: problems.bounded("limits.streams_max", raw.streams_max, defaults.streams_max, 1..=10_000),
-    };
-    let buffered_max = problems.bounded(
-        "limits.buffered_bytes_max",
-        raw.buffered_bytes_max,
-        BUFFERED_BYTES_DEFAULT,
-        2 * SEALED_BODY_MAX..=64 * 1024 * 1024 * 1024,
-    );
-    let mut bytes =
-        |name: &str, value, default, max| problems.bounded(&format!("limits.{name}"), value, default, 0..=max);
-    let body_ahead_max = bytes("body_ahead_bytes", raw.body_ahead_bytes, BODY_AHEAD_BYTES, 1024 * 1024);
-    let rate_min = raw.body_rate_min_bytes_per_sec;
-    let body_rate_min = bytes("body_rate_min_bytes_per_sec", rate_min, BODY_RATE_MIN, BODY_RATE_MIN_MAX);
-    let request = RequestLimits { body_idle, body_time, buffered_max, body_ahead_max, body_rate_min };
-    Limits { http, request, drain, stop_delay }
+        request: RequestLimits {
+            body_idle: raw.body_idle_ms.millis("limits.body_idle_ms", problems),
+            body_time: raw.request_ms.millis("limits.request_ms", problems),
+            buffered_max: raw.buffered_bytes_max.check("limits.buffered_bytes_max", problems),
+            body_ahead_max: raw.body_ahead_bytes.check("limits.body_ahead_bytes", problems),
+            body_rate_min: raw.body_rate_min_bytes_per_sec.check("limits.body_rate_min_bytes_per_sec", problems),
+        },
+        drain: raw.drain_ms.millis("limits.drain_ms", problems),
+        stop_delay: raw.stop_delay_ms.millis("limits.stop_delay_ms", problems),
+    }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sealway_runtime::config::{Problems, relative_to};
+use sealway_runtime::config::{FilePath, Flag, Problems, relative_to};
 use sealway_runtime::listener::parse_address;
 use sealway_runtime::tls::{AllowPattern, ClientAuth, Secret, ServerFiles, TlsError};
 use serde::{Deserialize, Serialize};
@@ -21,11 +21,21 @@ const UNIX_PATH_MAX: usize = 107;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawListener {
+    /// Name by which routes refer to the listener; not empty, and unique.
+    /// - default: `listeners[N]`, by its index
     name: Option<String>,
+    /// `IP:PORT`, `[IPv6]:PORT`, `localhost:PORT` for 127.0.0.1 and [::1], or `unix:PATH`. Port 0 takes a free one. No two
+    /// listeners on one address, the admin listener included; nor on one port if one of them has all addresses
+    /// (`0.0.0.0`), unless both set `reuse_port`.
     address: String,
+    /// TLS of the listener; the keys are below.
+    /// - default: none: plain
     tls: Option<RawTls>,
+    /// Trusted proxies: networks (`10.0.0.0/8`), addresses, or `unix:` for a Unix socket's peers. Their forwarding headers
+    /// are kept, and the client's address is the last one in `X-Forwarded-For` that is not a trusted proxy's.
     trusted_proxies: Option<OneOrMany>,
-    reuse_port: Option<bool>,
+    /// Allows another process to listen on the same address (`SO_REUSEPORT`), to take its place.
+    reuse_port: Flag<false>,
     /// What errors name instead of the path in the configuration: a flag.
     #[serde(skip)]
     setting: Option<String>,
@@ -35,14 +45,30 @@ pub struct RawListener {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawTls {
-    cert: String,
-    key: Option<String>,
-    password_file: Option<String>,
+    /// PEM, the server's certificate first; or PKCS#12.
+    cert: FilePath,
+    /// PEM: PKCS#8, SEC1 or PKCS#1, not encrypted.
+    /// - default: in `cert`
+    key: Option<FilePath>,
+    /// Password of a PKCS#12 file, one line.
+    password_file: Option<FilePath>,
+    /// Authorities that sign clients, in PEM. Without them no certificate is requested.
+    /// - type: path or list
     client_ca: Option<OneOrMany>,
+    /// `required`: clients without a certificate are rejected. `optional`: they are accepted.
+    /// - default: `required` with `client_ca`
     client_auth: Option<RawClientAuth>,
+    /// Lists of revoked certificates, PEM or DER.
+    /// - type: path or list
     crl: Option<OneOrMany>,
+    /// Names of which a client's certificate must have one: `spiffe://plant/*`, `URI:…`, `DNS:…`, `CN=…`, `SHA256:…`
+    /// ([certificates.md](../guides/certificates.md#who-is-let-in)).
+    /// - default: any
     allow: Option<OneOrMany>,
-    ocsp: Option<String>,
+    /// OCSP response in DER, stapled.
+    ocsp: Option<FilePath>,
+    /// Lowest version of TLS.
+    /// - default: `"1.2"`
     min_version: Option<MinVersion>,
     /// Where nobody could write a file with it.
     #[serde(skip)]
@@ -181,19 +207,19 @@ pub(super) fn resolve(raw: &[RawListener], file: Option<&Path>, problems: &mut P
                 problems.add(format!("{setting}.name"), format!("\"{name}\" stands twice"));
             }
             // The kernel lets an address and all of them share a port where both say so.
-            let shares = listener.reuse_port == Some(true) && other.reuse_port && place != other.place;
+            let shares = listener.reuse_port.get() && other.reuse_port && place != other.place;
             if place.collides(&other.place) && !shares {
                 problems.add(&path, format!("{} is also {}", listener.address, other.setting));
             }
         }
-        if listener.reuse_port.is_some() && matches!(place, Place::Unix(_)) {
+        if listener.reuse_port.given().is_some() && matches!(place, Place::Unix(_)) {
             problems.add(format!("{setting}.reuse_port"), "a Unix socket has no port");
         }
         listeners.push(Listener {
             name,
             tls: listener.tls.as_ref().map(|tls| tls.resolve(&format!("{setting}.tls"), file, problems)),
             trusted: resolve_trusted(&setting, listener, problems),
-            reuse_port: listener.reuse_port.unwrap_or(false),
+            reuse_port: listener.reuse_port.get(),
             setting: listener.setting.clone().unwrap_or(path),
             place,
         });

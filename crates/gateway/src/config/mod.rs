@@ -1,6 +1,7 @@
 //! `listeners:`, `routes:`, `upstreams:`, `cors:` and `limits:` of the configuration: as written, then checked.
 
 mod access_log;
+mod cors;
 mod limits;
 mod listeners;
 mod routes;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use self::access_log::CheckedAccessLog;
 pub use self::access_log::RawAccessLog;
+pub use self::cors::RawCors;
 use self::limits::Limits;
 pub use self::limits::{RawLimits, RequestLimits};
 pub use self::listeners::{Listener, Place, RawListener, RawTls};
@@ -59,14 +61,6 @@ impl OneOrMany {
             Some(OneOrMany::Many(many)) => many.clone(),
         }
     }
-}
-
-/// `cors:` as written.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct RawCors {
-    origins: Option<Vec<String>>,
-    max_age_sec: Option<u32>,
 }
 
 /// The sections together, as written.
@@ -117,14 +111,7 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
     let routes = routes
         .filter_map(|(index, route)| routes::resolve(index, route, &listeners, raw.upstreams, problems))
         .collect();
-    let cors = Cors::new(raw.cors.origins.as_deref().unwrap_or_default(), raw.cors.max_age_sec.unwrap_or(600));
-    let cors = match cors {
-        Ok(cors) => cors,
-        Err((index, why)) => {
-            problems.add(format!("cors.origins[{index}]"), why);
-            Cors::default()
-        }
-    };
+    let cors = cors::resolve(raw.cors, problems);
     let Limits { http, request, drain, stop_delay } = limits::resolve(raw.limits, problems);
     let access_log = raw.access_log.map(|log| access_log::resolve(log, raw.file, problems));
     GatewayConfig { listeners, http, drain, stop_delay, limits: request, cors, access_log, upstreams, routes }

@@ -6,21 +6,20 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue};
+use sealway_proto::limits::SEALED_BODY_MAX_DEFAULT;
 use sealway_proto::routes::{Pattern, PatternInvalid};
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{Flag, Number, Problems, Within};
 use serde::{Deserialize, Serialize};
 
 use super::limits::BODY_RATE_MIN_MAX;
 use super::listeners::Listener;
 use super::{OneOrMany, RawUpstream};
 use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
-use crate::route::{ForwardPolicy, Matcher, Sealed};
+use crate::route::{BODY_MAX_DEFAULT, ForwardPolicy, Matcher, Sealed};
 use crate::standalone::Standalone;
 
 /// Largest `sealed_body_max`.
-pub(super) const SEALED_BODY_MAX: usize = 64 * 1024 * 1024;
-/// Longest `keep_answers_sec`.
-const KEEP_ANSWERS_SEC_MAX: u64 = 600;
+pub(super) const SEALED_BODY_MAX: u64 = 64 * 1024 * 1024;
 /// Longest `name`, in bytes.
 const NAME_LEN_MAX: usize = 64;
 /// Longest `delay_ms`.
@@ -30,38 +29,96 @@ const DELAY_MS_MAX: u64 = 600_000;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawRoute {
+    /// Name in metrics and logs; 1 to 64 bytes, not `none`.
+    /// - default: `routes[N]`, by its index
     name: Option<String>,
+    /// Requests of the route; `{}` matches everything.
     #[serde(rename = "match")]
     matcher: RawMatch,
+    /// The session authority answers.
+    /// - type: `{}`
+    /// - default: –
     sessions: Option<RawEmpty>,
+    /// The gateway answers by itself: 200 and `{"status":"ok","mode":"standalone"}`, or the request's body, of at most
+    /// 16 MiB.
+    /// - default: –
     standalone: Option<Standalone>,
+    /// Name of the upstream that answers.
+    /// - default: –
     upstream: Option<String>,
-    delay_ms: Option<u64>,
+    /// Time that a request waits first.
+    delay_ms: Number<u64, 0, 0, DELAY_MS_MAX>,
+    /// `required`: every request is sealed. `optional`: requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
+    /// `off`: requests pass as sent.
     sealed: Option<Sealed>,
+    /// `Content-Type` of a plaintext for the service.
+    /// - default: `application/json`
     content_type: Option<String>,
-    sealed_body_max: Option<usize>,
-    body_max: Option<u64>,
+    /// Longest sealed request body, and longest answer that is sealed. Over it: 413; a longer answer: 502.
+    sealed_body_max: Number<usize, { SEALED_BODY_MAX_DEFAULT as u64 }, 28, SEALED_BODY_MAX>,
+    /// Longest request body that passes unsealed, or is sealed on wire 3.
+    body_max: Number<u64, BODY_MAX_DEFAULT, 0, { u64::MAX }>,
+    /// Headers of requests to the service.
     request_headers: Option<RawHeaderRules>,
+    /// Headers of answers to the client.
     response_headers: Option<RawHeaderRules>,
-    forwarded: Option<bool>,
-    preserve_host: Option<bool>,
+    /// Sends the service `Forwarded`, `X-Forwarded-For`, `-Proto`, `-Host`, `Via` and `traceparent`.
+    forwarded: Flag<true>,
+    /// Sends the service the client's `Host` instead of its own address.
+    preserve_host: Flag<false>,
+    /// Headers that tell the service about a client's certificate: `certificate` and `chain` (in the form of RFC 9440),
+    /// `subject`, `common_name`, `dns`, `uri`, `serial`, `issuer`, `sha256`. A client's own headers of these names, and
+    /// `X-Client-Cert`, `Client-Cert` and `Client-Cert-Chain`, are always dropped, also with underscores for hyphens, and
+    /// from trailers.
+    /// - type: headers to fields
+    /// - default: `X-Client-Cert: certificate`
     client_identity: Option<BTreeMap<String, CertificateField>>,
+    /// On sealed routes: if a client shows a certificate, this field of it must be the client id of the session, else 403.
+    /// Sessions of wire 1 have no client id.
+    /// - type: a field
     client_id_from: Option<CertificateField>,
-    pass_connection_close: Option<bool>,
+    /// Forwards `Connection: close` of one side to the other.
+    pass_connection_close: Flag<false>,
+    /// Prefix of the request's path on its way to the service, with one slash between the two.
+    /// - type: path of a URL
     upstream_path: Option<String>,
+    /// Headers outside a seal of wire 3 that reach the service where the seal has none of that name, beside `Host`,
+    /// `User-Agent`, `Accept-Language` and the forwarding headers; anybody on the path can have written them.
+    /// - type: list of names
     unsealed_headers: Option<Vec<String>>,
-    keep_answers_sec: Option<u64>,
-    uploads_max: Option<u64>,
-    body_rate_min_bytes_per_sec: Option<u64>,
+    /// Time that a sealed answer of wire 3 is kept for a client that sends the very same bytes again: requests of one frame
+    /// (64 KiB), answers of up to 32 KiB, 32 MiB a route in this process's memory.
+    /// - default: off
+    keep_answers_sec: Within<u64, 1, 600>,
+    /// Requests of this route whose bodies still arrive while they hold a connection to the service. Over it: 503 with
+    /// `Retry-After`.
+    /// - default: three quarters of the upstream's
+    uploads_max: Within<u64, 1, { u64::MAX }>,
+    /// Lowest rate of a request's body on this route; 0: none. For streams that rest while their service has not answered
+    /// yet.
+    /// - type: bytes a second
+    /// - default: that of `limits`
+    body_rate_min_bytes_per_sec: Within<u64, 0, BODY_RATE_MIN_MAX>,
+    /// Protocols to which a client may change its connection by `Upgrade`, one protocol at a time. The `Upgrade` of others
+    /// is removed and the request goes on without it. `[]` allows none; `h2c`, `HTTP` and `TLS` cannot be listed, for
+    /// requests in them would pass every route.
+    /// - type: list of protocols
+    /// - default: `[websocket]`
     upgrade_protocols: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawMatch {
+    /// Names of listeners.
+    /// - default: any
     listener: Option<OneOrMany>,
+    /// Hosts without a port, in any case, addresses of IPv6 as `[::1]`; `*.example.com` is every host below it.
+    /// - default: any
     host: Option<OneOrMany>,
+    /// Exact paths; each begins with `/` and has no query.
     path: Option<OneOrMany>,
+    /// Beginnings of paths, as text: `/api/` does not match `/api`. Letter case counts.
     path_prefix: Option<OneOrMany>,
 }
 
@@ -72,7 +129,11 @@ struct RawEmpty {}
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawHeaderRules {
+    /// Headers to set in the place of existing ones; `${NAME}` in a value is the environment's variable.
+    /// - type: names to values
     set: Option<BTreeMap<String, String>>,
+    /// Headers to drop. Neither this nor `set` is for headers of framing, `Connection` and `Host`.
+    /// - type: list of names
     remove: Option<Vec<String>>,
 }
 
@@ -104,7 +165,7 @@ pub(super) fn resolve(
 ) -> Option<CheckedRoute> {
     let at = format!("routes[{index}]");
     let matcher = resolve_matcher(&at, &raw.matcher, listeners, problems);
-    let delay = problems.bounded(&format!("{at}.delay_ms"), raw.delay_ms, 0, 0..=DELAY_MS_MAX);
+    let delay = raw.delay_ms.millis(&format!("{at}.delay_ms"), problems);
     let action = match (&raw.sessions, raw.standalone, &raw.upstream) {
         (Some(_), None, None) => Some(CheckedAction::Sessions),
         (None, Some(standalone), None) => Some(CheckedAction::Standalone(standalone)),
@@ -133,7 +194,7 @@ pub(super) fn resolve(
         );
     }
     let name = raw.name.clone().unwrap_or_else(|| at.clone());
-    Some(CheckedRoute { name, matcher, delay: Duration::from_millis(delay), action: action? })
+    Some(CheckedRoute { name, matcher, delay, action: action? })
 }
 
 impl RawRoute {
@@ -143,20 +204,20 @@ impl RawRoute {
         let given = [
             ("sealed", self.sealed.is_some()),
             ("content_type", self.content_type.is_some()),
-            ("sealed_body_max", self.sealed_body_max.is_some()),
-            ("body_max", self.body_max.is_some() && !is_echo),
+            ("sealed_body_max", self.sealed_body_max.given().is_some()),
+            ("body_max", self.body_max.given().is_some() && !is_echo),
             ("request_headers", self.request_headers.is_some()),
             ("response_headers", self.response_headers.is_some()),
-            ("forwarded", self.forwarded.is_some()),
-            ("preserve_host", self.preserve_host.is_some()),
+            ("forwarded", self.forwarded.given().is_some()),
+            ("preserve_host", self.preserve_host.given().is_some()),
             ("client_identity", self.client_identity.is_some()),
             ("client_id_from", self.client_id_from.is_some()),
-            ("pass_connection_close", self.pass_connection_close.is_some()),
+            ("pass_connection_close", self.pass_connection_close.given().is_some()),
             ("upstream_path", self.upstream_path.is_some()),
             ("unsealed_headers", self.unsealed_headers.is_some()),
-            ("keep_answers_sec", self.keep_answers_sec.is_some()),
-            ("uploads_max", self.uploads_max.is_some()),
-            ("body_rate_min_bytes_per_sec", self.body_rate_min_bytes_per_sec.is_some()),
+            ("keep_answers_sec", self.keep_answers_sec.given().is_some()),
+            ("uploads_max", self.uploads_max.given().is_some()),
+            ("body_rate_min_bytes_per_sec", self.body_rate_min_bytes_per_sec.given().is_some()),
             ("upgrade_protocols", self.upgrade_protocols.is_some()),
         ];
         given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
@@ -233,33 +294,21 @@ fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> For
     ForwardPolicy {
         sealed: raw.sealed.unwrap_or_default(),
         content_type: content_type.unwrap_or(all.content_type),
-        sealed_body_max: problems.bounded(
-            &format!("{at}.sealed_body_max"),
-            raw.sealed_body_max,
-            all.sealed_body_max,
-            28..=SEALED_BODY_MAX,
-        ),
-        body_max: raw.body_max.unwrap_or(all.body_max),
+        sealed_body_max: raw.sealed_body_max.check(&format!("{at}.sealed_body_max"), problems),
+        body_max: raw.body_max.check(&format!("{at}.body_max"), problems),
         headers: HeaderPolicy {
-            forwarded: raw.forwarded.unwrap_or(defaults.forwarded),
-            preserve_host: raw.preserve_host.unwrap_or(defaults.preserve_host),
+            forwarded: raw.forwarded.get(),
+            preserve_host: raw.preserve_host.get(),
             identity,
             request: resolve_rules(&format!("{at}.request_headers"), raw.request_headers.as_ref(), problems),
             response: resolve_rules(&format!("{at}.response_headers"), raw.response_headers.as_ref(), problems),
         },
         client_id: raw.client_id_from,
-        pass_connection_close: raw.pass_connection_close.unwrap_or(false),
-        keep_answers: raw.keep_answers_sec.map(|_| {
-            let path = format!("{at}.keep_answers_sec");
-            Duration::from_secs(problems.bounded(&path, raw.keep_answers_sec, 60, 1..=KEEP_ANSWERS_SEC_MAX))
-        }),
+        pass_connection_close: raw.pass_connection_close.get(),
+        keep_answers: raw.keep_answers_sec.check(&format!("{at}.keep_answers_sec"), problems).map(Duration::from_secs),
         route: index,
-        uploads_max: raw
-            .uploads_max
-            .map(|max| problems.bounded(&format!("{at}.uploads_max"), Some(max), 1, 1..=u64::MAX)),
-        body_rate_min: raw.body_rate_min_bytes_per_sec.map(|rate| {
-            problems.bounded(&format!("{at}.body_rate_min_bytes_per_sec"), Some(rate), 0, 0..=BODY_RATE_MIN_MAX)
-        }),
+        uploads_max: raw.uploads_max.check(&format!("{at}.uploads_max"), problems),
+        body_rate_min: raw.body_rate_min_bytes_per_sec.check(&format!("{at}.body_rate_min_bytes_per_sec"), problems),
         unsealed_headers: {
             let names = raw.unsealed_headers.iter().flatten();
             names.filter_map(|name| header_name(&format!("{at}.unsealed_headers"), name, problems)).collect()

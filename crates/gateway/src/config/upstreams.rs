@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{FilePath, Flag, Number, Problems, Within};
 use sealway_runtime::tls::{ClientFiles, Secret};
 use serde::{Deserialize, Serialize};
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -18,27 +17,53 @@ use crate::upstream::{
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawUpstream {
+    /// 1 to 64 of `http://HOST:PORT`, `https://HOST:PORT`, `unix:/PATH`, without path or user; or `demo:` alone, the
+    /// built-in demo service. Plain servers and servers with TLS may stand side by side.
     servers: Vec<String>,
+    /// Order of servers: one after the other, or the server with the fewest requests in flight.
     balance: Option<Balance>,
+    /// Version of HTTP. `auto` is what TLS agrees on, and HTTP/1.1 in plain; `http2` in plain uses prior knowledge.
     protocol: Option<Protocol>,
+    /// TLS towards `https://` servers.
     tls: Option<RawTls>,
+    /// Health checks of every server.
     health: Option<RawHealth>,
+    /// Deadlines of connections and answers.
     timeouts: Option<RawTimeouts>,
-    connections_max: Option<usize>,
-    queue_max: Option<usize>,
-    idle_connections_max: Option<usize>,
-    uploads_max: Option<u64>,
-    uploads_per_address_max: Option<u64>,
+    /// HTTP/1.1 connections at once to each server.
+    connections_max: Number<usize, { UpstreamLimits::DEFAULT.connections_max as u64 }, 1, CONNECTIONS_MAX>,
+    /// Requests that may wait for a connection, for each server. Over it: 503 with `Retry-After`.
+    queue_max: Number<usize, { UpstreamLimits::DEFAULT.queue_max as u64 }, 0, CONNECTIONS_MAX>,
+    /// Idle connections kept to each server.
+    idle_connections_max: Number<usize, { UpstreamLimits::DEFAULT.idle_connections_max as u64 }, 0, CONNECTIONS_MAX>,
+    /// Requests whose bodies still arrive while they hold a connection; requests that are whole, or fit into
+    /// `limits.body_ahead_bytes` with their announced length, do not count. A body without a place has 5 s to be there
+    /// whole. Over it: 503 with `Retry-After`.
+    /// - default: half of `connections_max`, times the servers
+    uploads_max: Within<u64, 1, { u64::MAX }>,
+    /// The same for one client: an IPv4 address, an IPv6 /64. Behind a proxy the client is known from `trusted_proxies`
+    /// alone.
+    /// - default: a quarter of `uploads_max`, at least 16
+    uploads_per_address_max: Within<u64, 1, { u64::MAX }>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawTls {
-    ca: Option<String>,
-    system_roots: Option<bool>,
-    cert: Option<String>,
-    key: Option<String>,
-    password_file: Option<String>,
+    /// Authorities that verify `https://` servers, in PEM.
+    /// - default: the system's
+    ca: Option<FilePath>,
+    /// Accepts the system's authorities beside `ca`.
+    system_roots: Flag<false>,
+    /// Certificate for servers that request one: PEM, or PKCS#12.
+    cert: Option<FilePath>,
+    /// Its key, in PEM.
+    /// - default: in `cert`
+    key: Option<FilePath>,
+    /// Password of a PKCS#12 file, one line.
+    password_file: Option<FilePath>,
+    /// Name that a server's certificate must have.
+    /// - default: the host in `servers`
     server_name: Option<String>,
     /// Where nobody could write a file with it.
     #[serde(skip)]
@@ -57,21 +82,34 @@ impl RawUpstream {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawHealth {
+    /// Requested by `GET` at every server; 2xx is healthy.
+    /// - type: path of a URL
     path: String,
-    interval_ms: Option<u64>,
-    timeout_ms: Option<u64>,
-    healthy: Option<u32>,
-    unhealthy: Option<u32>,
+    /// Interval between two checks.
+    interval_ms: Number<u64, 5000, 10, 3_600_000>,
+    /// Time that an answer may take.
+    timeout_ms: Number<u64, 2000, 10, 3_600_000>,
+    /// Good answers in a row that bring a server back.
+    healthy: Number<u32, 2, 1, 100>,
+    /// Bad answers in a row that take a server out.
+    unhealthy: Number<u32, 3, 1, 100>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawTimeouts {
-    connect_ms: Option<u64>,
-    response_ms: Option<u64>,
-    idle_ms: Option<u64>,
+    /// Time until a connection stands, TLS included, and that a request waits for one when all are in use. No connection:
+    /// 504; none to spare: 503.
+    connect_ms: Number<u64, { UpstreamLimits::DEFAULT.connect_ms }, 1, 3_600_000>,
+    /// Time until the answer's head, from when the service was last sent a part of the request; and again for the body of
+    /// an answer that is sealed. Over it: 504.
+    response_ms: Number<u64, { UpstreamLimits::DEFAULT.response_ms }, 1, 3_600_000>,
+    /// Time that an answer, or a connection that was upgraded, may stand still; idle connections are kept as long.
+    idle_ms: Number<u64, { UpstreamLimits::DEFAULT.idle_ms }, 1, 3_600_000>,
 }
 
+/// Most connections, and most waiting requests, that may be configured for a server.
+const CONNECTIONS_MAX: u64 = 100_000;
 /// An address may send as many bodies at once to a small service, as far as that takes so many.
 const UPLOADS_PER_ADDRESS_MIN: u64 = 16;
 
@@ -169,7 +207,7 @@ fn resolve_tls(
     };
     Some(ClientFiles {
         ca: path("ca", &tls.ca),
-        system_roots: tls.system_roots.unwrap_or(false),
+        system_roots: tls.system_roots.get(),
         cert: path("cert", &tls.cert),
         key: path("key", &tls.key),
         password_file: path("password_file", &tls.password_file),
@@ -179,34 +217,22 @@ fn resolve_tls(
 }
 
 fn resolve_limits(at: &str, raw: &RawUpstream, problems: &mut Problems) -> UpstreamLimits {
-    let defaults = UpstreamLimits::default();
     let timeouts = raw.timeouts.clone().unwrap_or_default();
-    let mut ms =
-        |key: &str, value, default| problems.bounded(&format!("{at}.timeouts.{key}"), value, default, 1..=3_600_000);
-    let connect_ms = ms("connect_ms", timeouts.connect_ms, defaults.connect_ms);
-    let response_ms = ms("response_ms", timeouts.response_ms, defaults.response_ms);
-    let idle_ms = ms("idle_ms", timeouts.idle_ms, defaults.idle_ms);
-    let mut bound =
-        |key: &str, value, default, least| problems.bounded(&format!("{at}.{key}"), value, default, least..=100_000);
-    let connections_max = bound("connections_max", raw.connections_max, defaults.connections_max, 1);
-    let queue_max = bound("queue_max", raw.queue_max, defaults.queue_max, 0);
-    let idle_connections_max =
-        bound("idle_connections_max", raw.idle_connections_max, defaults.idle_connections_max, 0);
+    let connections_max = raw.connections_max.check(&format!("{at}.connections_max"), problems);
     // Half of all connections: the other half is for requests that are whole.
     let half = (connections_max * raw.servers.len() / 2).max(1) as u64;
-    let uploads_max = problems.bounded(&format!("{at}.uploads_max"), raw.uploads_max, half, 1..=u64::MAX);
+    let uploads_max = raw.uploads_max.check_or(&format!("{at}.uploads_max"), half, problems);
     let share = (uploads_max / 4).max(UPLOADS_PER_ADDRESS_MIN).min(uploads_max);
     let per_address = format!("{at}.uploads_per_address_max");
-    let uploads_per_address_max = problems.bounded(&per_address, raw.uploads_per_address_max, share, 1..=u64::MAX);
     UpstreamLimits {
-        connect_ms,
-        response_ms,
-        idle_ms,
+        connect_ms: timeouts.connect_ms.check(&format!("{at}.timeouts.connect_ms"), problems),
+        response_ms: timeouts.response_ms.check(&format!("{at}.timeouts.response_ms"), problems),
+        idle_ms: timeouts.idle_ms.check(&format!("{at}.timeouts.idle_ms"), problems),
         connections_max,
-        queue_max,
-        idle_connections_max,
+        queue_max: raw.queue_max.check(&format!("{at}.queue_max"), problems),
+        idle_connections_max: raw.idle_connections_max.check(&format!("{at}.idle_connections_max"), problems),
         uploads_max,
-        uploads_per_address_max,
+        uploads_per_address_max: raw.uploads_per_address_max.check_or(&per_address, share, problems),
     }
 }
 
@@ -215,12 +241,9 @@ fn resolve_health(at: &str, raw: &RawHealth, problems: &mut Problems) -> Option<
     let expected = || format!("\"{}\" is no path, such as /health", raw.path);
     let path = if raw.path.starts_with('/') { raw.path.parse::<PathAndQuery>().ok() } else { None };
     let path = problems.take(format!("{at}.path"), path.ok_or_else(expected));
-    let mut ms = |key: &str, value, default| {
-        Duration::from_millis(problems.bounded(&format!("{at}.{key}"), value, default, 10..=3_600_000))
-    };
-    let interval = ms("interval_ms", raw.interval_ms, 5000);
-    let timeout = ms("timeout_ms", raw.timeout_ms, 2000);
-    let healthy = problems.bounded(&format!("{at}.healthy"), raw.healthy, 2, 1..=100);
-    let unhealthy = problems.bounded(&format!("{at}.unhealthy"), raw.unhealthy, 3, 1..=100);
+    let interval = raw.interval_ms.millis(&format!("{at}.interval_ms"), problems);
+    let timeout = raw.timeout_ms.millis(&format!("{at}.timeout_ms"), problems);
+    let healthy = raw.healthy.check(&format!("{at}.healthy"), problems);
+    let unhealthy = raw.unhealthy.check(&format!("{at}.unhealthy"), problems);
     Some(HealthSettings { path: path?, interval, timeout, healthy, unhealthy })
 }

@@ -60,18 +60,23 @@ pub struct UpstreamLimits {
     pub uploads_per_address_max: u64,
 }
 
+impl UpstreamLimits {
+    /// The bounds of an upstream that none are configured for.
+    pub const DEFAULT: Self = UpstreamLimits {
+        connect_ms: 3000,
+        response_ms: 30_000,
+        idle_ms: 60_000,
+        connections_max: 4096,
+        queue_max: 4096,
+        idle_connections_max: 1024,
+        uploads_max: 2048,
+        uploads_per_address_max: 512,
+    };
+}
+
 impl Default for UpstreamLimits {
     fn default() -> Self {
-        UpstreamLimits {
-            connect_ms: 3000,
-            response_ms: 30_000,
-            idle_ms: 60_000,
-            connections_max: 4096,
-            queue_max: 4096,
-            idle_connections_max: 1024,
-            uploads_max: 2048,
-            uploads_per_address_max: 512,
-        }
+        Self::DEFAULT
     }
 }
 

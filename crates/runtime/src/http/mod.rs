@@ -56,18 +56,23 @@ pub struct HttpLimits {
     pub streams_max: u32,
 }
 
+impl HttpLimits {
+    /// The bounds of a listener that none are configured for.
+    pub const DEFAULT: Self = HttpLimits {
+        connections_max: 10_000,
+        connections_per_address_max: 0,
+        scarce_connections_per_address: 0,
+        header_bytes_max: 32 * 1024,
+        fields_max: 128,
+        header_timeout: Duration::from_secs(30),
+        handshake_timeout: Duration::from_secs(10),
+        idle_timeout: Duration::from_secs(60),
+        streams_max: 256,
+    };
+}
+
 impl Default for HttpLimits {
     fn default() -> Self {
-        HttpLimits {
-            connections_max: 10_000,
-            connections_per_address_max: 0,
-            scarce_connections_per_address: 0,
-            header_bytes_max: 32 * 1024,
-            fields_max: 128,
-            header_timeout: Duration::from_secs(30),
-            handshake_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(60),
-            streams_max: 256,
-        }
+        Self::DEFAULT
     }
 }

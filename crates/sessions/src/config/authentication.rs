@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sealway_runtime::config::{ConfigError, Problems, relative_to};
+use sealway_runtime::config::{ConfigError, FilePath, Flag, Number, Problems, relative_to};
 use sealway_runtime::tls::CertificateField;
 use serde::{Deserialize, Serialize};
 
@@ -17,42 +17,76 @@ const AT: &str = "sessions.authentication";
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTokens {
-    jwks_file: String,
+    /// Public keys (JWKS: EC, RSA, OKP; 1 to 64 keys, 256 KiB at most) that verify bearer tokens; read again when it changes.
+    jwks_file: FilePath,
+    /// `iss` that a token must have.
+    /// - default: any
     issuer: Option<String>,
+    /// `aud` that a token must have.
+    /// - default: any
     audience: Option<String>,
-    leeway_sec: Option<u64>,
+    /// Tolerance for a token's `exp` and `nbf`.
+    leeway_sec: Number<u64, 60, 0, 600>,
 }
 
 /// `sessions.authentication` as written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAuthentication {
-    require: Option<bool>,
+    /// Gives sessions to recognised clients alone; anonymous inits of wire 1 aside.
+    require: Flag<false>,
+    /// Claim that names the subject: a text of at most 256 bytes without control characters.
+    /// - default: `sub`
     subject_claim: Option<String>,
+    /// Claim that names the tenant, likewise.
     tenant_claim: Option<String>,
+    /// URLs where clients reach the service, as `https://api.example`; a DPoP proof's `htu` has to be one of them with the
+    /// path behind it. Needed behind anything that ends TLS or changes `Host`; at most 16.
+    /// - type: list of URLs
+    /// - default: the request's own
     public_urls: Option<Vec<String>>,
+    /// Token introspection (RFC 7662).
     introspection: Option<RawIntrospection>,
+    /// Recognition by certificate.
     client_certificate: Option<RawCertificate>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawIntrospection {
+    /// Endpoint that decides whether a token is good. Beside `tokens` it is asked about tokens that are no JWTs alone.
+    /// - type: URL
     url: String,
+    /// Client id of this server at the endpoint.
     client_id: String,
-    client_secret_file: String,
-    ca_file: Option<String>,
+    /// Secret of this server at the endpoint.
+    client_secret_file: FilePath,
+    /// Certificates that the endpoint's must descend from.
+    /// - default: the system's
+    ca_file: Option<FilePath>,
+    /// `iss` that an answer must have.
+    /// - default: any
     issuer: Option<String>,
+    /// `aud` that an answer must have.
+    /// - default: any
     audience: Option<String>,
-    leeway_sec: Option<u64>,
-    timeout_ms: Option<u64>,
-    cache_sec: Option<u64>,
-    allow_plain_http: Option<bool>,
+    /// Tolerance for `exp` and `nbf`.
+    leeway_sec: Number<u64, 60, 0, 600>,
+    /// Time that an answer may take. Over it: 503.
+    timeout_ms: Number<u64, 1500, 10, 30_000>,
+    /// Longest time that a good answer is remembered, never beyond `exp`. A revoked token is good for so long. Bad answers
+    /// are not remembered.
+    cache_sec: Number<u64, 30, 0, 60>,
+    /// Allows `http:` to another machine.
+    allow_plain_http: Flag<false>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawCertificate {
+    /// Field of the certificate that is the subject of a client of wire 3: `common_name`, `dns`, `uri`, `subject`, `serial`,
+    /// `issuer` or `sha256`.
+    /// - type: a field
     subject: CertificateField,
 }
 
@@ -93,7 +127,7 @@ pub(super) fn resolve(
         jwks_file: relative_to(file, &tokens.jwks_file),
         issuer: tokens.issuer.clone(),
         audience: tokens.audience.clone(),
-        leeway_sec: problems.bounded("sessions.tokens.leeway_sec", tokens.leeway_sec, 60, 0..=600),
+        leeway_sec: tokens.leeway_sec.check("sessions.tokens.leeway_sec", problems),
     });
     let Some(raw) = raw else { return AuthenticationConfig { tokens, ..AuthenticationConfig::default() } };
     let introspection = raw.introspection.as_ref().map(|raw| introspection(raw, file, problems, warnings));
@@ -105,7 +139,7 @@ pub(super) fn resolve(
         );
     }
     let takes_tokens = tokens.is_some() || introspection.is_some();
-    let require = raw.require.unwrap_or(false);
+    let require = raw.require.get();
     if require && !takes_tokens && client_certificate.is_none() {
         problems.add(
             format!("{AT}.require"),
@@ -161,7 +195,7 @@ fn introspection(
         http::Uri::from_static("http://localhost")
     });
     let is_far = url.scheme_str() == Some("http") && !is_loopback(&url);
-    if is_far && !raw.allow_plain_http.unwrap_or(false) {
+    if is_far && !raw.allow_plain_http.get() {
         problems
             .add(format!("{at}.url"), "tokens and a secret travel there: use https:, or set allow_plain_http: true");
     } else if is_far {
@@ -176,12 +210,10 @@ fn introspection(
     if raw.client_id.is_empty() {
         problems.add(format!("{at}.client_id"), "expected the id that this server has at the endpoint");
     }
-    let mut number =
-        |name: &str, value, default, bounds| problems.bounded(&format!("{at}.{name}"), value, default, bounds);
     IntrospectionConfig {
-        leeway_sec: number("leeway_sec", raw.leeway_sec, 60, 0..=600),
-        timeout: Duration::from_millis(number("timeout_ms", raw.timeout_ms, 1500, 10..=30_000)),
-        cache: Duration::from_secs(number("cache_sec", raw.cache_sec, 30, 0..=60)),
+        leeway_sec: raw.leeway_sec.check(&format!("{at}.leeway_sec"), problems),
+        timeout: raw.timeout_ms.millis(&format!("{at}.timeout_ms"), problems),
+        cache: Duration::from_secs(raw.cache_sec.check(&format!("{at}.cache_sec"), problems)),
         url,
         client_id: raw.client_id.clone(),
         client_secret_file: problems.file(&format!("{at}.client_secret_file"), file, &raw.client_secret_file),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sealway_proto::crypto::Provider;
 use sealway_proto::crypto::es256::default_es256;
 use sealway_runtime::clock::Clock;
-use sealway_runtime::config::{ConfigError, Problems, relative_to};
+use sealway_runtime::config::{ConfigError, FilePath, Flag, Problems, relative_to};
 use serde::{Deserialize, Serialize};
 
 use super::StoreUrl;
@@ -19,16 +19,26 @@ const AT: &str = "sessions.identity.key_file";
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawIdentity {
-    key_file: Option<String>,
-    allow_generated: Option<bool>,
+    /// Identity keys, read again when the file changes ([identity-keys.md](../operating/identity-keys.md)). Without keys wire
+    /// 3 is off. Processes of one service have the same file.
+    /// - default: with `file:`, the store's path with the extension `identity` if that is there; else none
+    key_file: Option<FilePath>,
+    /// Creates a missing key file, with one key for ten years. With `memory:` and no `key_file` the key is in memory alone;
+    /// with a store of several processes it needs `key_file`.
+    allow_generated: Flag<false>,
+    /// Broker of the keys that the key file marks as a broker's: `SignData` with `SignAlg: ecdsa`, `HashAlg: sha-256`,
+    /// `Curve: P-256`, `SignatureFormat: RAW`. A start waits ten seconds for it, and has each key sign something.
     broker: Option<RawBroker>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawBroker {
-    socket: String,
+    /// Socket of the broker, a path of 1 to 107 bytes.
+    socket: FilePath,
+    /// Profile of the broker for these keys, of 1 to 64 bytes.
     profile: String,
+    /// User that the broker must run as.
     uid: Option<u32>,
 }
 
@@ -62,7 +72,7 @@ impl IdentityConfig {
         warnings: &mut Vec<String>,
     ) -> Self {
         let raw = raw.cloned().unwrap_or_default();
-        let allow_generated = raw.allow_generated.unwrap_or(false);
+        let allow_generated = raw.allow_generated.get();
         let place = match (&raw.key_file, store) {
             (Some(path), _) => Place::File(problems.file(AT, file, path)),
             (None, StoreUrl::Memory) if allow_generated => Place::Memory,

@@ -1,11 +1,15 @@
 //! `sessions:`, `replay:` and `compat:` of the configuration: as written (`Raw…`), then checked.
 
 mod authentication;
+mod compat;
 mod files;
 mod identity;
+mod kek;
 mod open;
 mod policies;
+mod replay;
 mod stores;
+mod ttl;
 mod wire3;
 
 use std::path::{Path, PathBuf};
@@ -13,11 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealway_proto::crypto::agreement::AgreementProvider;
-use sealway_proto::limits::{TTL_SEC_CONFIG_MAX, WINDOW_MS_DEFAULT, WINDOW_MS_MAX};
 use sealway_proto::session::TtlPolicy;
 use sealway_proto::wire::ReplayPolicy;
 use sealway_runtime::clock::{Clock, parse_iso8601};
-use sealway_runtime::config::{ConfigError, Problems, read_secret, relative_to};
+use sealway_runtime::config::{ConfigError, FilePath, Flag, Number, Problems, read_secret, relative_to};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{Authority, KeyEndpoint, Policy};
@@ -27,8 +30,12 @@ use crate::policies::{PolicyTable, Wires};
 use crate::store::remote::{self, RemoteConfig};
 use crate::store::{MemoryLimits, Store};
 use crate::three::Wire3Policy;
+pub use compat::RawCompat;
 use identity::IdentityConfig;
+pub use kek::KekBroker;
 use remote::config::RawRemote;
+pub use replay::RawReplay;
+use replay::Replay;
 use stores::{RawServers, ServerSettings};
 pub use stores::{StoreUrl, redact};
 
@@ -36,29 +43,67 @@ pub use stores::{StoreUrl, redact};
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawSessions {
+    /// URL of the store of sessions and nonces, at most 8192 bytes; [Stores](#stores).
+    /// - default: `memory:`
     store: Option<String>,
+    /// Connections to PostgreSQL, for a store with `postgres://`.
     postgres: Option<stores::RawPostgres>,
+    /// Connections to Redis, for a store with `redis://`.
     redis: Option<stores::RawRedis>,
+    /// Connections to another authority, for `https://AUTHORITY`.
     remote: Option<RawRemote>,
+    /// Copies of sessions in this process, for stores of several processes.
     cache: Option<stores::RawCache>,
-    kek_file: Option<String>,
-    kek_broker: Option<RawKekBroker>,
-    allow_generated_kek: Option<bool>,
+    /// Key-encryption keys, read again when the file changes. Without it, the variable `SEALWAY_KEK` may hold the lines of
+    /// such a file. Stores of several processes need one of the two.
+    /// - default: with `file:`, the store's path with the extension `kek`; else none
+    kek_file: Option<FilePath>,
+    /// Broker that wraps session keys, so that no key-encryption key is in this process or its files. It replaces
+    /// `kek_file`, or stands beside it with `wraps`. A start waits ten seconds for it
+    /// ([Where a broker wraps](../operating/stores.md#where-a-broker-wraps)).
+    kek_broker: Option<kek::RawKekBroker>,
+    /// Creates a missing key file.
+    allow_generated_kek: Flag<false>,
+    /// Stored sessions of an earlier release on wires 1 and 2 are read if they end by then
+    /// ([stores.md](../operating/stores.md#upgrading-to-authenticated-rows)).
+    /// - type: a time in UTC, `2026-11-21T04:03:00Z`, at most 31 days ahead
+    /// - default: never
     accept_unauthenticated_rows_until: Option<String>,
+    /// Identity keys by which clients of wire 3 know the service.
     identity: Option<identity::RawIdentity>,
-    sessions_max: Option<usize>,
-    ttl: Option<RawTtl>,
+    /// Sessions held, in PostgreSQL by all processes together. Over it new ones get 503. Redis alone does not count them:
+    /// its `maxmemory` is the bound.
+    sessions_max: Number<usize, { MemoryLimits::DEFAULT.sessions_max as u64 }, 1, 1_000_000_000>,
+    /// Lifetimes of sessions.
+    ttl: Option<ttl::RawTtl>,
+    /// Exact paths that anonymous sessions may call; no `?`, `*`, `#`.
+    /// - type: list of paths
     anonymous_paths: Option<Vec<String>>,
-    anonymous_inits_per_minute: Option<u32>,
-    authenticated_inits_per_minute: Option<u32>,
+    /// Inits at `/session/init/anon` a minute and address (IPv6: a /64); 0: no limit. The address is the connection's:
+    /// behind a proxy all its clients share one, so set 0 there and limit at the proxy.
+    anonymous_inits_per_minute: Number<u32, 10, 0, { u32::MAX as u64 }>,
+    /// Wire 1 inits at `/session/init` a minute and value of `Authorization`; 0: no limit.
+    authenticated_inits_per_minute: Number<u32, 30, 0, { u32::MAX as u64 }>,
+    /// Bearer tokens that this process verifies itself.
     tokens: Option<authentication::RawTokens>,
+    /// Recognition of clients; [Authentication](#authentication).
     authentication: Option<authentication::RawAuthentication>,
+    /// Wires that are served: inits and sealed calls of another are 403 `WIRE_DISABLED`.
+    /// - type: list of 1, 2, 3
+    /// - default: all
     wires: Option<Vec<u8>>,
+    /// Sessions of wire 3.
     wire3: Option<wire3::RawWire3>,
+    /// Permissions of clients; [Policies](#policies).
     policies: Option<Vec<policies::RawPolicy>>,
-    key_endpoint_secret_file: Option<String>,
-    authority_secret_file: Option<String>,
-    store_deadline_ms: Option<u64>,
+    /// One line of at least 16 visible ASCII characters: `GET /v1/session/{id}` is served to callers that present it as
+    /// bearer. Not beside `compat.open_key_endpoint`.
+    key_endpoint_secret_file: Option<FilePath>,
+    /// One line of at least 16 visible ASCII characters: other processes with `sessions.store: https://…` may use this
+    /// authority when they present it ([remote-authority.md](../operating/remote-authority.md)).
+    authority_secret_file: Option<FilePath>,
+    /// Time that the store may take. Over it: 503.
+    store_deadline_ms: Number<u64, 2000, 10, 60_000>,
 }
 
 impl RawSessions {
@@ -66,68 +111,6 @@ impl RawSessions {
     pub fn names_a_store(&self) -> bool {
         self.store.is_some()
     }
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct RawKekBroker {
-    socket: String,
-    profile: String,
-    key: String,
-    uid: Option<u32>,
-    wraps: Option<bool>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct RawTtl {
-    min_sec: Option<u32>,
-    max_sec: Option<u32>,
-    default_sec: Option<u32>,
-    v1_anonymous_sec: Option<u32>,
-    v1_authenticated_sec: Option<u32>,
-    wire1_anonymous_sec: Option<u32>,
-}
-
-/// `replay:` as written.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct RawReplay {
-    window_ms: Option<u64>,
-    nonce_ttl_ms: Option<u64>,
-    nonces_max: Option<usize>,
-    nonces_cleanup_from: Option<usize>,
-}
-
-/// `compat:` as written.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct RawCompat {
-    open_key_endpoint: Option<bool>,
-    nonce_fallback: Option<RawFallback>,
-}
-
-/// What takes nonces while Redis is away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum RawFallback {
-    Memory,
-    None,
-}
-
-/// A broker that wraps session keys: `sessions.kek_broker`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KekBroker {
-    /// Its socket.
-    pub socket: PathBuf,
-    /// The profile that says how it encrypts.
-    pub profile: String,
-    /// The key of its store.
-    pub key: String,
-    /// The user that it must run as, before it is sent anything; whoever listens there, unless said.
-    pub uid: Option<u32>,
-    /// Beside a key file, while sessions move between the two: whether the broker wraps, and not the file. Both unwrap.
-    pub wraps: bool,
 }
 
 /// Checked. Holds no secret: those are read from their files when the authority starts.
@@ -148,7 +131,7 @@ pub struct SessionsConfig {
     plugged: Option<Arc<dyn KeyWrap>>,
     identity: IdentityConfig,
     limits: MemoryLimits,
-    ttl: [u32; 6],
+    ttl: TtlPolicy,
     anonymous_paths: Vec<String>,
     anonymous_inits_per_minute: u32,
     authenticated_inits_per_minute: u32,
@@ -159,8 +142,7 @@ pub struct SessionsConfig {
     key_endpoint_secret_file: Option<PathBuf>,
     authority_secret_file: Option<PathBuf>,
     open_key_endpoint: bool,
-    window_ms: u64,
-    nonce_ttl_ms: u64,
+    replay: Replay,
     store_deadline_ms: u64,
     warnings: Vec<String>,
 }
@@ -175,33 +157,18 @@ pub fn resolve(
 ) -> SessionsConfig {
     let mut warnings = Vec::new();
     let store = StoreUrl::parse(sessions.store.as_deref().unwrap_or("memory:"), file, problems);
-    let fall_back = compat.nonce_fallback == Some(RawFallback::Memory);
+    let compat = compat::resolve(compat);
+    store.check(problems, &mut warnings);
     let raw = RawServers {
         postgres: sessions.postgres.as_ref(),
         redis: sessions.redis.as_ref(),
         cache: sessions.cache.as_ref(),
-        fall_back,
+        fall_back: compat.fall_back,
     };
-    store.check(problems, &mut warnings);
     let servers = ServerSettings::resolve(&raw, &store, file, problems);
-    let raw_remote = sessions.remote.clone().unwrap_or_default();
-    let remote = match &store {
-        StoreUrl::Remote(url) => Some(remote::config::resolve(url, &raw_remote, file, problems, &mut warnings)),
-        _ if sessions.remote.is_some() => {
-            problems.add("sessions.remote", "sessions.store names no authority, so this has no effect; take it out");
-            None
-        }
-        _ => None,
-    };
-    if fall_back {
-        warnings.push(
-            "compat.nonce_fallback: memory: while Redis is away each process takes nonces into its own memory, so a request \
-             can be replayed once at every other process"
-                .into(),
-        );
-    }
-    let store_deadline_ms =
-        problems.bounded("sessions.store_deadline_ms", sessions.store_deadline_ms, 2000, 10..=60_000);
+    let remote = resolve_remote(sessions.remote.as_ref(), &store, file, problems, &mut warnings);
+    compat.warn(&mut warnings);
+    let store_deadline_ms = sessions.store_deadline_ms.check("sessions.store_deadline_ms", problems);
     let deadlines = [
         ("postgres", store.postgres().map(|_| servers.postgres.deadline)),
         ("redis", store.redis().map(|_| servers.redis.deadline)),
@@ -215,82 +182,76 @@ pub fn resolve(
             ));
         }
     }
-    let window_ms = problems.bounded("replay.window_ms", replay.window_ms, WINDOW_MS_DEFAULT, 1..=WINDOW_MS_MAX);
-    let nonce_ttl_ms =
-        problems.bounded("replay.nonce_ttl_ms", replay.nonce_ttl_ms, 2 * window_ms, 1..=10 * WINDOW_MS_MAX);
-    if nonce_ttl_ms < 2 * window_ms {
-        warnings.push(format!(
-            "replay.nonce_ttl_ms: {nonce_ttl_ms} is raised to {}, twice the window: a request stamped at the future \
-             edge must not outlive its own record",
-            2 * window_ms
-        ));
-    }
-    let defaults = MemoryLimits::default();
-    let nonces_max =
-        problems.bounded("replay.nonces_max", replay.nonces_max, defaults.nonces_max, 1000..=1_000_000_000);
-    let cleanup_default = nonces_max / 5 * 4;
-    let nonces_cleanup_from = problems.bounded(
-        "replay.nonces_cleanup_from",
-        replay.nonces_cleanup_from,
-        cleanup_default,
-        100..=nonces_max.saturating_sub(1),
-    );
+    let replay = replay::resolve(replay, problems, &mut warnings);
     let limits = MemoryLimits {
-        sessions_max: problems.bounded(
-            "sessions.sessions_max",
-            sessions.sessions_max,
-            defaults.sessions_max,
-            1..=1_000_000_000,
-        ),
-        nonces_max,
-        nonces_cleanup_from,
+        sessions_max: sessions.sessions_max.check("sessions.sessions_max", problems),
+        nonces_max: replay.nonces_max,
+        nonces_cleanup_from: replay.nonces_cleanup_from,
     };
-    let anonymous_paths = sessions.anonymous_paths.clone().unwrap_or_default();
-    for (index, path) in anonymous_paths.iter().enumerate() {
-        if !path.starts_with('/') || path.contains(['?', '*', '#']) {
-            problems.add(format!("sessions.anonymous_paths[{index}]"), "expected an exact path such as /public/quote");
-        }
-    }
     let (tokens, raw) = (sessions.tokens.as_ref(), sessions.authentication.as_ref());
     let authentication = authentication::resolve(tokens, raw, file, problems, &mut warnings);
-    let open_key_endpoint = compat.open_key_endpoint.unwrap_or(false);
-    if open_key_endpoint {
-        warnings.push(
-            "compat.open_key_endpoint is on: whoever knows a session id and its client id can read the session's key"
-                .into(),
-        );
-    }
-    if open_key_endpoint && sessions.key_endpoint_secret_file.is_some() {
+    if compat.open_key_endpoint && sessions.key_endpoint_secret_file.is_some() {
         problems.add("sessions.key_endpoint_secret_file", "has no effect beside compat.open_key_endpoint; choose one");
     }
     let identity = IdentityConfig::resolve(sessions.identity.as_ref(), &store, file, problems, &mut warnings);
+    let path = |path: &Option<FilePath>| path.as_deref().map(|path| relative_to(file, path));
+    let (kek_file, kek_broker) = (path(&sessions.kek_file), sessions.kek_broker.as_ref());
     SessionsConfig {
         store,
         servers,
         remote,
-        kek_file: sessions.kek_file.as_deref().map(|path| relative_to(file, path)),
-        allow_generated_kek: sessions.allow_generated_kek.unwrap_or(false),
-        kek_broker: resolve_kek_broker(sessions, file, problems),
+        allow_generated_kek: sessions.allow_generated_kek.get(),
+        kek_broker: kek_broker.map(|raw| kek::resolve(raw, kek_file.is_some(), file, problems)),
+        kek_file,
         unauthenticated_until_ms: resolve_unauthenticated(sessions, problems, &mut warnings),
         plugged: None,
         identity,
         limits,
-        ttl: resolve_ttl(&sessions.ttl.clone().unwrap_or_default(), problems),
-        anonymous_paths,
-        anonymous_inits_per_minute: sessions.anonymous_inits_per_minute.unwrap_or(10),
-        authenticated_inits_per_minute: sessions.authenticated_inits_per_minute.unwrap_or(30),
-        wire3: wire3::resolve(sessions.wire3.as_ref(), problems),
+        ttl: ttl::resolve(&sessions.ttl.clone().unwrap_or_default(), problems),
+        anonymous_paths: resolve_anonymous_paths(sessions, problems),
+        anonymous_inits_per_minute: sessions
+            .anonymous_inits_per_minute
+            .check("sessions.anonymous_inits_per_minute", problems),
+        authenticated_inits_per_minute: sessions
+            .authenticated_inits_per_minute
+            .check("sessions.authenticated_inits_per_minute", problems),
+        wire3: wire3::resolve(&sessions.wire3.clone().unwrap_or_default(), problems),
         wires: policies::served(sessions.wires.as_deref(), problems),
         policies: policies::table(sessions.policies.as_deref().unwrap_or_default(), problems),
         authentication,
-        key_endpoint_secret_file: sessions.key_endpoint_secret_file.as_deref().map(|path| relative_to(file, path)),
-        authority_secret_file: sessions.authority_secret_file.as_deref().map(|path| relative_to(file, path)),
-        open_key_endpoint,
-        window_ms,
-        nonce_ttl_ms: nonce_ttl_ms.max(2 * window_ms),
+        key_endpoint_secret_file: path(&sessions.key_endpoint_secret_file),
+        authority_secret_file: path(&sessions.authority_secret_file),
+        open_key_endpoint: compat.open_key_endpoint,
+        replay,
         store_deadline_ms,
         warnings,
     }
+}
+
+fn resolve_remote(
+    raw: Option<&RawRemote>,
+    store: &StoreUrl,
+    file: Option<&Path>,
+    problems: &mut Problems,
+    warnings: &mut Vec<String>,
+) -> Option<RemoteConfig> {
+    if let StoreUrl::Remote(url) = store {
+        return Some(remote::config::resolve(url, &raw.cloned().unwrap_or_default(), file, problems, warnings));
+    }
+    if raw.is_some() {
+        problems.add("sessions.remote", "sessions.store names no authority, so this has no effect; take it out");
+    }
+    None
+}
+
+fn resolve_anonymous_paths(sessions: &RawSessions, problems: &mut Problems) -> Vec<String> {
+    let paths = sessions.anonymous_paths.clone().unwrap_or_default();
+    for (index, path) in paths.iter().enumerate() {
+        if !path.starts_with('/') || path.contains(['?', '*', '#']) {
+            problems.add(format!("sessions.anonymous_paths[{index}]"), "expected an exact path such as /public/quote");
+        }
+    }
+    paths
 }
 
 fn resolve_unauthenticated(sessions: &RawSessions, problems: &mut Problems, warnings: &mut Vec<String>) -> u64 {
@@ -305,55 +266,6 @@ fn resolve_unauthenticated(sessions: &RawSessions, problems: &mut Problems, warn
          session of an earlier release on wires 1 and 2 is; take it out when those sessions have ended"
     ));
     until_ms
-}
-
-fn resolve_kek_broker(sessions: &RawSessions, file: Option<&Path>, problems: &mut Problems) -> Option<KekBroker> {
-    let raw = sessions.kek_broker.as_ref()?;
-    for (name, text, len_max) in [("profile", &raw.profile, 64), ("key", &raw.key, 53), ("socket", &raw.socket, 107)] {
-        if text.is_empty() || text.len() > len_max {
-            problems.add(format!("sessions.kek_broker.{name}"), format!("expected 1 to {len_max} bytes"));
-        }
-    }
-    match (sessions.kek_file.is_some(), raw.wraps) {
-        (true, None) => problems.add(
-            "sessions.kek_broker",
-            "beside sessions.kek_file, to move from one to the other, wraps has to say which wraps: true for the broker, false \
-             for the file",
-        ),
-        (false, Some(false)) => problems.add("sessions.kek_broker.wraps", "false, and no sessions.kek_file that would wrap"),
-        _ => {}
-    }
-    let (socket, wraps) = (relative_to(file, &raw.socket), raw.wraps.unwrap_or(true));
-    Some(KekBroker { socket, profile: raw.profile.clone(), key: raw.key.clone(), uid: raw.uid, wraps })
-}
-
-/// In the order of [`TtlPolicy`]'s fields.
-fn resolve_ttl(raw: &RawTtl, problems: &mut Problems) -> [u32; 6] {
-    let defaults = TtlPolicy::default();
-    let mut sec = |name: &str, value, default| {
-        problems.bounded(&format!("sessions.ttl.{name}"), value, default, 1..=TTL_SEC_CONFIG_MAX)
-    };
-    // What nobody set follows what somebody did.
-    let max_sec = sec("max_sec", raw.max_sec, defaults.max_sec.max(raw.min_sec.unwrap_or(0)));
-    let min_sec = sec("min_sec", raw.min_sec, defaults.min_sec.min(max_sec));
-    let default_sec = sec("default_sec", raw.default_sec, defaults.default_sec.min(max_sec).max(min_sec.min(max_sec)));
-    let ttl = [
-        min_sec,
-        max_sec,
-        default_sec,
-        sec("v1_anonymous_sec", raw.v1_anonymous_sec, defaults.v1_anonymous_sec),
-        sec("v1_authenticated_sec", raw.v1_authenticated_sec, defaults.v1_authenticated_sec),
-        sec("wire1_anonymous_sec", raw.wire1_anonymous_sec, defaults.wire1_anonymous_sec),
-    ];
-    let [min, max, default, ..] = ttl;
-    if !(min <= default && default <= max) {
-        problems.add(
-            "sessions.ttl",
-            format!("min_sec {min}, default_sec {default} and max_sec {max} must be in this order"),
-        );
-        return resolve_ttl(&RawTtl::default(), problems);
-    }
-    ttl
 }
 
 impl SessionsConfig {
@@ -373,7 +285,7 @@ impl SessionsConfig {
         if nonces_max == 0 {
             return;
         }
-        let nonce_ttl_sec = (self.nonce_ttl_ms / 1000).max(1);
+        let nonce_ttl_sec = (self.replay.nonce_ttl_ms / 1000).max(1);
         let calls_per_sec = nonces_max as u64 / nonce_ttl_sec;
         let bounds = match self.store.redis() {
             Some(_) => "what stands in while Redis is away; before that Redis's memory is the bound",
@@ -392,7 +304,6 @@ impl SessionsConfig {
         clock: Arc<dyn Clock>,
     ) -> Result<Authority, ConfigError> {
         let store = self.open_store(provider, &clock).await?;
-        let [min_sec, max_sec, default_sec, v1_anonymous_sec, v1_authenticated_sec, wire1_anonymous_sec] = self.ttl;
         let key_endpoint = match self.key_endpoint_secret()? {
             _ if self.open_key_endpoint => KeyEndpoint::Open,
             Some(secret) => KeyEndpoint::Secret(secret),
@@ -400,15 +311,8 @@ impl SessionsConfig {
         };
         let peer_secret = self.authority_secret()?;
         let policy = Policy {
-            replay: ReplayPolicy::new(self.window_ms, self.nonce_ttl_ms),
-            ttl: TtlPolicy {
-                min_sec,
-                max_sec,
-                default_sec,
-                v1_anonymous_sec,
-                v1_authenticated_sec,
-                wire1_anonymous_sec,
-            },
+            replay: ReplayPolicy::new(self.replay.window_ms, self.replay.nonce_ttl_ms),
+            ttl: self.ttl,
             anonymous_paths: self.anonymous_paths.clone(),
             anonymous_inits_per_minute: self.anonymous_inits_per_minute,
             authenticated_inits_per_minute: self.authenticated_inits_per_minute,

@@ -152,7 +152,7 @@ impl SessionsConfig {
         config.deadline = settings.deadline;
         config.connect_timeout = settings.connect_timeout;
         config.on_loss = settings.on_loss;
-        config.window_ms = self.window_ms;
+        config.window_ms = self.replay.window_ms;
         Ok(config)
     }
 

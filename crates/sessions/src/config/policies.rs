@@ -2,7 +2,7 @@
 
 use sealway_proto::limits::TTL_SEC_CONFIG_MAX;
 use sealway_proto::wire::Wire;
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{Problems, Within};
 use serde::{Deserialize, Serialize};
 
 use crate::policies::{ClientMatch, ClientPolicy, PolicyTable, Wires};
@@ -16,13 +16,30 @@ const LIST_LEN_MAX: usize = 256;
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPolicy {
+    /// Exact, or with a `*` at its end the beginning of client ids; wire 1 has none.
+    /// - default: any
     client_id: Option<String>,
+    /// Tenant of the session.
+    /// - default: any
     tenant: Option<String>,
+    /// Subject of the session.
+    /// - default: any
     subject: Option<String>,
+    /// Suites of wire 3 that may be agreed: `X25519MLKEM768`, `SecP256r1MLKEM768`, `P256`.
+    /// - default: all
     suites: Option<Vec<String>>,
-    ttl_min_sec: Option<u32>,
-    ttl_max_sec: Option<u32>,
+    /// Shortest life of a session; a shorter one is raised to it.
+    ttl_min_sec: Within<u32, 1, { TTL_SEC_CONFIG_MAX as u64 }>,
+    /// Longest life of a session; a longer one is cut to it.
+    ttl_max_sec: Within<u32, 1, { TTL_SEC_CONFIG_MAX as u64 }>,
+    /// Sealed calls may go to these and what is below them, segment by segment: `/pay` allows `/pay/1`, not `/payments`. A
+    /// path with another reading, by escapes or dots, is allowed only where all its readings are.
+    /// - type: list of paths
+    /// - default: all
     routes: Option<Vec<String>>,
+    /// Wires that may be used; `[]` denies the client.
+    /// - type: list of 1, 2, 3
+    /// - default: all
     wires: Option<Vec<u8>>,
 }
 
@@ -81,10 +98,8 @@ fn whom(at: &str, raw: &RawPolicy, problems: &mut Problems) -> ClientMatch {
 }
 
 fn policy(at: &str, raw: &RawPolicy, problems: &mut Problems) -> ClientPolicy {
-    let mut sec = |name: &str, value: Option<u32>| {
-        value.map(|_| problems.bounded(&format!("{at}.{name}"), value, 1, 1..=TTL_SEC_CONFIG_MAX))
-    };
-    let (ttl_min_sec, ttl_max_sec) = (sec("ttl_min_sec", raw.ttl_min_sec), sec("ttl_max_sec", raw.ttl_max_sec));
+    let ttl_min_sec = raw.ttl_min_sec.check(&format!("{at}.ttl_min_sec"), problems);
+    let ttl_max_sec = raw.ttl_max_sec.check(&format!("{at}.ttl_max_sec"), problems);
     if let (Some(min), Some(max)) = (ttl_min_sec, ttl_max_sec)
         && min > max
     {

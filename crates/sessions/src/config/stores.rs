@@ -6,11 +6,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sealway_runtime::config::{ConfigError, Problems, read_secret, relative_to};
+use sealway_runtime::config::{ConfigError, FilePath, Flag, Number, Problems, read_secret, relative_to};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::store::cache::CacheLimits;
+use crate::store::cache::{CacheLimits, FRESH_MS_DEFAULT};
 use crate::store::postgres::{self, TlsWish};
 use crate::store::redis::{OnLoss, RedisConfig};
 
@@ -24,30 +24,55 @@ const EXPECTED: &str =
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPostgres {
-    password_file: Option<String>,
-    ca_file: Option<String>,
-    client_cert_file: Option<String>,
-    client_key_file: Option<String>,
-    pool_max: Option<usize>,
-    connect_timeout_ms: Option<u64>,
-    deadline_ms: Option<u64>,
-    batch_max: Option<usize>,
-    batch_wait_us: Option<u64>,
-    migrate: Option<bool>,
+    /// Password, one line.
+    password_file: Option<FilePath>,
+    /// Certificates (PEM) that the server's must descend from.
+    /// - default: the system's
+    ca_file: Option<FilePath>,
+    /// Certificate that this process presents, in PEM; with `client_key_file`.
+    client_cert_file: Option<FilePath>,
+    /// Its key, in PEM.
+    client_key_file: Option<FilePath>,
+    /// Connections in the pool. One more listens for revocations.
+    pool_max: Number<usize, 10, 6, 1000>,
+    /// Time for a connection to be made.
+    connect_timeout_ms: Number<u64, 1000, 10, 60_000>,
+    /// Time for one operation.
+    deadline_ms: Number<u64, 1500, 10, 60_000>,
+    /// Sessions or nonces in one statement.
+    batch_max: Number<usize, 256, 1, 10_000>,
+    /// Time that an insert waits for others to share its statement when some are under way.
+    batch_wait_us: Number<u64, 0, 0, 100_000>,
+    /// Brings the tables up to date at the start, as `sealway migrate` does.
+    migrate: Flag<false>,
 }
 
 /// `sessions.redis` as written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawRedis {
+    /// User of Redis's ACLs.
+    /// - default: the URL's
     username: Option<String>,
-    password_file: Option<String>,
-    ca_file: Option<String>,
-    client_cert_file: Option<String>,
-    client_key_file: Option<String>,
-    connect_timeout_ms: Option<u64>,
-    deadline_ms: Option<u64>,
+    /// Password, one line.
+    password_file: Option<FilePath>,
+    /// Certificates (PEM) that the server's must descend from.
+    /// - default: the system's
+    ca_file: Option<FilePath>,
+    /// Certificate that this process presents, in PEM; with `client_key_file`.
+    client_cert_file: Option<FilePath>,
+    /// Its key, in PEM.
+    client_key_file: Option<FilePath>,
+    /// Time for a connection to be made.
+    connect_timeout_ms: Number<u64, 1000, 10, 60_000>,
+    /// Time for one round trip.
+    deadline_ms: Number<u64, 500, 10, 60_000>,
+    /// Prefix of keys; 1 to 64 letters, digits, `-` `_` `.` `:`.
+    /// - default: `sealway`
     prefix: Option<String>,
+    /// While Redis is away: reject, or decide by this process's memory. `local` is safe only where all requests of a session
+    /// come to one process.
+    /// - default: `fail_closed`
     on_loss: Option<RawOnLoss>,
 }
 
@@ -62,8 +87,10 @@ enum RawOnLoss {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawCache {
-    sessions_max: Option<usize>,
-    fresh_ms: Option<u64>,
+    /// Sessions kept in this process.
+    sessions_max: Number<usize, { CacheLimits::DEFAULT.sessions_max as u64 }, 1, 10_000_000>,
+    /// Time that a session is used before it is read from the store again. Revocations take effect at once.
+    fresh_ms: Number<u64, FRESH_MS_DEFAULT, 0, 3_600_000>,
 }
 
 /// A URL whose password is not shown.
@@ -323,16 +350,9 @@ impl ServerSettings {
         let postgres = resolve_postgres(&raw.postgres.cloned().unwrap_or_default(), file, problems);
         let redis = resolve_redis(&raw.redis.cloned().unwrap_or_default(), raw.fall_back, file, problems);
         let raw = raw.cache.cloned().unwrap_or_default();
-        let defaults = CacheLimits::default();
-        let fresh_ms = defaults.fresh.as_millis() as u64;
         let cache = CacheLimits {
-            sessions_max: problems.bounded(
-                "sessions.cache.sessions_max",
-                raw.sessions_max,
-                defaults.sessions_max,
-                1..=10_000_000,
-            ),
-            fresh: millis(problems.bounded("sessions.cache.fresh_ms", raw.fresh_ms, fresh_ms, 0..=3_600_000)),
+            sessions_max: raw.sessions_max.check("sessions.cache.sessions_max", problems),
+            fresh: raw.fresh_ms.millis("sessions.cache.fresh_ms", problems),
         };
         ServerSettings { postgres, redis, cache }
     }
@@ -341,31 +361,20 @@ impl ServerSettings {
 fn resolve_postgres(raw: &RawPostgres, file: Option<&Path>, problems: &mut Problems) -> PostgresSettings {
     let files = [&raw.password_file, &raw.ca_file, &raw.client_cert_file, &raw.client_key_file];
     let access = Access::resolve("sessions.postgres", files, file, problems);
-    let ms = |problems: &mut Problems, name: &str, value, default| {
-        millis(problems.bounded(&format!("sessions.postgres.{name}"), value, default, 10..=60_000))
-    };
     PostgresSettings {
         access,
-        pool_max: problems.bounded("sessions.postgres.pool_max", raw.pool_max, 10, 6..=1000),
-        connect_timeout: ms(problems, "connect_timeout_ms", raw.connect_timeout_ms, 1000),
-        deadline: ms(problems, "deadline_ms", raw.deadline_ms, 1500),
-        batch_max: problems.bounded("sessions.postgres.batch_max", raw.batch_max, 256, 1..=10_000),
-        batch_wait: Duration::from_micros(problems.bounded(
-            "sessions.postgres.batch_wait_us",
-            raw.batch_wait_us,
-            0,
-            0..=100_000,
-        )),
-        migrate: raw.migrate.unwrap_or(false),
+        pool_max: raw.pool_max.check("sessions.postgres.pool_max", problems),
+        connect_timeout: raw.connect_timeout_ms.millis("sessions.postgres.connect_timeout_ms", problems),
+        deadline: raw.deadline_ms.millis("sessions.postgres.deadline_ms", problems),
+        batch_max: raw.batch_max.check("sessions.postgres.batch_max", problems),
+        batch_wait: Duration::from_micros(raw.batch_wait_us.check("sessions.postgres.batch_wait_us", problems)),
+        migrate: raw.migrate.get(),
     }
 }
 
 fn resolve_redis(raw: &RawRedis, fall_back: bool, file: Option<&Path>, problems: &mut Problems) -> RedisSettings {
     let files = [&raw.password_file, &raw.ca_file, &raw.client_cert_file, &raw.client_key_file];
     let access = Access::resolve("sessions.redis", files, file, problems);
-    let ms = |problems: &mut Problems, name: &str, value, default| {
-        millis(problems.bounded(&format!("sessions.redis.{name}"), value, default, 10..=60_000))
-    };
     let prefix = raw.prefix.clone().unwrap_or_else(|| "sealway".into());
     let is_fit = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
     if !(1..=64).contains(&prefix.len()) || !prefix.bytes().all(is_fit) {
@@ -383,15 +392,11 @@ fn resolve_redis(raw: &RawRedis, fall_back: bool, file: Option<&Path>, problems:
     RedisSettings {
         access,
         username: raw.username.clone(),
-        connect_timeout: ms(problems, "connect_timeout_ms", raw.connect_timeout_ms, 1000),
-        deadline: ms(problems, "deadline_ms", raw.deadline_ms, 500),
+        connect_timeout: raw.connect_timeout_ms.millis("sessions.redis.connect_timeout_ms", problems),
+        deadline: raw.deadline_ms.millis("sessions.redis.deadline_ms", problems),
         prefix,
         on_loss,
     }
-}
-
-fn millis(ms: u64) -> Duration {
-    Duration::from_millis(ms)
 }
 
 #[cfg(test)]

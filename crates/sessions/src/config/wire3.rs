@@ -1,28 +1,30 @@
 //! `sessions.wire3` of the configuration: as written, then checked.
 
 use sealway_proto::session::three::Suite;
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{Number, Problems};
 use serde::{Deserialize, Serialize};
 
 use crate::three::Wire3Policy;
 
 /// Longest chain of renewals that may be configured, in seconds: a year.
-const RENEW_SEC_MAX: u32 = 366 * 86_400;
+const RENEW_SEC_MAX: u64 = 366 * 86_400;
 
 /// `sessions.wire3` as written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawWire3 {
+    /// Suites that may be agreed: `X25519MLKEM768`, `SecP256r1MLKEM768`, `P256`; the order does not matter.
+    /// - default: all
     suites: Option<Vec<String>>,
-    renew_max_sec: Option<u32>,
-    inits_per_minute: Option<u32>,
+    /// Longest chain of renewals, from the init on.
+    renew_max_sec: Number<u32, 86_400, 1, RENEW_SEC_MAX>,
+    /// Inits a minute and address (IPv6: a /64); 0: no limit.
+    inits_per_minute: Number<u32, 0, 0, { u32::MAX as u64 }>,
 }
 
-pub(super) fn resolve(raw: Option<&RawWire3>, problems: &mut Problems) -> Wire3Policy {
-    let defaults = Wire3Policy::default();
-    let Some(raw) = raw else { return defaults };
+pub(super) fn resolve(raw: &RawWire3, problems: &mut Problems) -> Wire3Policy {
     let suites = match &raw.suites {
-        None => defaults.suites,
+        None => Wire3Policy::default().suites,
         Some(names) => {
             let known = names.iter().filter_map(|name| {
                 let suite = Suite::from_name(name);
@@ -40,13 +42,8 @@ pub(super) fn resolve(raw: Option<&RawWire3>, problems: &mut Problems) -> Wire3P
     };
     Wire3Policy {
         suites,
-        renew_max_sec: problems.bounded(
-            "sessions.wire3.renew_max_sec",
-            raw.renew_max_sec,
-            defaults.renew_max_sec,
-            1..=RENEW_SEC_MAX,
-        ),
-        inits_per_minute: raw.inits_per_minute.unwrap_or(defaults.inits_per_minute),
+        renew_max_sec: raw.renew_max_sec.check("sessions.wire3.renew_max_sec", problems),
+        inits_per_minute: raw.inits_per_minute.check("sessions.wire3.inits_per_minute", problems),
     }
 }
 
@@ -59,7 +56,7 @@ mod tests {
         let resolved = |suites: &[&str]| {
             let suites = Some(suites.iter().map(|name| (*name).to_owned()).collect());
             let mut problems = Problems::default();
-            let policy = resolve(Some(&RawWire3 { suites, ..RawWire3::default() }), &mut problems);
+            let policy = resolve(&RawWire3 { suites, ..RawWire3::default() }, &mut problems);
             (policy.suites, problems.into_result().is_ok())
         };
         assert_eq!(resolved(&["P256", "X25519MLKEM768", "P256"]), (vec![Suite::X25519MlKem768, Suite::P256], true));

@@ -21,9 +21,17 @@ pub struct CacheLimits {
     pub fresh: Duration,
 }
 
+/// Default of [`CacheLimits::fresh`], in milliseconds.
+pub const FRESH_MS_DEFAULT: u64 = 60_000;
+
+impl CacheLimits {
+    /// The bounds that are used when none are configured.
+    pub const DEFAULT: Self = CacheLimits { sessions_max: 100_000, fresh: Duration::from_millis(FRESH_MS_DEFAULT) };
+}
+
 impl Default for CacheLimits {
     fn default() -> Self {
-        CacheLimits { sessions_max: 100_000, fresh: Duration::from_secs(60) }
+        Self::DEFAULT
     }
 }
 

@@ -23,9 +23,15 @@ pub struct MemoryLimits {
     pub nonces_cleanup_from: usize,
 }
 
+impl MemoryLimits {
+    /// The bounds that are used when none are configured.
+    pub const DEFAULT: Self =
+        MemoryLimits { sessions_max: 1_000_000, nonces_max: 4_000_000, nonces_cleanup_from: 3_200_000 };
+}
+
 impl Default for MemoryLimits {
     fn default() -> Self {
-        MemoryLimits { sessions_max: 1_000_000, nonces_max: 4_000_000, nonces_cleanup_from: 3_200_000 }
+        Self::DEFAULT
     }
 }
 

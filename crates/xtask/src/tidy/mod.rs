@@ -19,7 +19,7 @@ use std::fmt;
 
 use anyhow::bail;
 
-use crate::shell;
+use crate::{settings, shell};
 use files::Source;
 
 /// One breach of one rule.
@@ -46,6 +46,15 @@ impl fmt::Display for Finding {
     }
 }
 
+/// The configuration's reference and schema must be those of its types.
+fn stale_settings() -> anyhow::Result<Vec<Finding>> {
+    let stale = settings::generate()?
+        .into_iter()
+        .filter(|(path, text)| !std::fs::read_to_string(shell::root().join(path)).is_ok_and(|there| there == *text));
+    let message = "differs from the types of the configuration: run `cargo xtask codegen`";
+    Ok(stale.map(|(path, _)| Finding::new(path, message)).collect())
+}
+
 /// Reads the workspace and judges it.
 pub(crate) fn run() -> anyhow::Result<()> {
     let sources = files::read(&shell::root())?;
@@ -53,7 +62,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let lock = externals::read_lock(&shell::root())?;
     let home = std::env::var("HOME").unwrap_or_default();
 
-    let rules: [(&str, Vec<Finding>); 12] = [
+    let rules: [(&str, Vec<Finding>); 13] = [
         ("import table", imports::check(&graph)),
         ("crates of others", externals::check(&graph, &lock)),
         ("manifests", manifests::check(&sources)),
@@ -65,6 +74,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ("the SDKs' table", sdk_table::check(&sources)),
         ("paths", paths::check(&sources, &home)),
         ("files named", walks::check(&sources)),
+        ("generated reference", stale_settings()?),
         ("files read", files::check(&sources)),
     ];
     let mut count = 0;

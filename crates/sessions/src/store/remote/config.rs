@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Uri;
-use sealway_runtime::config::{Problems, relative_to};
+use sealway_runtime::config::{FilePath, Flag, Number, Problems, relative_to};
 use serde::{Deserialize, Serialize};
 
 use super::FRESH_MS_MAX;
@@ -13,19 +13,36 @@ use super::FRESH_MS_MAX;
 /// Where problems of the URL are said to be.
 const URL_SETTING: &str = "sessions.store";
 
+const DEADLINE_MS: u64 = 1500;
+const CONNECTIONS_MAX: u64 = 64;
+const FRESH_MS: u64 = 500;
+const CACHED_SESSIONS_MAX: u64 = 100_000;
+
 /// `sessions.remote:` as written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawRemote {
-    secret_file: Option<String>,
-    ca_file: Option<String>,
-    client_cert_file: Option<String>,
-    client_key_file: Option<String>,
-    deadline_ms: Option<u64>,
-    connections_max: Option<usize>,
-    fresh_ms: Option<u64>,
-    cached_sessions_max: Option<usize>,
-    allow_plain_http: Option<bool>,
+    /// Bearer secret; this or a client certificate is required, both is better.
+    secret_file: Option<FilePath>,
+    /// Certificates (PEM) that the authority's must descend from; it must be for the URL's host.
+    /// - default: the system's
+    ca_file: Option<FilePath>,
+    /// Certificate that this process presents to the terminator, in PEM; with `client_key_file`.
+    client_cert_file: Option<FilePath>,
+    /// Its key, in PEM.
+    client_key_file: Option<FilePath>,
+    /// Time for a request to the authority, waiting for a connection included. Keep it below `sessions.store_deadline_ms`;
+    /// else a warning at start.
+    deadline_ms: Number<u64, DEADLINE_MS, 10, 60_000>,
+    /// Requests to the authority at once; 64 times as many may wait, the next is rejected.
+    connections_max: Number<usize, CONNECTIONS_MAX, 1, 10_000>,
+    /// Time that a session is used before the authority is asked again.
+    fresh_ms: Number<u64, FRESH_MS, 0, FRESH_MS_MAX>,
+    /// Sessions kept in this process, about 1 KiB each.
+    cached_sessions_max: Number<usize, CACHED_SESSIONS_MAX, 1, 10_000_000>,
+    /// Allows `http:` to another machine; a warning at start. To this machine (`localhost`, `127.0.0.1`, `[::1]`) it is
+    /// always allowed.
+    allow_plain_http: Flag<false>,
 }
 
 /// How to ask another authority. Holds no secret: that is read from its file when the store is opened.
@@ -57,10 +74,10 @@ impl RemoteConfig {
             secret_file: None,
             ca_file: None,
             identity: None,
-            deadline: Duration::from_millis(1500),
-            connections_max: 64,
-            fresh: Duration::from_millis(500),
-            cached_sessions_max: 100_000,
+            deadline: Duration::from_millis(DEADLINE_MS),
+            connections_max: CONNECTIONS_MAX as usize,
+            fresh: Duration::from_millis(FRESH_MS),
+            cached_sessions_max: CACHED_SESSIONS_MAX as usize,
         }
     }
 }
@@ -80,7 +97,7 @@ pub fn resolve(
     });
     let path = |path: &Option<String>| path.as_deref().map(|path| relative_to(file, path));
     let is_plain = url.scheme_str() == Some("http");
-    let is_allowed = raw.allow_plain_http.unwrap_or(false);
+    let is_allowed = raw.allow_plain_http.get();
     if is_plain && !is_loopback(&url) && !is_allowed {
         problems.add(URL_SETTING, "session keys travel to the authority: use https:, or set allow_plain_http: true");
     } else if is_plain && !is_loopback(&url) {
@@ -104,29 +121,15 @@ pub fn resolve(
     if raw.secret_file.is_none() && raw.client_cert_file.is_none() {
         problems.add("sessions.remote", "expected secret_file, or client_cert_file and client_key_file, or both");
     }
-    let defaults = RemoteConfig::new(url);
-    let mut number = |name: &str, value: Option<u64>, default, bounds| {
-        problems.bounded(&format!("sessions.remote.{name}"), value, default, bounds)
-    };
-    let deadline_ms = number("deadline_ms", raw.deadline_ms, 1500, 10..=60_000);
-    let fresh_ms = number("fresh_ms", raw.fresh_ms, 500, 0..=FRESH_MS_MAX);
-    let mut count = |name: &str, value, default, bounds| {
-        problems.bounded(&format!("sessions.remote.{name}"), value, default, bounds)
-    };
     RemoteConfig {
         secret_file: path(&raw.secret_file),
         ca_file: path(&raw.ca_file),
         identity,
-        deadline: Duration::from_millis(deadline_ms),
-        connections_max: count("connections_max", raw.connections_max, defaults.connections_max, 1..=10_000),
-        fresh: Duration::from_millis(fresh_ms),
-        cached_sessions_max: count(
-            "cached_sessions_max",
-            raw.cached_sessions_max,
-            defaults.cached_sessions_max,
-            1..=10_000_000,
-        ),
-        ..defaults
+        deadline: raw.deadline_ms.millis("sessions.remote.deadline_ms", problems),
+        connections_max: raw.connections_max.check("sessions.remote.connections_max", problems),
+        fresh: raw.fresh_ms.millis("sessions.remote.fresh_ms", problems),
+        cached_sessions_max: raw.cached_sessions_max.check("sessions.remote.cached_sessions_max", problems),
+        url,
     }
 }
 
@@ -213,7 +216,7 @@ mod tests {
         for host in ["10.0.0.1", "authority.internal", "127.0.0.1.example", "[2001:db8::1]"] {
             let (_, _, problems) = resolved(&format!("http://{host}"), secret());
             assert!(problems.contains("allow_plain_http"), "{host}: {problems}");
-            let raw = RawRemote { allow_plain_http: Some(true), ..secret() };
+            let raw = RawRemote { allow_plain_http: serde_json::from_str("true").unwrap(), ..secret() };
             let (_, warnings, problems) = resolved(&format!("http://{host}"), raw);
             assert_eq!((problems.as_str(), warnings.len()), ("", 1), "{host}");
         }
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn revocation_cannot_be_configured_to_take_a_second() {
-        let raw = RawRemote { fresh_ms: Some(1000), ..secret() };
+        let raw = RawRemote { fresh_ms: serde_json::from_str("1000").unwrap(), ..secret() };
         assert!(resolved("https://a", raw).2.contains("sessions.remote.fresh_ms"));
     }
 }
