@@ -1,4 +1,5 @@
 //! The store over an authority's Redis: a real server, and the authority's own store beside it.
+#![cfg(feature = "redis")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
