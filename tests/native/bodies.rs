@@ -11,9 +11,11 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use sealway_client::sealed::Trust;
 use sealway_client::{Client, Error, Options};
+use sealway_proto::session::three::Suite;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http;
 use sealway_testkit::upstream::{Received, Upstream, answer};
+use sealway_testkit::wire3_client::{Agreed, Link, code, key_set};
 
 use crate::BINARY;
 
@@ -94,6 +96,28 @@ async fn any_method_target_and_status_crosses_with_its_headers_within_the_seal()
     assert_eq!((head.status, head.body.len(), &head.headers["etag"]), (StatusCode::OK, 0, &"\"1\"".parse().unwrap()));
     assert_eq!(call(Method::DELETE, "/none", b"").await.headers["x-why"], "none");
     assert_eq!(call(Method::GET, "/same", b"").await.status, StatusCode::NOT_MODIFIED);
+}
+
+#[test]
+fn a_session_is_ended_only_by_a_request_that_is_whole() {
+    let ground = Ground::new(Upstream::answering(mirror).unwrap());
+    let to = ground.server.address();
+    let (mut link, trusted) = (Link::new(to), key_set(to).unwrap());
+    let agreed = Agreed::open(&mut link, &trusted, Suite::P256).unwrap();
+    let target = format!("/v3/sessions/{}", agreed.session.id());
+    let sealed = || agreed.seal("DELETE", &target, &[b"one", b"two"]).0;
+    let changes: [fn(&mut Vec<u8>); 3] =
+        [|body| *body.last_mut().unwrap() ^= 1, |body| body.truncate(body.len() - 1), |body| body.push(0)];
+    for change in changes {
+        let request = sealed();
+        let mut body = request.body_bytes().to_vec();
+        change(&mut body);
+        let answer = link.send(&request.body(body)).unwrap();
+        assert_eq!((answer.status, code(&answer).as_str()), (400, "unsealable"));
+        assert_eq!(agreed.call(&mut link, "/still-there", &[b"x"]).unwrap().0.status, 200);
+    }
+    assert_eq!(link.send(&sealed()).unwrap().status, 204);
+    assert!(agreed.call(&mut link, "/still-there", &[b"x"]).is_err());
 }
 
 #[tokio::test]

@@ -3,9 +3,9 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sealway_proto::session::SessionRecord;
 use sealway_proto::session::three::{InnerHeaders, may_be_inner};
-use sealway_proto::wire::Field;
 use sealway_proto::wire::header::SEALING;
 use sealway_proto::wire::stripped::{crosses_from_outside, crosses_from_within, is_claimed, is_forged, is_of_way};
+use sealway_proto::wire::{Field, stripped};
 
 /// Headers of one hop (RFC 9110 section 7.6.1), and what others use as such.
 static HOP_BY_HOP: [HeaderName; 9] = [
@@ -100,9 +100,7 @@ pub fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -> bool)
 
 /// Whether a service may take one for the other: many pass headers on as variables, in which a hyphen is an underscore.
 pub fn is_alike(one: &HeaderName, other: &HeaderName) -> bool {
-    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
-    let (one, other) = (one.as_str().as_bytes(), other.as_str().as_bytes());
-    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| plain(*one) == plain(*other))
+    stripped::is_alike(one.as_str(), other.as_str())
 }
 
 /// What `Connection` names (RFC 9110 section 7.6.1). Names that are none are passed over.

@@ -19,6 +19,7 @@ use sealway_proto::exchange::{
 use sealway_proto::limits::FRAME_LEN_MAX;
 use sealway_proto::session::three::{InnerHeaders, RequestLine};
 use sealway_proto::session::{SealBuffer, Session};
+use sealway_proto::wire::Wire;
 use sealway_proto::wire::header::X_SEALED;
 
 use crate::body::{Body, Incoming, full, keeping};
@@ -113,7 +114,7 @@ where
     let answered = async {
         let answer = service(Request::from_parts(parts, body)).await;
         timing.lap("upstream");
-        // The service saw a body that broke off, whatever it makes of that.
+        // The service saw a body that broke off.
         if let Some(refusal) = fault.get() {
             return Err(Unsealed::Refused(refusal.clone()));
         }
@@ -126,13 +127,18 @@ where
     } else {
         answered.await
     };
+    // A stream that broke off is its client's fault, whatever the service makes of it.
+    let sealed = match fault.get() {
+        Some(refusal) if sealed.is_err() => Err(Unsealed::Refused(refusal.clone())),
+        _ => sealed,
+    };
     match sealed {
         Ok(Sealed { answer, all }) => {
             if let (Some(body), Some(promise), Some(kept)) = (all, &promise, rules.kept) {
                 kept.keep(promise, Kept { status: answer.status(), headers: answer.headers().clone(), body });
             }
             // What is held whole of a request counts until its answer, made as a whole too, has been sent.
-            Ok(match whole.filter(|_| form == Form::Plain) {
+            Ok(match whole {
                 Some(whole) => answer.map(|body| keeping(body, whole)),
                 None => answer,
             })
@@ -177,7 +183,7 @@ struct Taken<B> {
     inner: Option<InnerHeaders>,
     /// For the service.
     body: Body,
-    /// The sealed body, where all of it was read: it holds its share of the room.
+    /// The sealed body, where it was opened as a whole: it holds its share of the room.
     whole: Option<B>,
     /// Where it is noted if its stream breaks off.
     fault: Fault,
@@ -229,10 +235,15 @@ async fn open<S: Sessions, B: Incoming>(
         }
     };
     let (provider, is_last, session) = (sessions.provider(), first.is_last, opening.session().clone());
+    if session.record().wire != Wire::Three {
+        // Frames are opened as they come; a message that came as a whole is opened from here on.
+        timing.skip();
+    }
     let kept = rules.kept.and_then(|kept| Some((kept, opening.fingerprint(provider, &first)?)));
     let opened = opening.open(provider, first, &mut |step| timing.lap(step.name()))?;
     let fresh = match (admit(&**sessions, &session, opened.claim()).await, &kept) {
         (Err(Refusal::Wire(Error::Replayed)), Some((kept, fingerprint))) => {
+            drop(reader);
             let answer = kept.find(fingerprint).await;
             return answer.map(Opened::Again).ok_or_else(|| Error::Replayed.into());
         }
@@ -244,11 +255,14 @@ async fn open<S: Sessions, B: Incoming>(
     let (buffer, range) = plain.first.into_parts();
     let first = Bytes::from(buffer).slice(range);
     let fault = reader.fault().clone();
-    let (body, whole) = if is_last {
-        (full(first), Some(reader.into_body()))
-    } else {
-        let plain = Body::new(Plain::new(first, reader));
-        (Body::new(Cut::new(plain, sessions, &session, fault.clone())), None)
+    let (body, whole) = match (is_last, &plain.inner) {
+        (true, None) => (full(first), Some(reader.into_body())),
+        // Its share of the room is held until the service has the body.
+        (true, Some(_)) => (keeping(full(first), reader.into_body()), None),
+        (false, _) => {
+            let plain = Body::new(Plain::new(first, reader));
+            (Body::new(Cut::new(plain, sessions, &session, fault.clone())), None)
+        }
     };
     let promise = kept.map(|(kept, fingerprint)| kept.begin(fingerprint));
     Ok(Opened::Fresh(Box::new(Taken { inner: plain.inner, body, whole, fault, promise, reply: plain.reply })))
@@ -313,7 +327,11 @@ async fn seal<S: Sessions, E>(
     let (mut head, body) = answer.into_parts();
     let seal = reply.answer(head.status.as_u16(), is_head).map_err(Failure::unsealable)?;
     let (body, all) = match seal {
-        AnswerSeal::Plain(error) => return Ok(Sealed { answer: error_answer(error), all: None }),
+        AnswerSeal::Plain(error) => {
+            // Read to its end, so that the connection to the service can be used again.
+            collect(body, rules).await?;
+            return Ok(Sealed { answer: error_answer(error), all: None });
+        }
         AnswerSeal::Whole(seal) => {
             let buffer = collect(body, rules).await?;
             timing.lap("upstream");
@@ -345,7 +363,8 @@ async fn seal<S: Sessions, E>(
                 let cut = Cut::new(long, sessions, reply.session(), Fault::default());
                 (Body::new(Sealing::new(Body::new(cut), sealer, inner)), None)
             } else if let Some(short) = short {
-                let stream = Bytes::from(FrameSeal::one_frame(sealer, &inner, &short)?);
+                let unsealable = |err| Failure::unsealable(format!("its answer cannot be sealed: {err}"));
+                let stream = Bytes::from(FrameSeal::one_frame(sealer, &inner, &short).map_err(unsealable)?);
                 (full(stream.clone()), Some(stream))
             } else {
                 let stream = FrameSeal::in_header(sealer, &inner).map_err(|_| too_many())?;
@@ -358,7 +377,6 @@ async fn seal<S: Sessions, E>(
     let mut answer = Response::new(body);
     *answer.status_mut() = head.status;
     *answer.headers_mut() = head.headers;
-    *answer.extensions_mut() = head.extensions;
     Ok(Sealed { answer, all })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use sealway_exchange::body::{Body, Incoming, discard};
+use sealway_exchange::body::{Body, Incoming};
 use sealway_proto::exchange::BodyFault;
 use tokio::time::{Instant, Sleep};
 
@@ -69,9 +69,5 @@ impl HttpBody for Bounded {
 impl Incoming for Bounded {
     fn fault(error: &BodyFault) -> BodyFault {
         *error
-    }
-
-    fn discard(self) -> impl Future<Output = ()> + Send {
-        discard(self.inner)
     }
 }

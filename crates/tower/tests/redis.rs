@@ -133,9 +133,77 @@ async fn a_redis_without_its_memory_grants_nothing_and_readmits_nothing() {
     ground.server.start_again_empty().unwrap();
     assert!(matches!(store.reserve(&granted).await, Err(ReserveError::Unavailable(_))), "no epoch is in force");
     let another = gateway(&ground.server, ground.folder.path()).await;
-    let refused = store.reserve(&granted).await;
-    assert!(!matches!(refused, Ok(_)), "it was granted before the loss");
+    assert!(store.reserve(&granted).await.is_err(), "it was granted before the loss");
     drop(another);
+}
+
+/// Whoever began an epoch may not have known of the loss before it: a process that knows of an earlier one refuses what may be older.
+#[tokio::test]
+async fn after_a_loss_of_memory_only_stamps_that_are_surely_younger_are_granted() {
+    let ground = Ground::new().await;
+    let (old, behind) = (ground.store(), RedisSettings { postgres_behind: true, ..ground.settings() });
+    let behind = Redis::new(behind).unwrap();
+    let stamp_ms = fresh_stamp(&ground).await;
+    for store in [&old, &behind] {
+        store.reserve(&claim(stamp_ms)).await.unwrap();
+    }
+    // The gateway that knows of the loss is gone too.
+    let Ground { mut server, folder, authority } = ground;
+    drop(authority);
+    server.kill().unwrap();
+    server.start_again_empty().unwrap();
+    let authority = gateway(&server, folder.path()).await;
+    let ground = Ground { server, folder, authority };
+    let stamp_ms = fresh_stamp(&ground).await;
+    let refused = granted_within(&old, stamp_ms).await.unwrap_err();
+    assert!(refused.to_string().contains("older than its memory"), "{refused}");
+    granted_within(&behind, stamp_ms).await.unwrap();
+    granted_within(&ground.store(), stamp_ms).await.unwrap();
+}
+
+/// Reserves another nonce once the server is reached again.
+async fn granted_within(store: &Redis, stamp_ms: u64) -> Result<(), ReserveError> {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match store.reserve(&claim(stamp_ms)).await {
+            Err(ReserveError::Unavailable(why)) if !why.contains("memory") && Instant::now() < end => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            done => return done.map(drop),
+        }
+    }
+}
+
+/// It accepts connections and answers nothing: no question waits longer than its deadline, however many there are, and all goes on
+/// as soon as it answers.
+#[tokio::test]
+async fn a_redis_that_hangs_is_waited_for_no_longer_than_the_deadline_and_left_behind_at_once() {
+    let ground = Ground::new().await;
+    let deadline = Duration::from_millis(700);
+    let store = Arc::new(Redis::new(RedisSettings { deadline, ..ground.settings() }).unwrap());
+    let id = SessionId::from_random(&[1; 16], false);
+    assert!(store.get(&id).await.unwrap().is_none());
+    ground.server.pause().unwrap();
+    let asked: Vec<_> = (0..200)
+        .map(|at| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(at * 10)).await;
+                let begun = Instant::now();
+                (store.get(&id).await.is_err(), begun.elapsed())
+            })
+        })
+        .collect();
+    for asked in asked {
+        let (is_refused, took) = asked.await.unwrap();
+        assert!(is_refused && took < deadline * 3, "{is_refused} {took:?}");
+    }
+    ground.server.resume().unwrap();
+    let begun = Instant::now();
+    while store.get(&id).await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "it is well again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Every value of `vectors/store/`, as Redis has it.

@@ -39,9 +39,9 @@ pub struct RawLimits {
     /// Time that a connection may stay without a request.
     /// - default: `header_timeout_ms` if set, else {default}
     idle_timeout_ms: Number<u64, 60_000, 1, HOUR_MS>,
-    /// Time between two chunks of a request body that passes unsealed. Over it: 408.
+    /// Time between two chunks of a request body. Over it: 408, on sealed requests 400.
     body_idle_ms: Number<u64, 30_000, 1, HOUR_MS>,
-    /// Time for a whole request body that passes unsealed, from when the gateway first waits for it. Over it: 408.
+    /// Time for a whole request body, from when the gateway first waits for it. Over it: 408, on sealed requests 400.
     request_ms: Number<u64, HOUR_MS, 1, { 7 * 24 * HOUR_MS }>,
     /// HTTP/2 streams at once on a connection.
     streams_max: Number<u32, { HttpLimits::DEFAULT.streams_max as u64 }, 1, 10_000>,

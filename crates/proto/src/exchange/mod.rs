@@ -89,7 +89,8 @@ impl<'a> Exchange<'a> {
         let call = if wire == Wire::Three {
             Call::Native(SealedRequest::parse(headers, line)?)
         } else {
-            let path = line.target.split('?').next().unwrap_or_default();
+            // That of an absolute form without a path is `/` (RFC 9110 section 4.2.3).
+            let path = line.target.split('?').next().filter(|path| !path.is_empty()).unwrap_or("/");
             Call::Compat(SealedCall::parse(headers, path, now_ms, policy)?)
         };
         Ok(Exchange { call, now_ms, policy: *policy })
@@ -130,7 +131,7 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// The client is told the time, and that it is this session's server which tells.
+/// A refusal with the server's time and the proof that the server of this session names it.
 fn skewed(provider: &dyn Provider, session: &Session, request: &SealedRequest<'_>, now_ms: u64) -> Rejection {
     let rejection = Rejection::from(Error::TimestampOutsideWindow).with("server_time_ms", now_ms);
     let (stamp, nonce) = request.stamp_and_nonce();
@@ -224,8 +225,8 @@ pub struct PlainRequest {
     pub reply: Reply,
 }
 
-/// A claim that is made anew as the request is admitted: its sender decides how long its body takes, and in between the session
-/// may have ended, and a store forgotten an earlier claim. `found` is the session as the store has it now.
+/// Checks the session and the stamp again as a request is admitted, and makes its claim anew. Its sender decides how long its body
+/// takes; in between the session may have ended, and a store forgotten an earlier claim. `found` is the session as the store has it now.
 ///
 /// # Errors
 /// [`Error::SessionUnknown`], [`Error::SessionExpired`], [`Error::TimestampOutsideWindow`].

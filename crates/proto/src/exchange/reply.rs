@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::rejection::{ErrorAnswer, Form};
+use super::rejection::ErrorAnswer;
 use crate::crypto::Provider;
 use crate::error::Error;
 use crate::limits::X_SEALED_LEN_MAX;
@@ -53,14 +53,6 @@ impl Reply {
         match self {
             Reply::Compat(reply) => reply.session(),
             Reply::Native(reply) => reply.session(),
-        }
-    }
-
-    /// The form of errors that the client reads.
-    pub fn form(&self) -> Form {
-        match self {
-            Reply::Compat(_) => Form::Plain,
-            Reply::Native(_) => Form::Problem,
         }
     }
 

@@ -20,13 +20,13 @@ const KEYS_MAX: usize = 16;
 /// A wrapped session key, as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrapped {
-    /// Which key wraps it.
+    /// The id of the key that wraps it.
     pub kek_id: String,
     /// `IV || ciphertext || tag`.
     pub bytes: [u8; IV_LEN + KEY_LEN + TAG_LEN],
 }
 
-/// Why a session key could not be unwrapped.
+/// The reason for which a session key could not be unwrapped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnwrapError {
     /// There is no key of the id that wraps it.
@@ -40,13 +40,13 @@ pub enum UnwrapError {
     Unavailable(String),
 }
 
-/// What is wrong with lines of keys. It tells no key.
+/// A fault in lines of keys. It tells no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {what}")]
 pub struct KeyLineError {
     /// The number of the line, from 1.
     pub line: usize,
-    /// What was expected.
+    /// The form that was expected.
     pub what: String,
 }
 

@@ -20,6 +20,8 @@ const VERSION_2: u8 = 2;
 /// The version that is written.
 pub const VERSION: u8 = 3;
 const NONE: u16 = u16::MAX;
+/// Longest id of a key-encryption key, in bytes: a broker's.
+const KEK_ID_LEN_MAX: usize = 64;
 /// Begins the AAD of a row; nothing else that is wrapped has an AAD like it.
 const LABEL: &[u8] = b"sealway session row\0";
 
@@ -126,6 +128,9 @@ impl Row {
         let lineage = if version == VERSION { reader.text()? } else { None };
         let lineage = lineage.map(|lineage| SessionId::parse(&lineage)).transpose().map_err(|_| RowFault::Malformed)?;
         let kek_id = String::from(reader.text()?.ok_or(RowFault::Malformed)?);
+        if kek_id.len() > KEK_ID_LEN_MAX || !kek_id.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(RowFault::Malformed);
+        }
         let wrapped = Wrapped { kek_id, bytes: reader.array()? };
         if !reader.0.is_empty() {
             return Err(RowFault::Malformed);

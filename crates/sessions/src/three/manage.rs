@@ -12,12 +12,13 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use sealway_exchange::body::{Body as ExchangeBody, Incoming, full};
 use sealway_exchange::timing::ServerTiming;
-use sealway_exchange::{Failure, Rules, serve};
+use sealway_exchange::{Failure, Rules, Sessions, serve};
 use sealway_proto::Error;
 use sealway_proto::exchange::BodyBounds;
 use sealway_proto::limits::{FRAME_LEN_MAX, INIT_V3_BODY_MAX};
 use sealway_proto::session::Session;
 use sealway_proto::session::three::InitRequest;
+use sealway_proto::wire::Wire;
 use sealway_proto::wire::header::X_SEAL;
 use sealway_runtime::http::{Body, discard, refusal_of};
 
@@ -62,9 +63,11 @@ where
         discard(body).await;
         return method_not_allowed(allow, Form::Problem);
     }
-    if !parts.headers.contains_key(X_SEAL) {
+    let is_served = authority.check_wire(Wire::Three);
+    let is_sealed = parts.headers.get(X_SEAL).map(drop).ok_or(Error::HeaderMissing(X_SEAL).into());
+    if let Err(refusal) = is_served.and(is_sealed) {
         discard(body).await;
-        return refuse(Error::HeaderMissing(X_SEAL).into(), timing);
+        return refuse(refusal.into(), timing);
     }
     let is_own = |session: &Session| if id == session.id().as_str() { Ok(()) } else { Err(Error::Policy.into()) };
     let rules = Rules {
@@ -100,10 +103,11 @@ async fn answer(
     request: Request<ExchangeBody>,
 ) -> Result<Response<ExchangeBody>, Rejection> {
     let session = request.extensions().get::<Arc<Session>>().cloned().ok_or(Error::SessionUnknown)?;
+    // To its end: a request whose stream breaks off has asked for nothing.
+    let body = tokio::time::timeout(authority.body_deadline(), request.into_body().collect()).await;
+    let body = body.map_err(|_| BodyFault::TooSlow)?.map_err(|_| BodyFault::Broken)?.to_bytes();
     match asked {
         Managed::Renew => {
-            let body = tokio::time::timeout(authority.body_deadline(), request.into_body().collect()).await;
-            let body = body.map_err(|_| BodyFault::TooSlow)?.map_err(|_| BodyFault::Broken)?.to_bytes();
             let mut response = Response::new(full(renew(authority, &session, &body).await?));
             *response.status_mut() = StatusCode::CREATED;
             response.headers_mut().insert(CONTENT_TYPE, JSON);

@@ -8,14 +8,12 @@ use parking_lot::Mutex;
 use sealway_proto::session::Session;
 use sealway_proto::wire::SessionId;
 
-/// How long a session is used without asking again.
+/// How long a session is used without asking again, from when it was asked for.
 const FRESH: Duration = Duration::from_millis(500);
-/// Within which a revocation is heard of: an answer that was so long on its way is used once and not kept.
-const REVOKED_WITHIN: Duration = Duration::from_secs(1);
 /// Sessions at hand.
 const SESSIONS_MAX: usize = 10_000;
 
-/// Sessions at hand, each with the time that it came.
+/// Sessions at hand, each with the time that it was asked for.
 #[derive(Default)]
 pub(super) struct Held(Mutex<HashMap<SessionId, (Arc<Session>, Instant)>>);
 
@@ -28,15 +26,12 @@ impl Held {
 
     /// Keeps a session that was asked for at `since`.
     pub(super) fn hold(&self, session: &Arc<Session>, since: Instant) {
-        if since.elapsed() + FRESH > REVOKED_WITHIN {
-            return;
-        }
         let mut held = self.0.lock();
         if held.len() >= SESSIONS_MAX {
             held.retain(|_, (_, since)| since.elapsed() < FRESH);
         }
         if held.len() < SESSIONS_MAX {
-            held.insert(*session.id(), (session.clone(), Instant::now()));
+            held.insert(*session.id(), (session.clone(), since));
         }
     }
 

@@ -1,8 +1,10 @@
 //! An application behind the layer, on a real socket, and sessions that need no authority: both halves are agreed here.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -103,10 +105,41 @@ pub(crate) struct Ground {
 
 /// Answers by path: `/status/N` with N, `/long` with 300 000 bytes, `/flow` with what is sent as it comes, all else with what
 /// was sent when it is whole.
+/// A short body whose length is known at once, and which is there when the request's has ended.
+struct Early(Option<Body>);
+
+impl http_body::Body for Early {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
+        while let Some(body) = &mut self.0 {
+            match ready!(Pin::new(body).poll_frame(cx)) {
+                Some(Ok(_)) => {}
+                Some(Err(err)) => return Poll::Ready(Some(Err(err))),
+                None => {
+                    self.0 = None;
+                    return Poll::Ready(Some(Ok(http_body::Frame::data(Bytes::from_static(b"all")))));
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(3)
+    }
+}
+
 async fn application(seen: Arc<Mutex<Vec<Seen>>>, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
-    if head.uri.path() == "/flow" {
-        return Response::new(body);
+    match head.uri.path() {
+        "/flow" => return Response::new(body),
+        "/early" => return Response::new(Body::new(Early(Some(body)))),
+        _ => {}
     }
     let body = axum::body::to_bytes(body, usize::MAX).await.map(|body| body.to_vec()).map_err(|err| err.to_string());
     let echo = body.clone().unwrap_or_else(|err| err.into_bytes());

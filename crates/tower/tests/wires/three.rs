@@ -248,6 +248,19 @@ fn a_stream_that_breaks_behind_its_first_frame_is_no_whole_body_for_the_handler(
 }
 
 #[test]
+fn a_stream_that_breaks_while_its_answer_is_read_is_its_clients_fault() {
+    let ground = Ground::new(Settings::default());
+    let session = ground.three();
+    let (request, pending) = request3(&session, "POST", "/early", &[], &[b"one", b"two"]);
+    assert_eq!(open(&pending, &ground.send(&request)).unwrap().body, b"all");
+    let (request, _) = request3(&session, "POST", "/early", &[], &[b"one", b"two"]);
+    let mut bent = request.body_bytes().to_vec();
+    *bent.last_mut().unwrap() ^= 1;
+    let answer = ground.send(&request.body(bent));
+    assert_eq!((answer.status, code(&answer).as_str()), (400, "unsealable"));
+}
+
+#[test]
 fn a_request_whose_first_frame_takes_longer_than_its_stamp_or_its_session_lasts_reaches_nobody() {
     for (what, told) in [
         ("the stamp leaves the window", "clock_skew"),

@@ -1,14 +1,23 @@
-//! The epoch that is in force in Redis: for as long as it is, Redis has the memory that claims were written to.
-//! `spec/redis-store.md#nonces`.
+//! The connection to Redis, and the epoch that is in force behind it: for as long as it is, Redis has the memory that claims were
+//! written to. `spec/redis-store.md#nonces`.
+//!
+//! Connecting and looking is done by a task, once for all who wait for it: none of them cancels it, and a question on a connection
+//! that is up waits for nobody.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd, RedisError};
+use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, ServerErrorKind};
 use sealway_proto::store::script;
+use tokio::sync::watch;
 
 /// An epoch is looked at again after so long.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// After a failure the next try has to wait so long.
+const PAUSE: Duration = Duration::from_millis(100);
+const NO_EPOCH: &str = "no epoch is in force: a gateway begins one";
 
 /// An epoch in force.
 #[derive(Clone, Debug)]
@@ -21,96 +30,214 @@ pub(super) struct Epoch {
     pub(super) is_again: bool,
 }
 
-/// A connection, and the epoch that was found by it.
-#[derive(Default)]
-pub(super) struct Membership {
-    link: Option<MultiplexedConnection>,
-    epoch: Option<(Epoch, Instant)>,
-    /// The last one that was joined.
-    last: Option<Epoch>,
+/// A connection to a server that was looked at.
+pub(super) struct Link {
+    id: u64,
+    connection: MultiplexedConnection,
+    /// The epoch in force, or why there is none.
+    pub(super) epoch: Result<Epoch, String>,
+    looked: Instant,
 }
 
-/// What the script says.
-pub(super) struct Answer {
-    pub(super) state: String,
-    pub(super) time_ms: u64,
-    pub(super) floor_ms: u64,
+type Outcome = Result<Arc<Link>, String>;
+type Coming = watch::Receiver<Option<Outcome>>;
+
+enum Slot {
+    /// There is no connection; why, and since when.
+    Down(Option<(String, Instant)>),
+    Connecting(Coming),
+    Up(Arc<Link>),
+    /// It is looked at again; questions go on.
+    Looking(Arc<Link>, Coming),
 }
 
-impl Membership {
-    /// The connection; a new one if there is none.
-    pub(super) async fn link(&mut self, client: &Client) -> Result<MultiplexedConnection, RedisError> {
-        if let Some(link) = &self.link {
-            return Ok(link.clone());
-        }
-        // It may lead to another server.
-        self.epoch = None;
-        let link = client.get_multiplexed_async_connection().await?;
-        Ok(self.link.insert(link).clone())
+/// The connection of a store.
+pub(super) struct Connection {
+    client: Client,
+    prefix: String,
+    deadline: Duration,
+    slot: Mutex<Slot>,
+    /// The last epoch that was joined, and the number of the last connection.
+    last: Mutex<(Option<Epoch>, u64)>,
+}
+
+impl Link {
+    /// Whether the look is good for another claim.
+    fn is_fresh(&self) -> bool {
+        self.looked.elapsed() < if self.epoch.is_ok() { LOOK_AGAIN } else { PAUSE }
+    }
+}
+
+impl Connection {
+    pub(super) fn new(client: Client, prefix: String, deadline: Duration) -> Arc<Self> {
+        let (slot, last) = (Mutex::new(Slot::Down(None)), Mutex::default());
+        Arc::new(Connection { client, prefix, deadline, slot, last })
     }
 
-    /// The epoch in force.
-    pub(super) async fn join(&mut self, client: &Client, prefix: &str) -> Result<Epoch, String> {
-        let mut link = self.link(client).await.map_err(|err| told(&err))?;
-        if let Some((epoch, looked)) = &self.epoch
-            && looked.elapsed() < LOOK_AGAIN
-        {
-            return Ok(epoch.clone());
-        }
-        self.epoch = None;
-        let looked = look(&mut link, prefix).await;
-        if looked.is_err() {
-            self.link = None;
-        }
-        let (generation, made_ms) = looked?;
-        let epoch = match &self.last {
-            Some(last) if last.generation == generation => last.clone(),
-            last => {
-                let sha = redis::Script::new(&script::reserve(&generation)).get_hash().to_owned();
-                Epoch { generation, sha, made_ms, is_again: last.is_some() }
+    /// A connection to a server that was looked at; a moment ago, for a claim.
+    pub(super) async fn link(self: &Arc<Self>, is_for_claim: bool) -> Outcome {
+        let mut coming = {
+            let mut slot = self.slot.lock();
+            match &*slot {
+                Slot::Up(link) | Slot::Looking(link, _) if !is_for_claim || link.is_fresh() => return Ok(link.clone()),
+                // Where its task has ended without a word, another one begins.
+                Slot::Connecting(coming) | Slot::Looking(_, coming) if coming.has_changed().is_ok() => coming.clone(),
+                Slot::Down(Some((why, since))) if since.elapsed() < PAUSE => return Err(why.clone()),
+                Slot::Up(link) | Slot::Looking(link, _) => {
+                    let link = link.clone();
+                    let coming = self.renew(Some(link.clone()));
+                    *slot = Slot::Looking(link, coming.clone());
+                    coming
+                }
+                Slot::Down(_) | Slot::Connecting(_) => {
+                    let coming = self.renew(None);
+                    *slot = Slot::Connecting(coming.clone());
+                    coming
+                }
             }
         };
-        self.last = Some(epoch.clone());
-        self.epoch = Some((epoch.clone(), Instant::now()));
-        Ok(epoch)
+        let late = || Err("it cannot be reached in time".to_owned());
+        match tokio::time::timeout(self.deadline, coming.wait_for(Option::is_some)).await {
+            Ok(Ok(outcome)) => outcome.clone().unwrap_or_else(late),
+            Ok(Err(_)) | Err(_) => late(),
+        }
     }
 
-    /// The connection broke.
-    pub(super) fn drop_link(&mut self) {
-        (self.link, self.epoch) = (None, None);
+    /// Connects, or takes the connection of `old`, and looks.
+    fn renew(self: &Arc<Self>, old: Option<Arc<Link>>) -> Coming {
+        let (sender, coming) = watch::channel(None);
+        let this = self.clone();
+        tokio::spawn(async move {
+            let made = tokio::time::timeout(this.deadline, this.look(old.as_deref())).await;
+            let outcome = made.unwrap_or_else(|_| Err("it did not answer in time".into())).map(Arc::new);
+            {
+                let mut slot = this.slot.lock();
+                let is_ours = match (&*slot, &old) {
+                    (Slot::Connecting(_), None) => true,
+                    (Slot::Looking(link, _), Some(old)) => link.id == old.id,
+                    // It was let go meanwhile.
+                    _ => false,
+                };
+                if is_ours {
+                    *slot = match &outcome {
+                        Ok(link) => Slot::Up(link.clone()),
+                        Err(why) => Slot::Down(Some((why.clone(), Instant::now()))),
+                    };
+                }
+            }
+            let _ = sender.send(Some(outcome));
+        });
+        coming
     }
 
-    /// The epoch is no longer in force.
-    pub(super) fn lose(&mut self) {
-        self.epoch = None;
+    async fn look(&self, old: Option<&Link>) -> Result<Link, String> {
+        let (id, mut connection) = match old {
+            Some(link) => (link.id, link.connection.clone()),
+            None => {
+                // The deadlines are the store's: the library's own would end a question without ending its connection.
+                let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+                let made = self.client.get_multiplexed_async_connection_with_config(&config).await;
+                let made = made.map_err(|err| told(&err))?;
+                let mut last = self.last.lock();
+                last.1 += 1;
+                (last.1, made)
+            }
+        };
+        let looked = Instant::now();
+        let found = look(&mut connection, &self.prefix).await?;
+        let epoch = found.map(|(generation, made_ms)| self.joined(generation, made_ms));
+        Ok(Link { id, connection, epoch: epoch.ok_or_else(|| NO_EPOCH.to_owned()), looked })
+    }
+
+    fn joined(&self, generation: String, made_ms: u64) -> Epoch {
+        let last = &mut self.last.lock().0;
+        match last {
+            Some(last) if last.generation == generation => last.clone(),
+            _ => {
+                let sha = redis::Script::new(&script::reserve(&generation)).get_hash().to_owned();
+                let is_again = last.is_some();
+                last.insert(Epoch { generation, sha, made_ms, is_again }).clone()
+            }
+        }
+    }
+
+    /// Asks once, within the deadline. A connection that broke or did not answer is not used again.
+    pub(super) async fn ask<T: FromRedisValue>(&self, link: &Link, cmd: &Cmd) -> Result<T, String> {
+        let mut connection = link.connection.clone();
+        match tokio::time::timeout(self.deadline, cmd.query_async(&mut connection)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(err)) => {
+                if err.kind() == ServerErrorKind::NoScript.into() {
+                    self.lose(link);
+                } else if err.is_io_error() || err.is_unrecoverable_error() {
+                    self.let_go(link);
+                }
+                Err(told(&err))
+            }
+            Err(_) => {
+                self.let_go(link);
+                Err("it did not answer in time".into())
+            }
+        }
+    }
+
+    /// Its epoch is no longer in force: the next claim looks again.
+    pub(super) fn lose(&self, link: &Link) {
+        let mut slot = self.slot.lock();
+        if let Slot::Up(up) = &*slot
+            && up.id == link.id
+        {
+            let (connection, looked) = (link.connection.clone(), link.looked);
+            *slot = Slot::Up(Arc::new(Link { id: link.id, connection, epoch: Err(NO_EPOCH.into()), looked }));
+        }
+    }
+
+    fn let_go(&self, link: &Link) {
+        let mut slot = self.slot.lock();
+        if let Slot::Up(up) | Slot::Looking(up, _) = &*slot
+            && up.id == link.id
+        {
+            *slot = Slot::Down(None);
+        }
     }
 }
 
-/// What an error is, without what was sent.
-pub(super) fn told(err: &RedisError) -> String {
-    err.category().to_owned()
+/// What an error is, without what was sent: the server's own word, or the library's.
+fn told(err: &RedisError) -> String {
+    let is_word = |code: &&str| code.len() <= 16 && code.bytes().all(|byte| byte.is_ascii_uppercase());
+    match err.code().filter(is_word) {
+        Some(code) => format!("it answers {code}"),
+        None => err.category().to_owned(),
+    }
 }
 
-/// Which epoch is in force, and when it was begun.
-async fn look(link: &mut MultiplexedConnection, prefix: &str) -> Result<(String, u64), String> {
-    let mut asked = redis::cmd("HMGET");
-    asked.arg(key(prefix, "epoch")).arg(&["gen", "floor", "made", "node"]);
-    let members: Vec<Option<String>> = asked.query_async(link).await.map_err(|err| told(&err))?;
-    let [Some(generation), _, Some(made), Some(node)] = members.as_slice() else {
-        return Err("no epoch is in force: a gateway begins one".into());
-    };
-    let is_one = generation.len() == 32 && generation.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-    let made_ms = made.parse().ok().filter(|_| is_one).ok_or("no epoch is in force: a gateway begins one")?;
+/// The epoch in force and the time of its beginning, if there is one.
+///
+/// # Errors
+/// The server is not one that sessions and nonces may be asked of.
+async fn look(connection: &mut MultiplexedConnection, prefix: &str) -> Result<Option<(String, u64)>, String> {
     let mut asked = redis::cmd("INFO");
-    let info: String = asked.arg("server").arg("replication").query_async(link).await.map_err(|err| told(&err))?;
+    let info = asked.arg("server").arg("replication").query_async(connection).await;
+    let info: String = info.map_err(|err| told(&err))?;
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     if field("redis_mode") != Some("standalone") {
         return Err("it is a member of a cluster, whose nonces are in other buckets".into());
     }
-    if field("role") != Some("master") || field("master_replid") != Some(node) {
+    if field("role") != Some("master") {
+        return Err("it is a replica".into());
+    }
+    let mut asked = redis::cmd("HMGET");
+    asked.arg(key(prefix, "epoch")).arg(&["gen", "floor", "made", "node"]);
+    let members: Vec<Option<String>> = asked.query_async(connection).await.map_err(|err| told(&err))?;
+    let [Some(generation), _, Some(made), Some(node)] = members.as_slice() else { return Ok(None) };
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let Some(made_ms) = made.parse().ok().filter(|_| generation.len() == 32 && generation.bytes().all(is_hex)) else {
+        return Ok(None);
+    };
+    if field("master_replid") != Some(node) {
         return Err("it is not the server whose epoch it is".into());
     }
-    Ok((generation.clone(), made_ms))
+    Ok(Some((generation.clone(), made_ms)))
 }
 
 /// A key of the bucket that nonces are in.

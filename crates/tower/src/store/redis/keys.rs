@@ -1,6 +1,6 @@
 //! The key-encryption keys of the authority.
 
-use std::io::Read;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const FILE_LEN_MAX: u64 = 64 * 1024;
 /// Time between two readings of the file.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Where the authority's key-encryption keys are.
+/// The place of the authority's key-encryption keys.
 #[derive(Clone)]
 pub enum KeySource {
     /// The authority's `kek_file`; it is read again when a key is unknown.
@@ -35,57 +35,61 @@ impl std::fmt::Debug for KeySource {
     }
 }
 
-/// Keys that were read, and when.
+/// The keys that were read last.
 pub(super) struct Keys {
     provider: &'static dyn Provider,
-    source: KeySource,
-    read: Mutex<(Arc<KeyEncryptionKeys>, Instant)>,
+    /// None where they are no file's.
+    file: Option<PathBuf>,
+    read: Mutex<Read>,
+}
+
+struct Read {
+    keys: Arc<KeyEncryptionKeys>,
+    /// The last time that the file was read again.
+    again: Option<Instant>,
 }
 
 impl Keys {
     pub(super) fn open(provider: &'static dyn Provider, source: KeySource) -> Result<Self, RedisSettingsError> {
-        let keys = match &source {
-            KeySource::File(path) => read(provider, path)?,
+        let (keys, file) = match source {
+            KeySource::File(path) => (read(provider, &path)?, Some(path)),
             KeySource::Lines(lines) => {
                 let fail = |err| RedisSettingsError(format!("the lines of keys: {err}"));
-                KeyEncryptionKeys::parse(provider, lines).map_err(fail)?
+                (KeyEncryptionKeys::parse(provider, &lines).map_err(fail)?, None)
             }
         };
-        Ok(Keys { provider, source, read: Mutex::new((Arc::new(keys), Instant::now())) })
+        Ok(Keys { provider, file, read: Mutex::new(Read { keys: Arc::new(keys), again: None }) })
     }
 
-    pub(super) fn unwrap(&self, aad: &[u8], wrapped: &Wrapped) -> Result<SessionKey, UnwrapError> {
-        let known = self.read.lock().0.clone();
-        match known.unwrap(aad, wrapped) {
-            Err(UnwrapError::UnknownKek(_)) if self.read_again(&known) => self.read.lock().0.unwrap(aad, wrapped),
-            unwrapped => unwrapped,
+    pub(super) async fn unwrap(&self, aad: &[u8], wrapped: &Wrapped) -> Result<SessionKey, UnwrapError> {
+        let known = self.read.lock().keys.clone();
+        let unwrapped = known.unwrap(aad, wrapped);
+        if !matches!(unwrapped, Err(UnwrapError::UnknownKek(_))) {
+            return unwrapped;
         }
+        self.read_again(&known).await;
+        let keys = self.read.lock().keys.clone();
+        keys.unwrap(aad, wrapped)
     }
 
-    /// Whether there are other keys now.
-    fn read_again(&self, known: &Arc<KeyEncryptionKeys>) -> bool {
-        let KeySource::File(path) = &self.source else { return false };
-        let mut held = self.read.lock();
-        if !Arc::ptr_eq(&held.0, known) {
-            return true;
-        }
-        if held.1.elapsed() < AGAIN {
-            return false;
-        }
-        held.1 = Instant::now();
-        match read(self.provider, path) {
-            Ok(keys) if known.contradicted_by(&keys).is_none() => {
-                held.0 = Arc::new(keys);
-                true
+    /// Reads the file again, at most once a second.
+    async fn read_again(&self, known: &Arc<KeyEncryptionKeys>) {
+        let Some(path) = self.file.clone() else { return };
+        {
+            let mut held = self.read.lock();
+            if !Arc::ptr_eq(&held.keys, known) || held.again.is_some_and(|again| again.elapsed() < AGAIN) {
+                return;
             }
+            held.again = Some(Instant::now());
+        }
+        let provider = self.provider;
+        let Ok(keys) = tokio::task::spawn_blocking(move || read(provider, &path)).await else { return };
+        match keys {
+            Ok(keys) if known.contradicted_by(&keys).is_none() => self.read.lock().keys = Arc::new(keys),
             Ok(_) => {
                 tracing::error!("the key file was not read again: a key's id means another key; the old keys stay");
-                false
             }
-            Err(err) => {
-                tracing::error!(%err, "the key file was not read again; the old keys stay");
-                false
-            }
+            Err(err) => tracing::error!(%err, "the key file was not read again; the old keys stay"),
         }
     }
 }
