@@ -13,13 +13,18 @@ pub type FilePath = String;
 
 /// A whole number that a setting can have.
 pub trait Whole: Copy + PartialOrd + fmt::Display {
-    /// A default or a bound as this type.
+    /// The largest.
+    const MOST: u64;
+
+    /// A default or a bound as this type: at most [`Whole::MOST`].
     fn of(value: u64) -> Self;
 }
 
 macro_rules! whole {
     ($($number:ty),*) => {$(
         impl Whole for $number {
+            const MOST: u64 = <$number>::MAX as u64;
+
             fn of(value: u64) -> Self {
                 value as $number
             }
@@ -46,6 +51,7 @@ impl<N: Whole, const MIN: u64, const MAX: u64> Within<N, MIN, MAX> {
 
     /// The number, or `default` where it is omitted. Out of bounds it is a problem at `path`.
     pub fn check_or(self, path: &str, default: N, problems: &mut Problems) -> N {
+        const { assert!(MIN <= MAX && MAX <= N::MOST, "bounds that the number can have") };
         problems.bounded(path, self.0, default, N::of(MIN)..=N::of(MAX))
     }
 }

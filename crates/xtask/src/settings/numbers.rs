@@ -47,8 +47,9 @@ impl Sources {
     fn constant(&self, file: &str, path: &syn::Path) -> anyhow::Result<u64> {
         let name = path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
         let first = path.segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();
-        if name == "MAX" && path.segments.len() == 2 {
-            return Ok(most(&first));
+        // Of a type of numbers; any other is looked up as a constant of that name.
+        if let Some(most) = most(&first).filter(|_| name == "MAX" && path.segments.len() == 2) {
+            return Ok(most);
         }
         let (file, expr) = self.find(file, &["const"], &name, |item| match item {
             Item::Const(item) if item.ident == name => Some((*item.expr).clone()),
@@ -80,10 +81,11 @@ impl Sources {
 }
 
 /// Largest number of a type.
-pub(super) fn most(number: &str) -> u64 {
+pub(super) fn most(number: &str) -> Option<u64> {
     match number {
-        "u8" => u8::MAX.into(),
-        "u32" => u32::MAX.into(),
-        _ => u64::MAX,
+        "u8" => Some(u8::MAX.into()),
+        "u32" => Some(u32::MAX.into()),
+        "u64" | "usize" => Some(u64::MAX),
+        _ => None,
     }
 }

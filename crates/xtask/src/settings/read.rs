@@ -115,8 +115,9 @@ impl Sources {
                 Typed::omissible(Kind::Flag, Some(default.value.into()))
             }
             "bool" => Typed::required(Kind::Flag),
-            "u8" | "u32" => Typed::required(Kind::Number { min: 0, max: most(&name) }),
-            "usize" | "u64" => Typed::required(Kind::Number { min: 0, max: u64::MAX }),
+            "u8" | "u32" | "u64" | "usize" => {
+                Typed::required(Kind::Number { min: 0, max: most(&name).unwrap_or(u64::MAX) })
+            }
             "String" => Typed::required(Kind::Text),
             "FilePath" => Typed::required(Kind::Path),
             "OneOrMany" => Typed::required(Kind::TextOrList),
