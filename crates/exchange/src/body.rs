@@ -10,7 +10,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use sealway_proto::exchange::BodyFault;
 
-/// What went wrong in a body.
+/// The error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body, of a request that a service is given and of an answer that goes back.
@@ -69,7 +69,7 @@ pub fn full(bytes: impl Into<Bytes>) -> Body {
 
 /// The body of a sealed request as it comes in. Its length, its pace and the memory that it takes are bounded by who made it.
 pub trait Incoming: HttpBody<Data = Bytes> + Send + Unpin + Sized + 'static {
-    /// What an error of it is.
+    /// The fault behind an error of it.
     fn fault(error: &Self::Error) -> BodyFault;
 
     /// So many of the bytes that it gave are no longer held.

@@ -1,4 +1,4 @@
-//! Which headers cross the seal, and the hop.
+//! Headers that cross the seal, and headers of one hop.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sealway_proto::session::SessionRecord;

@@ -19,7 +19,6 @@ use sealway_proto::exchange::{
 use sealway_proto::limits::FRAME_LEN_MAX;
 use sealway_proto::session::three::{InnerHeaders, RequestLine};
 use sealway_proto::session::{SealBuffer, Session};
-use sealway_proto::wire::Wire;
 use sealway_proto::wire::header::X_SEALED;
 
 use crate::body::{Body, Incoming, full, keeping};
@@ -32,37 +31,38 @@ use crate::seal::Sealing;
 use crate::sessions::{Sessions, admit, over};
 use crate::timing::ServerTiming;
 
-/// What differs from route to route.
+/// The settings of a route.
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
-    /// Whether the session may be used for the request, beside what the wire says.
+    /// Refuses sessions that may not be used for the request. The protocol's own checks come before.
     pub allows: &'a (dyn Fn(&Session) -> Result<(), Refusal> + Sync),
     /// The media type of what is inside, where the protocol does not seal headers.
     pub content_type: &'a HeaderValue,
-    /// Headers outside the seal that the service is told, beside those that the spec names. Anyone on the path can have written them.
+    /// Headers outside the seal that are passed to the service, beside those that the spec names. Anyone on the path can have written
+    /// them.
     pub unsealed_headers: &'a [HeaderName],
-    /// Whether what the peer in front says of where the request came from is passed on.
+    /// True if the origin headers of the peer in front (`Forwarded`, `X-Forwarded-…`) are passed to the service.
     pub trusts_origin: bool,
     /// Longest sealed bodies. An answer that is sealed as a whole is no longer than `whole`.
     pub body: BodyBounds,
-    /// How long the first piece of the body may take, as a whole: a stamp is good for a while only.
+    /// Time for the first piece of the body, as a whole: a stamp is good for a while only.
     pub first_time: Duration,
-    /// How long an answer that is read whole may take.
+    /// Time for an answer that is read as a whole.
     pub answer_time: Duration,
-    /// Where answers are kept for clients that send a request once more.
+    /// Kept answers, for clients that send a request once more.
     pub kept: Option<&'a KeptAnswers>,
-    /// Whether the service's work is dropped when the session ends.
+    /// True if the service's work is dropped when the session ends.
     pub ends_with_session: bool,
 }
 
-/// Why there is no sealed answer, where that is not the client's fault.
+/// A failure of the service: there is no sealed answer.
 #[derive(Debug)]
 pub enum Failure<E> {
     /// The service's own error.
     Service(E),
-    /// Its answer cannot be sealed: why, and whether it took too long.
+    /// Its answer cannot be sealed.
     Unsealable {
-        /// For the log.
+        /// The reason, for the log.
         reason: String,
         /// It did not come in time.
         is_late: bool,
@@ -235,8 +235,8 @@ async fn open<S: Sessions, B: Incoming>(
         }
     };
     let (provider, is_last, session) = (sessions.provider(), first.is_last, opening.session().clone());
-    if session.record().wire != Wire::Three {
-        // Frames are opened as they come; a message that came as a whole is opened from here on.
+    if opening.is_whole() {
+        // It is opened from here on: the wait for it is no cryptography.
         timing.skip();
     }
     let kept = rules.kept.and_then(|kept| Some((kept, opening.fingerprint(provider, &first)?)));

@@ -1,4 +1,4 @@
-//! What serving a sealed request asks of its surroundings.
+//! The interface to sessions, claims and the clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Sessions and claims, with the clock and the policy that they are judged by.
 pub trait Sessions: Send + Sync + 'static {
-    /// What seals and opens.
+    /// The cryptography that seals and opens.
     fn provider(&self) -> &'static dyn AgreementProvider;
 
     /// The time, in milliseconds since the epoch.
     fn now_ms(&self) -> u64;
 
-    /// How far stamps may be off, and how long nonces are kept.
+    /// The window of stamps and the lifetime of nonces.
     fn replay(&self) -> &ReplayPolicy;
 
     /// That a wire is served.

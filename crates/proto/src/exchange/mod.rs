@@ -58,7 +58,7 @@ enum Call<'a> {
     Native(SealedRequest<'a>),
 }
 
-/// Whether a request looks sealed, in whichever protocol: one of the headers of a seal is there.
+/// True if one of the headers of a seal is there, of any protocol.
 pub fn looks_sealed(headers: &impl Headers) -> bool {
     [X_KID, X_IDEMPOTENCY_KEY, X_SEAL].iter().any(|name| headers.field(name) != Field::Absent)
 }
@@ -160,6 +160,11 @@ impl Opening<'_> {
         &self.session
     }
 
+    /// True if the body is opened as a whole, by [`Opening::open`]; else its pieces are opened as they come.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.kind, OpeningKind::Compat(_))
+    }
+
     /// The longest sealed body that may follow, in bytes.
     pub fn body_max(&self, bounds: BodyBounds) -> u64 {
         match self.kind {
@@ -169,8 +174,8 @@ impl Opening<'_> {
         }
     }
 
-    /// What tells the request from every other: two that are alike were the same bytes. Only where `first` is all of its body,
-    /// and where the protocol lets a client send the same bytes again.
+    /// A hash that no other request has. Only where `first` is all of its body, and where the protocol lets a client send the same
+    /// bytes again.
     pub fn fingerprint(&self, provider: &dyn Provider, first: &Piece) -> Option<[u8; 32]> {
         let OpeningKind::Native(opening) = &self.kind else { return None };
         let (session, nonce, stamp_ms) = opening.identity();

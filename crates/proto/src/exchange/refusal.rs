@@ -5,7 +5,7 @@ use alloc::string::String;
 use crate::error::Error;
 use crate::wire::Wire;
 
-/// Why the body of a request could not be had.
+/// A fault in the body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyFault {
     /// Longer than its bound.
@@ -22,7 +22,7 @@ pub enum BodyFault {
     NoRoom,
 }
 
-/// Why a server refuses a request. It carries no secret and nothing that was decrypted. The client is told a coarser word,
+/// The reason for which a server refuses a request. It carries no secret and nothing that was decrypted. The client is told a coarser word,
 /// [`super::Rejection::answer`]; the log and the metrics have [`Refusal::class`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

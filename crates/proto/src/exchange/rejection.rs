@@ -1,4 +1,4 @@
-//! What a refusal looks like over HTTP: coarse to the client, in the form that its protocol reads.
+//! Refusals as HTTP answers: coarse to the client, in the form that its protocol reads.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -24,7 +24,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// What clients of a wire read where a sealed request is refused.
+    /// The form that clients of a wire read where a sealed request is refused.
     pub fn of(wire: Wire) -> Self {
         if wire == Wire::Three { Form::Problem } else { Form::Plain }
     }
@@ -120,7 +120,7 @@ impl Rejection {
         self
     }
 
-    /// What the client is told.
+    /// The answer to the client.
     pub fn answer(&self, form: Form) -> ErrorAnswer {
         let answer = match form {
             Form::Plain => plain(&self.refusal),

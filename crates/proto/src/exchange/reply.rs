@@ -12,7 +12,7 @@ use crate::session::three::{FrameSealer, InnerHeaders, SealHeaders};
 use crate::session::{self, Laps, SealBuffer, SealRandoms, SealedMessage, Session, three};
 use crate::wire::base64;
 
-/// What sealing an answer needs of its request.
+/// The part of a request that sealing its answer needs.
 #[derive(Debug)]
 pub enum Reply {
     /// Wires 1 and 2.
@@ -21,7 +21,7 @@ pub enum Reply {
     Native(three::Reply),
 }
 
-/// How an answer is sealed.
+/// A way to seal an answer.
 #[derive(Debug)]
 pub enum AnswerSeal<'a> {
     /// As a whole, when all of its body is there. Its headers stay outside.
@@ -59,7 +59,7 @@ impl Reply {
     /// How a service's answer of this status is sealed; `is_head` if it answers a `HEAD`.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// The reason, where it cannot be sealed.
     // SPEC session.md#answer session-3.md#sealed-answers
     pub fn answer(&self, status: u16, is_head: bool) -> Result<AnswerSeal<'_>, &'static str> {
         match (self, status) {
